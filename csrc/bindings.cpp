@@ -1,0 +1,100 @@
+// The Python module: raw addresses and sizes in, nothing out. The Python layer owns every tensor, has checked every
+// shape, and passes contiguous memory; calls release the interpreter lock.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <cstdint>
+
+#include "pool.hpp"
+#include "problems.hpp"
+
+namespace nb = nanobind;
+
+namespace omegamax {
+
+namespace baseline { extern const Table table; }
+#ifdef OMEGAMAX_DISPATCH_X86
+namespace v3 { extern const Table table; }
+namespace v4 { extern const Table table; }
+#endif
+
+namespace {
+
+const Table& choose_table() {
+#ifdef OMEGAMAX_DISPATCH_X86
+  __builtin_cpu_init();
+  const bool v3_runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                       __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+  const bool v4_runs = v3_runs && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                       __builtin_cpu_supports("avx512vl");
+  if (v4_runs) return v4::table;
+  if (v3_runs) return v3::table;
+#endif
+  return baseline::table;
+}
+
+const Table* active = &choose_table();
+
+// An address from Python becomes whichever pointer the problem's field asks for; 0 becomes nullptr.
+struct Address {
+  std::uintptr_t bits;
+  template <class P>
+  operator P*() const { return reinterpret_cast<P*>(bits); }
+};
+
+constexpr std::int64_t kGrain = 1 << 14;  // elements a thread takes at a time
+
+template <class Problem>
+struct Job {
+  const Problem* problem;
+  void (*run)(const Problem&, std::int64_t, std::int64_t);
+  static void range(const void* self, std::int64_t begin, std::int64_t end) {
+    const Job& job = *static_cast<const Job*>(self);
+    job.run(*job.problem, begin, end);
+  }
+};
+
+template <class Problem>
+void launch(void (*run)(const Problem&, std::int64_t, std::int64_t), const Problem& problem, std::int64_t rows,
+            int threads) {
+  const Job<Problem> job{&problem, run};
+  const std::int64_t grain = problem.columns > 0 ? std::max<std::int64_t>(1, kGrain / problem.columns) : rows;
+  Pool::run(rows, grain, threads, &Job<Problem>::range, &job);
+}
+
+// Declares `name(bytes, addresses and numbers ..., rows, columns, threads)`; bytes is 4 or 8, the size of a number.
+#define OMEGAMAX_BIND(module, name, Name, ARGUMENTS, FIELDS)                                          \
+  module.def(name, [](int bytes, OMEGAMAX_UNPACK ARGUMENTS, std::int64_t rows, std::int64_t columns,  \
+                      int threads) {                                                                  \
+    nb::gil_scoped_release release;                                                                   \
+    if (bytes == 4)                                                                                   \
+      launch(active->Name##_float, Name<float>{OMEGAMAX_UNPACK FIELDS, columns}, rows, threads);      \
+    else                                                                                              \
+      launch(active->Name##_double, Name<double>{OMEGAMAX_UNPACK FIELDS, columns}, rows, threads);    \
+  })
+#define OMEGAMAX_UNPACK(...) __VA_ARGS__
+
+using At = std::uintptr_t;
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+  m.doc() = "Row kernels of omegamax.";
+  m.def("arch", [] { return active->arch; }, "The instruction set in use.");
+  m.def("use_arch", [](const std::string& name) {
+#ifdef OMEGAMAX_DISPATCH_X86
+    if (name == "v4") { active = &v4::table; return; }
+    if (name == "v3") { active = &v3::table; return; }
+#endif
+    if (name == "baseline") { active = &baseline::table; return; }
+    throw nb::value_error("use_arch: expected 'baseline', 'v3' or 'v4'");
+  }, "Forces an instruction set; for tests and benchmarks.");
+
+  OMEGAMAX_BIND(m, "sparsemax", Sparsemax, (At scores, At weights, At value),
+                (Address{scores}, Address{weights}, Address{value}));
+  OMEGAMAX_BIND(m, "sparsemax_product", SparsemaxProduct, (At weights, At direction, At product),
+                (Address{weights}, Address{direction}, Address{product}));
+}
+
+}  // namespace omegamax

@@ -1,0 +1,21 @@
+// Every row kernel, compiled once per instruction set (OMEGAMAX_ARCH). Code here must not use templates of the
+// standard library that the linker could merge across instruction sets: everything lives in the arch's namespace.
+#include "problems.hpp"
+#include "sparsemax.hpp"
+
+namespace omegamax {
+namespace OMEGAMAX_ARCH {
+
+#define OMEGAMAX_STRING_(x) #x
+#define OMEGAMAX_STRING(x) OMEGAMAX_STRING_(x)
+
+extern const Table table;
+const Table table = {
+    OMEGAMAX_STRING(OMEGAMAX_ARCH),
+#define OMEGAMAX_ENTRY(Name) run, run,
+    OMEGAMAX_KERNELS(OMEGAMAX_ENTRY)
+#undef OMEGAMAX_ENTRY
+};
+
+}  // namespace OMEGAMAX_ARCH
+}  // namespace omegamax

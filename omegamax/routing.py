@@ -1,0 +1,72 @@
+"""How a computation is reached: the one file that decides, and the one that touches private names of PyTorch.
+
+| context                                   | what runs                                              |
+|-------------------------------------------|--------------------------------------------------------|
+| plain CPU tensors, no gradient asked      | the bare native kernel                                 |
+| autograd or forward-mode AD               | an autograd Function around it                         |
+| `torch.func` transforms                   | the same Function in `setup_context` form, with vmap   |
+| `torch.compile`, `torch.export`, fake, meta, subclasses | the registered operator `omegamax::solve` |
+| ONNX export, other devices                | the PyTorch twin                                       |
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.nn import Parameter
+
+try:
+    from omegamax.kernels import _native as native
+except ImportError:  # installed without a compiler: the PyTorch twins do all the work
+    native = None  # type: ignore[assignment]
+
+if os.environ.get("OMEGAMAX_KERNELS", "").lower() == "reference":
+    native = None  # type: ignore[assignment]
+
+_PLAIN_TYPES = (Tensor, Parameter)
+_NATIVE_DTYPES = (torch.float32, torch.float64)
+
+is_compiling = torch.compiler.is_compiling
+transforms_active = torch._C._are_functorch_transforms_active
+
+
+def dual_level_active() -> bool:
+    """Whether a forward-mode AD level is open."""
+    return forward_ad._current_level >= 0
+
+
+def exporting_to_onnx() -> bool:
+    """Whether `torch.onnx.export` is tracing this call; its graph may hold standard operators only."""
+    return torch.onnx.is_in_onnx_export()
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Whether the tensor holds numbers in CPU memory that a kernel could read (not fake, meta, sparse, a subclass)."""
+    return type(tensor) in _PLAIN_TYPES and tensor.is_cpu and tensor.layout is torch.strided
+
+
+def needs_grad(*tensors: Any) -> bool:
+    """Whether autograd would have to record an operation on these inputs; numbers among them are ignored."""
+    return torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in tensors)
+
+
+def runs_native(*inputs: Any) -> bool:
+    """Whether the native kernel may run on these inputs; numbers among them are ignored.
+
+    Gradient-carrying inputs go to the twin, which is made of differentiable operations: that is how the
+    product kernels are differentiated again.
+    """
+    if native is None or is_compiling() or transforms_active() or dual_level_active():
+        return False
+    grad_enabled = torch.is_grad_enabled()
+    for tensor in inputs:
+        if isinstance(tensor, Tensor):
+            if type(tensor) not in _PLAIN_TYPES or not tensor.is_cpu or (grad_enabled and tensor.requires_grad):
+                return False
+            if tensor.dtype not in _NATIVE_DTYPES and tensor.is_floating_point():
+                return False
+    return True
