@@ -44,9 +44,9 @@ def exporting_to_onnx() -> bool:
     return torch.onnx.is_in_onnx_export()
 
 
-def is_plain(tensor: Tensor) -> bool:
-    """Whether the tensor holds numbers in CPU memory that a kernel could read (not fake, meta, sparse, a subclass)."""
-    return type(tensor) in _PLAIN_TYPES and tensor.is_cpu and tensor.layout is torch.strided
+def is_concrete(tensor: Tensor) -> bool:
+    """Whether the tensor holds numbers (it is not fake or meta) and is nobody's subclass."""
+    return type(tensor) in _PLAIN_TYPES and not tensor.is_meta
 
 
 def needs_grad(*tensors: Any) -> bool:

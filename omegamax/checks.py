@@ -1,0 +1,170 @@
+"""Every input check and its message: who speaks, what was expected, what came, what to do."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+
+
+def check_floating(who: str, scores: Any) -> None:
+    """Scores are a dense floating-point tensor."""
+    if not isinstance(scores, Tensor):
+        raise TypeError(f"{who}: scores must be a Tensor, got {type(scores).__name__}; wrap them with torch.tensor(...)")
+    if scores.dtype not in _FLOATS:
+        raise TypeError(f"{who}: scores must be floating point, got {scores.dtype}; convert them with scores.float()")
+    if scores.layout is not torch.strided:
+        raise TypeError(f"{who}: scores must be dense, got layout {scores.layout}; convert them with scores.to_dense()")
+
+
+def check_scores(who: str, scores: Any) -> None:
+    """Scores are a dense floating-point tensor with at least one axis."""
+    check_floating(who, scores)
+    if scores.dim() == 0:
+        raise ValueError(f"{who}: scores must have at least one axis, got a 0-d tensor; use scores.reshape(1)")
+
+
+def check_dim(who: str, scores: Tensor, dim: Any) -> None:
+    """An axis of scores."""
+    if not isinstance(dim, int) or isinstance(dim, bool):
+        raise TypeError(f"{who}: dim must be an int, got {type(dim).__name__}; name one axis of scores")
+    if not -scores.dim() <= dim < scores.dim():
+        raise ValueError(
+            f"{who}: dim must lie in [{-scores.dim()}, {scores.dim() - 1}] for scores of shape "
+            f"{tuple(scores.shape)}, got {dim}; the last axis is dim=-1"
+        )
+
+
+def check_mask(who: str, scores: Tensor, mask: Any) -> None:
+    """A boolean tensor that broadcasts to scores; True marks what may receive weight."""
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"{who}: mask must be a boolean Tensor, got {type(mask).__name__}; use torch.tensor(mask)")
+    if mask.dtype is not torch.bool:
+        raise TypeError(
+            f"{who}: mask must be boolean, got {mask.dtype}; True marks the positions that may receive weight, "
+            "so an additive mask is `mask > -inf`"
+        )
+    padded = (1,) * (scores.dim() - mask.dim()) + tuple(mask.shape)
+    if len(padded) != scores.dim() or any(m not in (1, s) for m, s in zip(padded, scores.shape)):
+        raise ValueError(
+            f"{who}: mask must broadcast to scores {tuple(scores.shape)}, got {tuple(mask.shape)}; "
+            "True marks the positions that may receive weight"
+        )
+
+
+def check_lengths(who: str, batch_shape: tuple[int, ...], lengths: Any) -> None:
+    """Integers, one per item of the leading batch axes."""
+    if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.dtype is torch.bool:
+        kind = lengths.dtype if isinstance(lengths, Tensor) else type(lengths).__name__
+        raise TypeError(f"{who}: lengths must be an integer Tensor, got {kind}; use torch.tensor([...])")
+    if tuple(lengths.shape) != tuple(batch_shape[: lengths.dim()]):
+        raise ValueError(
+            f"{who}: lengths must match the leading batch axes {tuple(batch_shape)}, got {tuple(lengths.shape)}; "
+            "give one length per batch item"
+        )
+
+
+def _check_number(who: str, name: str, number: Any, holds: bool, expected: str, fix: str) -> None:
+    if isinstance(number, bool) or not isinstance(number, (int, float, torch.SymInt, torch.SymFloat)):
+        raise TypeError(f"{who}: {name} must be a number or a Tensor, got {type(number).__name__}; {fix}")
+    if not holds:
+        raise ValueError(f"{who}: {name} must be {expected}, got {number}; {fix}")
+
+
+def _is_number(number: Any) -> bool:
+    return isinstance(number, (int, float, torch.SymInt, torch.SymFloat)) and not isinstance(number, bool)
+
+
+def _check_parameter(who: str, name: str, value: Any, lowest: float, strict: bool, expected: str, fix: str) -> None:
+    """A number, or a floating tensor, bounded below. The values of a tensor are read only where that is cheap."""
+    if not isinstance(value, Tensor):
+        above = _is_number(value) and (value > lowest if strict else value >= lowest) and value < math.inf
+        _check_number(who, name, value, above, expected, fix)
+        return
+    if not value.is_floating_point():
+        raise TypeError(f"{who}: {name} must be floating point, got {value.dtype}; convert it with .float()")
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active() or not value.is_cpu:
+        return  # an invalid entry makes its row NaN instead
+    if type(value) in (Tensor, torch.nn.Parameter) and value.numel() > 0:
+        least = float(value.detach().min())
+        if not (least > lowest if strict else least >= lowest):
+            raise ValueError(f"{who}: {name} must be {expected}, got an entry {least}; {fix}")
+
+
+def check_gamma(who: str, gamma: Any) -> None:
+    """A positive temperature."""
+    _check_parameter(who, "gamma", gamma, 0.0, True, "positive and finite", "smaller is closer to the hard maximum")
+
+
+def check_alpha(who: str, alpha: Any) -> None:
+    """An order of at least one."""
+    _check_parameter(who, "alpha", alpha, 1.0, False, "at least 1", "1 is softmax, 1.5 entmax15, 2 sparsemax")
+
+
+def check_strength(who: str, strength: Any) -> None:
+    """A non-negative penalty."""
+    _check_parameter(who, "strength", strength, 0.0, False, "non-negative and finite", "0 switches the penalty off")
+
+
+def check_p(who: str, p: Any) -> None:
+    """A norm order in (1, 2]."""
+    _check_number(who, "p", p, _is_number(p) and 1 < p <= 2, "in (1, 2]", "2 is sparsemax, 1.5 the paper's choice")
+
+
+def check_row_parameter(who: str, name: str, parameter: Any, scores: Tensor) -> None:
+    """A tensor parameter broadcasts against scores and has size one along the row."""
+    if not isinstance(parameter, Tensor) or parameter.dim() == 0:
+        return
+    shape = tuple(parameter.shape)
+    padded = (1,) * (scores.dim() - len(shape)) + shape
+    fits = len(padded) == scores.dim() and shape[-1] == 1
+    if not fits or any(a not in (1, b) for a, b in zip(padded, scores.shape)):
+        raise ValueError(
+            f"{who}: {name} must broadcast against scores {tuple(scores.shape)} with size 1 along the row, got {shape}; "
+            f"for one {name} per head of (batch, heads, queries, keys) give it the shape (heads, 1, 1)"
+        )
+
+
+def check_groups(who: str, groups: Any) -> tuple[int, ...]:
+    """A group index for every position: a sequence of ints, an integer tensor, or a list of lists of positions."""
+    if isinstance(groups, Tensor):
+        if groups.dim() != 1 or groups.is_floating_point() or groups.dtype is torch.bool:
+            raise TypeError(
+                f"{who}: groups must be a 1-d integer Tensor, got {groups.dtype} of shape {tuple(groups.shape)}; "
+                "give each position the number of its group"
+            )
+        groups = groups.tolist()
+    groups = list(groups)
+    if groups and not isinstance(groups[0], int):
+        groups = _labels_from_positions(who, [list(group) for group in groups])
+    if any(not isinstance(g, int) or isinstance(g, bool) or g < 0 for g in groups):
+        raise ValueError(f"{who}: groups must be numbered from 0, got {groups}; give each position its group's number")
+    names = sorted(set(groups))
+    return tuple(names.index(g) for g in groups)
+
+
+def _labels_from_positions(who: str, groups: list[list[int]]) -> list[int]:
+    positions = sorted(position for group in groups for position in group)
+    if positions != list(range(len(positions))):
+        raise ValueError(
+            f"{who}: groups must partition the positions 0..{max(positions, default=0)}, got {groups}; "
+            "list every position exactly once"
+        )
+    labels = [0] * len(positions)
+    for number, group in enumerate(groups):
+        for position in group:
+            labels[position] = number
+    return labels
+
+
+def check_group_count(who: str, groups: tuple[int, ...], columns: int) -> None:
+    """The groups cover the row."""
+    if len(groups) != columns:
+        raise ValueError(
+            f"{who}: groups must partition a row of {columns} scores, got {len(groups)} positions; "
+            "list every position exactly once"
+        )

@@ -1,0 +1,268 @@
+"""The everyday face: one function per operator, called like `torch.softmax`.
+
+Every function takes `(scores, dim=-1, *, gamma=1.0, mask=None)`:
+
+- `dim`: the axis that is normalised;
+- `gamma`: temperature, a positive number or a tensor that broadcasts against scores with size 1 along `dim`;
+- `mask`: boolean, broadcasts to scores, True marks the positions that may receive weight. A masked position acts as if
+  it were not there; −inf scores mean the same. A row with nothing allowed gives zeros.
+
+Weights have the shape and dtype of scores, and zeros are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax import checks
+from omegamax.operators.fused import Fused
+from omegamax.operators.group_lasso import GroupLasso
+from omegamax.operators.hard import Hard
+from omegamax.operators.oscar import Oscar
+from omegamax.operators.scaled import Scaled
+from omegamax.operators.shannon import Shannon
+from omegamax.operators.squared_norm import SquaredNorm
+from omegamax.operators.squared_pnorm import SquaredPNorm
+from omegamax.operators.tsallis import Tsallis
+from omegamax.smoothmax import SmoothMax, Weighed
+
+_HARD, _SHANNON, _SQUARED_NORM, _ENTMAX15 = Hard(), Shannon(), SquaredNorm(), Tsallis(1.5)
+
+
+def hardmax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask: Tensor | None = None) -> Tensor:
+    """The corner of the simplex with the largest score.
+
+        argmax_{p in simplex}  <p, scores>
+
+    Ties go to the lowest index; gamma changes nothing. Its derivative is zero wherever it exists.
+
+    >>> hardmax(torch.tensor([1.0, 3.0, 3.0]))
+    tensor([0., 1., 0.])
+    """
+    return _along("hardmax", _HARD, scores, dim, gamma, mask).weights
+
+
+def softmax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask: Tensor | None = None) -> Tensor:
+    """The entropy-regularized argmax; `torch.softmax` with a mask, a temperature and defined empty rows.
+
+        argmax_{p in simplex}  <p, scores> - gamma * sum p log p
+
+    >>> softmax(torch.tensor([1.0, 1.0, 5.0]), mask=torch.tensor([True, True, False]))
+    tensor([0.5000, 0.5000, 0.0000])
+    """
+    return _along("softmax", _SHANNON, scores, dim, gamma, mask).weights
+
+
+def sparsemax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask: Tensor | None = None) -> Tensor:
+    """Euclidean projection of scores / gamma onto the simplex.
+
+        argmax_{p in simplex}  <p, scores> - gamma / 2 * ||p||^2
+
+    Many weights are exactly zero (Martins & Astudillo, 2016).
+
+    >>> sparsemax(torch.tensor([1.0, 0.9, -1.0]))
+    tensor([0.5500, 0.4500, 0.0000])
+    """
+    return _along("sparsemax", _SQUARED_NORM, scores, dim, gamma, mask).weights
+
+
+def entmax15(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask: Tensor | None = None) -> Tensor:
+    """entmax of order 1.5: halfway between softmax and sparsemax, smooth and sparse.
+
+    >>> entmax15(torch.tensor([1.0, 0.5, -2.0]))
+    tensor([0.6740, 0.3260, 0.0000])
+    """
+    return _along("entmax15", _ENTMAX15, scores, dim, gamma, mask).weights
+
+
+def entmax(
+    scores: Tensor,
+    dim: int = -1,
+    *,
+    alpha: float | Tensor = 1.5,
+    gamma: float | Tensor = 1.0,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Tsallis-regularized argmax of order alpha >= 1: 1 is softmax, 2 is sparsemax.
+
+        argmax_{p in simplex}  <p, scores> - gamma * (sum p^alpha - 1) / (alpha (alpha - 1))
+
+    `alpha` may be a tensor that broadcasts against scores with size 1 along `dim`, one order per row or per head, and
+    its gradient is exact, also at and near 1 (Peters et al., 2019; Correia et al., 2019).
+
+    >>> entmax(torch.tensor([1.0, 0.5, -2.0]), alpha=2.0)
+    tensor([0.7500, 0.2500, 0.0000])
+    """
+    checks.check_alpha("entmax", alpha)
+    return _along("entmax", Tsallis(_oriented(alpha, scores, dim)), scores, dim, gamma, mask).weights
+
+
+def sqpnormmax(
+    scores: Tensor, dim: int = -1, *, p: float = 1.5, gamma: float | Tensor = 1.0, mask: Tensor | None = None
+) -> Tensor:
+    """The argmax regularized by a squared p-norm, 1 < p <= 2.
+
+        argmax_{w in simplex}  <w, scores> - gamma / 2 * ||w||_p^2
+
+    Sparse like sparsemax (p = 2) but smoother where a weight leaves zero (Niculae & Blondel, 2017).
+
+    >>> sqpnormmax(torch.tensor([1.0, 0.5, -2.0]))
+    tensor([0.8333, 0.1667, 0.0000])
+    """
+    checks.check_p("sqpnormmax", p)
+    return _along("sqpnormmax", SquaredPNorm(p), scores, dim, gamma, mask).weights
+
+
+def fusedmax(
+    scores: Tensor,
+    dim: int = -1,
+    *,
+    strength: float | Tensor = 0.1,
+    gamma: float | Tensor = 1.0,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Sparse weights that are equal on contiguous segments.
+
+        argmax_{p in simplex}  <p, scores> - gamma * (1/2 ||p||^2 + strength * sum |p_{i+1} - p_i|)
+
+    Masked positions are taken out: their neighbours become adjacent (Niculae & Blondel, 2017).
+
+    >>> fusedmax(torch.tensor([1.0, 0.9, -1.0]), strength=0.1)
+    tensor([0.5000, 0.5000, 0.0000])
+    """
+    checks.check_strength("fusedmax", strength)
+    return _along("fusedmax", Fused(_oriented(strength, scores, dim)), scores, dim, gamma, mask).weights
+
+
+def oscarmax(
+    scores: Tensor,
+    dim: int = -1,
+    *,
+    strength: float | Tensor = 0.01,
+    gamma: float | Tensor = 1.0,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Sparse weights that are equal within clusters, wherever their members stand.
+
+        argmax_{p in simplex}  <p, scores> - gamma * (1/2 ||p||^2 + strength * sum_{i<j} max(p_i, p_j))
+
+    Exact for scores of any sign; the published composition is not (Niculae & Blondel, 2017).
+
+    >>> oscarmax(torch.tensor([1.0, -1.0, 0.95]), strength=0.1)
+    tensor([0.5000, 0.0000, 0.5000])
+    """
+    checks.check_strength("oscarmax", strength)
+    return _along("oscarmax", Oscar(_oriented(strength, scores, dim)), scores, dim, gamma, mask).weights
+
+
+def groupmax(
+    scores: Tensor,
+    dim: int = -1,
+    *,
+    groups: Sequence[int] | Sequence[Sequence[int]] | Tensor,
+    strength: float | Tensor = 0.1,
+    gamma: float | Tensor = 1.0,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Weights that select or drop whole groups of positions.
+
+        argmax_{p in simplex}  <p, scores> - gamma * (1/2 ||p||^2 + strength * sum_g ||p_g||)
+
+    `groups` gives the group number of each position, or the positions of each group.
+
+    >>> groupmax(torch.tensor([1.0, 0.5, 0.9, -1.0]), groups=[0, 0, 1, 1], strength=0.5)
+    tensor([0.6276, 0.2490, 0.1233, 0.0000])
+    """
+    checks.check_strength("groupmax", strength)
+    return _along("groupmax", GroupLasso(groups, _oriented(strength, scores, dim)), scores, dim, gamma, mask).weights
+
+
+def smooth_max(
+    scores: Tensor,
+    regularizer: SmoothMax,
+    dim: int = -1,
+    *,
+    gamma: float | Tensor = 1.0,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """max_Ω along `dim`: one number per row, whose gradient is `smooth_argmax`.
+
+        max_{p in simplex}  <p, scores> - gamma * Ω(p)
+
+    >>> smooth_max(torch.tensor([1.0, 0.9, -1.0]), SquaredNorm())
+    tensor(1.2025)
+    """
+    return _along("smooth_max", _smooth("smooth_max", regularizer), scores, dim, gamma, mask).value
+
+
+def smooth_argmax(
+    scores: Tensor,
+    regularizer: SmoothMax,
+    dim: int = -1,
+    *,
+    gamma: float | Tensor = 1.0,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """argmax_Ω along `dim`, for any regularizer.
+
+        argmax_{p in simplex}  <p, scores> - gamma * Ω(p)
+
+    >>> smooth_argmax(torch.tensor([1.0, 0.9, -1.0]), SquaredNorm())
+    tensor([0.5500, 0.4500, 0.0000])
+    """
+    return _along("smooth_argmax", _smooth("smooth_argmax", regularizer), scores, dim, gamma, mask).weights
+
+
+def gate(scores: Tensor, regularizer: SmoothMax, *, gamma: float | Tensor = 1.0) -> Tensor:
+    """A map from a score to [0, 1]: argmax_Ω([t, 0])_1 for every entry t of scores.
+
+    The sigmoid under Shannon; under a sparse Ω it is exactly 0 or 1 outside an interval, so that what is gated off
+    need not be computed.
+
+    >>> gate(torch.tensor([-2.0, 0.0, 0.5, 2.0]), SquaredNorm())
+    tensor([0.0000, 0.5000, 0.7500, 1.0000])
+    """
+    checks.check_floating("gate", scores)
+    pairs = torch.stack((scores, torch.zeros_like(scores)), -1)
+    return _along("gate", _smooth("gate", regularizer), pairs, -1, gamma, None).weights[..., 0]
+
+
+def _along(
+    who: str, smooth: SmoothMax, scores: Tensor, dim: int, gamma: float | Tensor, mask: Tensor | None
+) -> Weighed:
+    """Moves `dim` last, applies mask and temperature, solves, and moves it back."""
+    checks.check_scores(who, scores)
+    if mask is not None:
+        checks.check_mask(who, scores, mask)
+        scores = torch.where(mask, scores, -torch.inf)
+    if dim != -1:
+        checks.check_dim(who, scores, dim)
+        gamma = _oriented(gamma, scores, dim)
+        scores = scores.movedim(dim, -1)
+    if isinstance(gamma, Tensor) or gamma != 1:
+        checks.check_gamma(who, gamma)
+        smooth = Scaled(smooth, gamma)
+    weighed = smooth.weigh(scores)
+    return weighed if dim == -1 else Weighed(weighed.weights.movedim(-1, dim), weighed.value)
+
+
+def _oriented(parameter: Any, scores: Tensor, dim: int) -> Any:
+    """A parameter that broadcasts against scores, turned as scores are when `dim` moves last."""
+    if dim == -1 or not isinstance(parameter, Tensor) or parameter.dim() == 0 or not isinstance(scores, Tensor):
+        return parameter
+    if parameter.dim() > scores.dim() or not -scores.dim() <= dim < scores.dim():
+        return parameter  # the checks that follow say what is wrong
+    return parameter.reshape((1,) * (scores.dim() - parameter.dim()) + tuple(parameter.shape)).movedim(dim, -1)
+
+
+def _smooth(who: str, regularizer: SmoothMax) -> SmoothMax:
+    if not isinstance(regularizer, SmoothMax):
+        raise TypeError(
+            f"{who}: regularizer must be a SmoothMax such as SquaredNorm(), got {type(regularizer).__name__}; "
+            "wrap a function of the weights as Differentiable(fn)"
+        )
+    return regularizer

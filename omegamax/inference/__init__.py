@@ -1,0 +1,1 @@
+"""How it is chosen: solvers that know a problem only through its functions."""

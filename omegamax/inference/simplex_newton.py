@@ -1,0 +1,219 @@
+"""Maximising <p, θ> − Ω(p) over the simplex for any smooth, strongly convex Ω, rows side by side.
+
+A primal–dual interior-point method, then a Newton polish on the face it finds. Letters: g = θ − ∇Ω(p) is the gradient of
+the objective, ν the multiplier of Σ p = 1, s ≥ 0 the slacks of p ≥ 0. The optimum is where
+
+    g + s = ν,    p_i s_i = 0,    Σ p = 1
+
+and the duality gap max g − <g, p> certifies it (the Frank–Wolfe gap bounds the distance to the maximum at any p).
+Interior points never touch p = 0, so an Ω that is a barrier there (an entropy) needs no special case; a weight becomes
+exactly zero at the end, if the gradient measured there says that it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+Omega = Callable[[Tensor], Tensor]
+HessianVector = Callable[[Tensor], Tensor]
+
+
+class Maximum(NamedTuple):
+    """The result of `maximize`, per row."""
+
+    weights: Tensor
+    value: Tensor
+    gap: Tensor
+    tolerance: Tensor
+
+
+def maximize(omega: Omega, scores: Tensor, *, rtol: float, max_iter: int) -> Maximum:
+    """Solves every row; −inf scores are left out, undefined rows become NaN."""
+    n = scores.shape[-1]
+    rows = scores.reshape(-1, n)
+    if rows.numel() == 0:
+        empty = scores.new_full(scores.shape[:-1], -torch.inf)
+        return Maximum(torch.zeros_like(scores), empty, torch.zeros_like(empty), torch.zeros_like(empty))
+    undefined = (rows.isnan() | (rows == torch.inf)).any(-1, keepdim=True)
+    allowed = (rows > -torch.inf) & ~undefined
+    count = allowed.sum(-1, keepdim=True)
+    top = torch.where(allowed, rows, -torch.inf).amax(-1, keepdim=True)
+    x = torch.where(allowed, rows - top, 0)  # a shift of the scores only shifts the value
+    p = torch.where(allowed, 1 / count.clamp(min=1).to(rows.dtype), 0)
+
+    p = _interior_point(omega, x, p, allowed, rtol, max_iter)
+    p = _polish(omega, x, p, allowed)
+
+    objective, g, _ = _derivatives(omega, x, p)
+    gap, tolerance = _gap(g, p, allowed, rtol)
+    weights = p.masked_fill(undefined, torch.nan)
+    value = (objective + top).masked_fill(count == 0, -torch.inf).masked_fill(undefined, torch.nan)
+    columns = (value, gap.masked_fill(count <= 1, 0), tolerance)
+    return Maximum(weights.reshape(scores.shape), *(column.reshape(scores.shape[:-1]) for column in columns))
+
+
+def certified_gap(omega: Omega, scores: Tensor, weights: Tensor) -> Tensor:
+    """max g − <g, p> at any point of the simplex: an upper bound on max_Ω(θ) − (<p, θ> − Ω(p))."""
+    allowed = scores > -torch.inf
+    _, g, _ = _derivatives(omega, torch.where(allowed, scores, 0), weights)
+    return _gap(g, weights, allowed, 0.0)[0].squeeze(-1)
+
+
+def solve_on_face(omega: Omega, point: Tensor, direction: Tensor) -> Tensor:
+    """J v: the y on the support of `point` with Σ y = 0 and H y = v up to a constant."""
+    _, _, hessian_vector = _derivatives(omega, torch.zeros_like(point), point)
+    rtol = 4 * torch.finfo(point.dtype).eps
+    product = _projected_cg(hessian_vector, torch.zeros_like(point), point, point > 0, direction, rtol)
+    return torch.where(point.isnan(), torch.nan, product)
+
+
+def _interior_point(omega: Omega, x: Tensor, p: Tensor, allowed: Tensor, rtol: float, max_iter: int) -> Tensor:
+    _, g, hessian_vector = _derivatives(omega, x, p)
+    count = allowed.sum(-1, keepdim=True).clamp(min=1)
+    highest = torch.where(allowed, g, -torch.inf).amax(-1, keepdim=True).nan_to_num(0, neginf=0)
+    spread = highest - torch.where(allowed, g, torch.inf).amin(-1, keepdim=True).nan_to_num(0, posinf=0)
+    nu = highest + 0.1 * spread + 0.1
+    s = torch.where(allowed, nu - g, 0)
+    for _ in range(max_iter):
+        gap, tolerance = _gap(g, p, allowed, rtol)
+        late = (gap > 0.1 * tolerance) & (count > 1)
+        if not bool(late.any()):
+            break
+        mu = (p * s).sum(-1, keepdim=True) / count
+        sigma = torch.where(mu < 1e-3, 0.01, 0.2)  # near the end Newton is right: aim low
+        inverse = torch.where(allowed, 1 / torch.where(allowed, p, 1), 0)
+        barrier = s * inverse
+        right = torch.where(allowed, g - nu + sigma * mu * inverse, 0)
+        step_p = _projected_cg(hessian_vector, barrier, p, allowed, right, 1e-8)
+        # The multiplier follows from the rows of the Newton system, averaged where they are best conditioned.
+        rest = right - hessian_vector(step_p) - barrier * step_p
+        step_nu = (p * rest).sum(-1, keepdim=True)
+        step_s = torch.where(allowed, sigma * mu * inverse - s - barrier * step_p, 0)
+        length = torch.minimum(_longest(p, step_p), _longest(s, step_s))
+        p, nu, s, g, hessian_vector = _advance(omega, x, p, nu, s, step_p, step_nu, step_s, length, late, sigma * mu)
+    return p
+
+
+def _advance(omega, x, p, nu, s, step_p, step_nu, step_s, length, late, target):  # type: ignore[no-untyped-def]
+    """Takes the step, halved until the optimality conditions are not violated more than before."""
+    allowed = p > 0
+
+    def violation(g: Tensor, p: Tensor, nu: Tensor, s: Tensor) -> Tensor:
+        dual = torch.where(allowed, (g + s - nu), 0)
+        complement = torch.where(allowed, p * s - target, 0)
+        # Dual residuals count by the weight they move, or a nearly empty position would block the step.
+        return ((p * dual).abs() + complement.abs()).sum(-1, keepdim=True)
+
+    _, g, _ = _derivatives(omega, x, p)
+    before = violation(g, p, nu, s)
+    for attempt in range(8):
+        trial_p = torch.where(late, p + length * step_p, p)
+        trial_p = trial_p / trial_p.sum(-1, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
+        trial_nu = torch.where(late, nu + length * step_nu, nu)
+        trial_s = torch.where(late, s + length * step_s, s)
+        _, trial_g, hessian_vector = _derivatives(omega, x, trial_p)
+        worse = violation(trial_g, trial_p, trial_nu, trial_s) > 1.5 * before
+        if attempt == 7 or not bool((worse & late).any()):
+            break
+        length = torch.where(worse, length / 2, length)
+    return trial_p, trial_nu, trial_s, trial_g, hessian_vector
+
+
+def _longest(position: Tensor, step: Tensor) -> Tensor:
+    """The longest step up to 1 that keeps positions positive, with a margin."""
+    falling = (step < 0) & (position > 0)
+    ratio = torch.where(falling, -position / torch.where(falling, step, -1), torch.inf)
+    return (0.99 * ratio.amin(-1, keepdim=True)).clamp(max=1)
+
+
+def _polish(omega: Omega, x: Tensor, p: Tensor, allowed: Tensor) -> Tensor:
+    """Exact zeros where they are stable, and Newton steps on what is left."""
+    _, g, _ = _derivatives(omega, x, p)
+    nu = torch.where(p > 0, p * g, 0).sum(-1, keepdim=True)
+    zero = allowed & (p < nu - g)  # the slack outweighs the weight
+    trial = torch.where(zero, 0, p)
+    trial = trial / trial.sum(-1, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
+    _, g, _ = _derivatives(omega, x, trial)
+    nu = torch.where(trial > 0, trial * g, 0).sum(-1, keepdim=True)
+    p = torch.where(zero & (g <= nu), 0, p)
+    p = p / p.sum(-1, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
+    for _ in range(3):
+        _, g, hessian_vector = _derivatives(omega, x, p)
+        free = p > 0
+        step = _projected_cg(hessian_vector, torch.zeros_like(p), p, free, torch.where(free, g, 0), 1e-12)
+        moved = torch.where(free, p + step, p)
+        moved = moved / moved.sum(-1, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
+        _, moved_g, _ = _derivatives(omega, x, moved.clamp(min=0))
+        # At the rounding floor a Newton step is noise: keep it only if the certificate improves.
+        better = _gap(moved_g, moved.clamp(min=0), allowed, 0)[0] < _gap(g, p, allowed, 0)[0]
+        sound = torch.where(free, moved > 0, True).all(-1, keepdim=True)
+        p = torch.where(sound & better, moved, p)
+    return p
+
+
+def _derivatives(omega: Omega, x: Tensor, p: Tensor) -> tuple[Tensor, Tensor, HessianVector]:
+    """The objective, its gradient g, and v → H v on the positive weights; at zeros derivatives are taken just inside."""
+    with torch.enable_grad():
+        inside = p.detach().clamp(min=torch.finfo(p.dtype).tiny).requires_grad_()
+        value = omega(inside)
+        (slope,) = torch.autograd.grad(value.sum(), inside, create_graph=True)
+
+    def hessian_vector(v: Tensor) -> Tensor:
+        if not slope.requires_grad:  # a linear Ω
+            return torch.zeros_like(v)
+        (product,) = torch.autograd.grad(slope, inside, v, retain_graph=True, allow_unused=True)
+        return torch.zeros_like(v) if product is None else torch.where(p > 0, product, 0)
+
+    objective = ((p * x).sum(-1) - value.detach()).unsqueeze(-1)
+    return objective, x - slope.detach(), hessian_vector
+
+
+def _gap(g: Tensor, p: Tensor, allowed: Tensor, rtol: float) -> tuple[Tensor, Tensor]:
+    """The gap, and what counts as closed: a few roundings of the largest gradient that carries weight."""
+    nu = torch.where(p > 0, p * g, 0).sum(-1, keepdim=True)
+    best = torch.where(allowed, g, -torch.inf).amax(-1, keepdim=True)
+    scale = torch.where(p > 1e-6, g.abs(), 0).amax(-1, keepdim=True)
+    return (best - nu).nan_to_num(torch.inf, neginf=0).clamp(min=0), rtol * (1 + scale)
+
+
+def _projected_cg(
+    hessian_vector: HessianVector, barrier: Tensor, p: Tensor, free: Tensor, v: Tensor, rtol: float
+) -> Tensor:
+    """Conjugate gradients for (H + diag(barrier)) y = v − ν, Σ y = 0 on the free set.
+
+    The preconditioner is (H p)/p + barrier. That ratio is the diagonal of H where Ω is separable, and close to it after a
+    low-rank addition: it takes out the huge spread of an entropy's curvature 1/p.
+    """
+    ratio = hessian_vector(torch.where(free, p, 0)) / torch.where(free, p, 1) + barrier
+    usable = free & (ratio > 0) & (ratio < torch.inf)
+    inverse = torch.where(usable, 1 / torch.where(usable, ratio, 1), torch.where(free, 1.0, 0.0).to(p.dtype))
+    mass = inverse.sum(-1, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
+
+    def precondition(r: Tensor) -> Tensor:
+        centre = (inverse * r).sum(-1, keepdim=True) / mass
+        return inverse * (r - centre)
+
+    y = torch.zeros_like(v)
+    r = torch.where(free, v, 0)
+    d = z = precondition(r)
+    rz = (r * z).sum(-1, keepdim=True)
+    goal = rz * rtol**2
+    for _ in range(2 * p.shape[-1] + 10):
+        hd = torch.where(free, hessian_vector(d) + barrier * d, 0)
+        curvature = (d * hd).sum(-1, keepdim=True)
+        going = (rz > goal) & (curvature > 0)
+        if not bool(going.any()):
+            break
+        length = torch.where(going, rz / torch.where(going, curvature, 1), 0)
+        y = y + length * d
+        r = r - length * hd
+        z = precondition(r)
+        rz_new = (r * z).sum(-1, keepdim=True)
+        d = torch.where(going, z + rz_new / torch.where(going, rz, 1) * d, d)
+        rz = torch.where(going, rz_new, rz)
+    return torch.where(free, y, 0)

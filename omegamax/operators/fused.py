@@ -1,0 +1,60 @@
+"""The squared norm with a total-variation penalty: fusedmax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from omegamax import checks
+from omegamax.kernels.fusedmax import fusedmax, fusedmax_product
+from omegamax.operators.regularizer import Regularizer, Slope, Solution, total
+
+
+@dataclass(frozen=True, eq=False)
+class Fused(Regularizer):
+    """Ω(p) = ½(‖p‖² − 1) + strength · Σ |p_{i+1} − p_i|. Its argmax, fusedmax, gives equal weight to whole segments.
+
+    A masked position is taken out of the row: its neighbours become adjacent. `strength` may be a tensor, one per row.
+    Niculae & Blondel, NIPS 2017: fusedmax(θ) = sparsemax(prox_TV(θ)).
+    """
+
+    strength: float | Tensor = 0.1
+
+    symmetric: ClassVar[bool] = False
+    learnable: ClassVar[str | None] = "strength"
+    constants: ClassVar[torch.dtype | None] = torch.bool
+
+    def __post_init__(self) -> None:
+        checks.check_strength("Fused", self.strength)
+
+    def omega(self, weights: Tensor) -> Tensor:
+        """½(‖p‖² − 1) + strength · Σ |p_{i+1} − p_i|."""
+        variation = total(weights.diff(dim=-1).abs())
+        return (0.5 * (total(weights.square()) - 1) + self.strength * variation).squeeze(-1)
+
+    def solve(self, scores: Tensor) -> Solution:
+        """Total-variation prox, then projection onto the simplex."""
+        weights, value, joined = fusedmax(scores, self.strength)
+        return Solution(weights, value, (weights, joined))
+
+    def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
+        """Averages the direction over each segment of the support, then centres it on the support."""
+        weights, joined = certificate
+        return fusedmax_product(weights, joined, direction)
+
+    def slopes(self, certificate: tuple[Tensor, ...]) -> tuple[Slope, ...]:
+        """Σ |Δp| and its subgradient D' sign(Dp), along the row without its masked positions."""
+        weights, joined = certificate
+        removed = joined & (weights == 0)  # how the solver marks a masked position
+        position = torch.arange(1, weights.shape[-1] + 1, device=weights.device).expand(weights.shape)
+        latest = torch.where(removed, 0, position).cummax(-1).values  # 1 + last kept position up to here
+        before = torch.nn.functional.pad(latest[..., :-1], (1, 0))  # the same, strictly before; 0 means none
+        jump = weights - weights.gather(-1, (before - 1).clamp(min=0))
+        jump = torch.where(removed | (before == 0), 0, jump)
+        sign = jump.sign()
+        target = torch.where(before == 0, position, before) - 1  # a sign of 0 lands anywhere
+        gradient = sign - torch.zeros_like(sign).scatter_add(-1, target, sign)
+        return (Slope(total(jump.abs()), gradient),)

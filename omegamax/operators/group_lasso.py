@@ -1,0 +1,87 @@
+"""The squared norm with a group lasso over groups the user knows: groupmax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from omegamax import checks
+from omegamax.kernels.groupmax import groupmax, groupmax_product
+from omegamax.operators.regularizer import Regularizer, Slope, Solution, total
+
+
+@dataclass(frozen=True, eq=False)
+class GroupLasso(Regularizer):
+    """Ω(p) = ½(‖p‖² − 1) + strength · Σ_g ‖p_g‖₂ over groups that partition the row.
+
+    Its argmax selects or drops whole groups. `groups` gives the group number of every position, or lists the positions
+    of every group. Exact on the simplex: with its multiplier τ, p_g = u_g (1 − strength / ‖u_g‖)₊ for u = (θ − τ)₊,
+    so τ is the only unknown. (Projecting the group prox onto the simplex is something else.) Yuan & Lin, 2006.
+    """
+
+    groups: Sequence[int] | Sequence[Sequence[int]] | Tensor
+    strength: float | Tensor = 0.1
+
+    symmetric: ClassVar[bool] = False
+    learnable: ClassVar[str | None] = "strength"
+
+    def __post_init__(self) -> None:
+        checks.check_strength("GroupLasso", self.strength)
+        object.__setattr__(self, "groups", checks.check_groups("GroupLasso", self.groups))
+
+    def spec(self) -> tuple[str, list[float]]:
+        """The strength, where it is a number, then the group of every position."""
+        strength = [] if isinstance(self.strength, Tensor) else [float(self.strength)]
+        return "GroupLasso", strength + [float(g) for g in self.groups]  # type: ignore[arg-type]
+
+    @classmethod
+    def from_spec(cls, numbers: list[float], parameter: Tensor | None) -> GroupLasso:
+        """The inverse of `spec`."""
+        leaf = object.__new__(cls)
+        strength = numbers[0] if parameter is None else parameter
+        groups = numbers[1:] if parameter is None else numbers
+        object.__setattr__(leaf, "groups", tuple(int(g) for g in groups))
+        object.__setattr__(leaf, "strength", strength)
+        return leaf
+
+    def omega(self, weights: Tensor) -> Tensor:
+        """½(‖p‖² − 1) + strength · Σ_g ‖p_g‖."""
+        norms = self._norms(weights)
+        return (0.5 * (total(weights.square()) - 1) + self.strength * total(norms)).squeeze(-1)
+
+    def solve(self, scores: Tensor) -> Solution:
+        """One root per row."""
+        checks.check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
+        weights, value = groupmax(scores, self._labels(scores), self.strength)
+        return Solution(weights, value, (weights,))
+
+    def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
+        """A multiple of the identity plus rank one in each group, restricted to directions of sum zero."""
+        return groupmax_product(certificate[0], self._labels(direction), self.strength, direction)
+
+    def slopes(self, certificate: tuple[Tensor, ...]) -> tuple[Slope, ...]:
+        """Σ_g ‖p_g‖ and p_g / ‖p_g‖."""
+        (weights,) = certificate
+        norms = self._norms(weights)
+        own = norms.gather(-1, self._labels(weights).expand(weights.shape))
+        return (Slope(total(norms), weights / torch.where(own > 0, own, 1)),)
+
+    def _labels(self, like: Tensor) -> Tensor:
+        return torch.tensor(self.groups, dtype=torch.int64, device=like.device)
+
+    def _norms(self, weights: Tensor) -> Tensor:
+        """‖p_g‖ per group, with a zero gradient (not NaN) at zero."""
+        squares = weights.new_zeros((*weights.shape[:-1], max(self.groups, default=-1) + 1))  # type: ignore[type-var]
+        squares = squares.scatter_add(-1, self._labels(weights).expand(weights.shape), weights.square())
+        positive = squares > 0
+        return torch.where(positive, torch.where(positive, squares, 1).sqrt(), 0)
+
+    def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        checks.check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
+        return super()._evaluate(scores)
+
+

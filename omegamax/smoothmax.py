@@ -1,0 +1,294 @@
+"""The contract: a smoothed maximum, its gradient, and the only autograd Functions of the library.
+
+    max_Ω(θ)    = max over p in the domain of  <p, θ> − Ω(p)       a number
+    argmax_Ω(θ) = the p that attains it = ∇ max_Ω(θ)               weights
+
+A leaf solves the problem once and keeps a certificate from which every derivative follows:
+
+    ∂ max_Ω / ∂θ = p          ∂ max_Ω / ∂φ = −∂_φ Ω(p)
+    ∂ p / ∂θ     = J          ∂ p / ∂φ     = −J ∂_φ ∇Ω(p)           for a parameter φ of Ω (α, strength)
+
+J is symmetric, so one product serves forward mode, reverse mode and both second derivatives.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from omegamax import checks, routing
+
+
+class Solution(NamedTuple):
+    """What a solver returns: the maximiser, the maximum, and what the derivative needs."""
+
+    weights: Tensor  # (..., *event)
+    value: Tensor  # (...)
+    certificate: tuple[Tensor, ...]  # weights first; after it only what is locally constant in the scores
+
+
+class Weighed(NamedTuple):
+    """Weights and value, attached to whatever is differentiating."""
+
+    weights: Tensor  # (..., *event)
+    value: Tensor  # (...)
+
+
+class Slope(NamedTuple):
+    """How Ω and its gradient move with one parameter, at fixed weights."""
+
+    omega: Tensor  # ∂_φ Ω(p), shape (..., 1 for each event axis)
+    gradient: Tensor  # ∂_φ ∇Ω(p), shape (..., *event), up to a constant that J cancels
+
+
+class SmoothMax(abc.ABC):
+    """A smoothed maximum. Leaves write `omega`, `solve` and `hessian_product`, and no autograd."""
+
+    event_ndim: ClassVar[int] = 1  # trailing axes that form one problem
+
+    @abc.abstractmethod
+    def omega(self, weights: Tensor) -> Tensor:
+        """Ω(p), one number per problem."""
+
+    @abc.abstractmethod
+    def solve(self, scores: Tensor) -> Solution:
+        """The maximiser, the maximum and the certificate; records no gradient and honours −inf."""
+
+    @abc.abstractmethod
+    def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
+        """J v, a differentiable function of the certificate's weights and of the direction."""
+
+    def parameters(self) -> tuple[Tensor, ...]:
+        """The tensors among the hyper-parameters: inputs of the Function, so that they can learn."""
+        return ()
+
+    def with_parameters(self, parameters: tuple[Tensor, ...]) -> SmoothMax:
+        """The same leaf with other parameter tensors, in the order of `parameters()`."""
+        return self
+
+    def slopes(self, certificate: tuple[Tensor, ...]) -> tuple[Slope, ...]:
+        """One `Slope` per entry of `parameters()`."""
+        return ()
+
+    def spec(self) -> tuple[str, list[float]]:
+        """The leaf as a name and numbers, for compiled and exported graphs; see `omegamax.graph`."""
+        who = type(self).__name__
+        raise RuntimeError(
+            f"{who}: torch.compile and torch.export need an operator known to omegamax.graph, got {who}; "
+            "leave this call out of the graph with torch.compiler.disable"
+        )
+
+    def solve_for_onnx(self, scores: Tensor) -> Solution:
+        """`solve` in operations that ONNX has."""
+        who = type(self).__name__
+        raise RuntimeError(
+            f"{who}: ONNX export needs a solver without data-dependent loops, got {who}, which has none; "
+            "export softmax, sparsemax, entmax or oscarmax instead"
+        )
+
+    # Final from here on.
+
+    def max(self, scores: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
+        """max_Ω of the scores, one number per problem. Its gradient is `argmax`."""
+        return self.weigh(self._prepare(scores, mask, lengths)).value
+
+    def argmax(self, scores: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
+        """argmax_Ω of the scores: weights with the shape of scores. Its Jacobian is the Hessian of `max`."""
+        return self.weigh(self._prepare(scores, mask, lengths)).weights
+
+    def weigh(self, scores: Tensor) -> Weighed:
+        """Weights and value of scores that are already checked and masked, both differentiable, from one solve."""
+        if scores.dtype is torch.float16 or scores.dtype is torch.bfloat16:  # computed in float32, rounded once
+            weights, value = self._evaluate(scores.float())
+            return Weighed(weights.to(scores.dtype), value.to(scores.dtype))
+        return Weighed(*self._evaluate(scores))
+
+    def _prepare(self, scores: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
+        who = type(self).__name__
+        checks.check_scores(who, scores)
+        if mask is not None:
+            checks.check_mask(who, scores, mask)
+            scores = torch.where(mask, scores, -torch.inf)
+        if lengths is not None:
+            scores = torch.where(self._within(scores, lengths), scores, -torch.inf)
+        return scores
+
+    def _within(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        batch_shape = tuple(scores.shape[: scores.dim() - self.event_ndim])
+        checks.check_lengths(type(self).__name__, batch_shape, lengths)
+        lengths = lengths.reshape(lengths.shape + (1,) * (scores.dim() - lengths.dim()))
+        return torch.arange(scores.shape[-1], device=scores.device) < lengths
+
+    def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Weights and value of float32 or float64 scores, recorded by whatever is differentiating."""
+        return evaluate(self, scores)
+
+
+def evaluate(smooth: SmoothMax, scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Solves, by the route that the context asks for (see `omegamax.routing`)."""
+    parameters = smooth.parameters()
+    if routing.is_compiling() or not routing.is_concrete(scores):
+        return _evaluate_in_graph(smooth, scores, parameters)
+    if routing.transforms_active():
+        return _TransformableSolve.apply(smooth, scores, *parameters)[:2]
+    if routing.needs_grad(scores, *parameters) or routing.dual_level_active():
+        return _Solve.apply(smooth, scores, *parameters)[:2]
+    solution = smooth.solve(scores)
+    return solution.weights, solution.value
+
+
+def _evaluate_in_graph(
+    smooth: SmoothMax, scores: Tensor, parameters: tuple[Tensor, ...]
+) -> tuple[Tensor, Tensor]:
+    if routing.exporting_to_onnx():
+        solution = smooth.solve_for_onnx(scores)
+        return solution.weights, solution.value
+    if routing.transforms_active():
+        raise RuntimeError(
+            f"{type(smooth).__name__}: torch.func inside torch.compile would lose this operator's derivative; "
+            "apply torch.func to the compiled function, or leave this call out with torch.compiler.disable"
+        )
+    leaf, numbers = smooth.spec()
+    weights, value, _ = torch.ops.omegamax.solve(scores, parameters[0] if parameters else None, leaf, numbers)
+    return weights, value
+
+
+class _Solve(torch.autograd.Function):
+    """Weights, value and the locally constant rest of the certificate, with their derivative rules."""
+
+    @staticmethod
+    def forward(ctx: Any, smooth: SmoothMax, scores: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
+        weights, value, certificate = smooth.solve(scores)
+        _remember(ctx, smooth, (weights, *certificate[1:]), parameters)
+        return (weights, value, *certificate[1:])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        smooth, certificate, parameters = _recall(ctx)
+        grad_weights, grad_value, *_ = grads
+        product = None if grad_weights is None else smooth.hessian_product(certificate, grad_weights)
+        wanted = parameters if any(ctx.needs_input_grad[2:]) else ()
+        return (None, *pull_back(smooth, certificate, wanted, product, grad_value))
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, scores: Tensor | None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
+        smooth, certificate, parameters = _recall(ctx)
+        weights = certificate[0]
+        event = tuple(range(-smooth.event_ndim, 0))
+        direction = scores
+        along_value = None if scores is None else (weights * scores).sum(event)
+        if any(tangent is not None for tangent in tangents):
+            for tangent, slope in zip(tangents, smooth.slopes(certificate)):
+                if tangent is not None:
+                    direction = _plus(direction, -slope.gradient * tangent)
+                    along_value = _plus(along_value, -(slope.omega * tangent).sum(event))
+        along_weights = smooth.hessian_product(certificate, direction)
+        return (along_weights, along_value, *(None for _ in certificate[1:]))
+
+
+def pull_back(
+    smooth: SmoothMax,
+    certificate: tuple[Tensor, ...],
+    parameters: tuple[Tensor, ...],
+    product: Tensor | None,
+    grad_value: Tensor | None,
+) -> tuple[Tensor | None, ...]:
+    """Gradients of scores and parameters, given J·(gradient of the weights) and the gradient of the value."""
+    weights = certificate[0]
+    grad_value = None if grad_value is None else _over_event(smooth, grad_value)
+    gradients = [_plus(product, None if grad_value is None else grad_value * weights)]
+    for parameter, slope in zip(parameters, smooth.slopes(_detached(certificate)) if parameters else ()):
+        from_weights = None if product is None else product.detach() * slope.gradient
+        from_value = None if grad_value is None else grad_value.detach() * slope.omega
+        total = -_plus(_sum_to(from_weights, parameter), _sum_to(from_value, parameter))
+        gradients.append(_once(total, product, grad_value, weights, parameter))
+    return tuple(gradients)
+
+
+class _TransformableSolve(_Solve):
+    """The same rules in the form that `torch.func` can transform."""
+
+    @staticmethod
+    def forward(smooth: SmoothMax, scores: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
+        weights, value, certificate = smooth.with_parameters(parameters).solve(scores)
+        return (weights, value, *certificate[1:])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        smooth, _, *parameters = inputs
+        weights, _, *constants = output
+        _remember(ctx, smooth, (weights, *constants), tuple(parameters))
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], smooth: SmoothMax, scores: Tensor, *parameters: Tensor) -> Any:
+        rank = scores.dim() - (in_dims[1] is not None)
+        scores = _batch_first(scores, in_dims[1], info.batch_size)
+        moved = []
+        for parameter, dim in zip(parameters, in_dims[2:]):
+            if dim is not None:  # align the parameter's own axes with the scores' trailing ones
+                parameter = parameter.movedim(dim, 0)
+                shape = parameter.shape
+                parameter = parameter.reshape(shape[0], *(1,) * (rank - len(shape) + 1), *shape[1:])
+            moved.append(parameter)
+        outputs = _TransformableSolve.apply(smooth, scores, *moved)
+        return outputs, (0,) * len(outputs)
+
+
+def _remember(
+    ctx: Any, smooth: SmoothMax, certificate: tuple[Tensor, ...], parameters: tuple[Tensor, ...]
+) -> None:
+    ctx.smooth, ctx.n_certificate = smooth, len(certificate)
+    ctx.mark_non_differentiable(*certificate[1:])
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*certificate, *parameters)
+    ctx.save_for_forward(*certificate, *parameters)
+
+
+def _recall(ctx: Any) -> tuple[SmoothMax, tuple[Tensor, ...], tuple[Tensor, ...]]:
+    saved = ctx.saved_tensors
+    certificate, parameters = saved[: ctx.n_certificate], saved[ctx.n_certificate :]
+    return ctx.smooth.with_parameters(parameters), certificate, parameters
+
+
+class _Once(torch.autograd.Function):
+    """The identity, attached to the graph of what it was computed from; differentiating it raises."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, *origins: Tensor | None) -> Tensor:
+        return tensor.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        raise RuntimeError(
+            "SmoothMax: the gradient with respect to a parameter of Ω (alpha, strength) can be taken once, got a second "
+            "differentiation; detach the parameter, or differentiate with respect to the scores only"
+        )
+
+
+def _once(tensor: Tensor, *origins: Tensor | None) -> Tensor:
+    if routing.needs_grad(*origins):
+        return _Once.apply(tensor.detach(), *origins)
+    return tensor
+
+
+def _detached(certificate: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return tuple(tensor.detach() for tensor in certificate)
+
+
+def _over_event(smooth: SmoothMax, per_problem: Tensor) -> Tensor:
+    return per_problem.reshape(per_problem.shape + (1,) * smooth.event_ndim)
+
+
+def _plus(a: Tensor | None, b: Tensor | None) -> Any:
+    return b if a is None else a if b is None else a + b
+
+
+def _sum_to(tensor: Tensor | None, like: Tensor) -> Tensor | None:
+    return None if tensor is None else tensor.sum_to_size(like.shape).to(like.dtype)
+
+
+def _batch_first(tensor: Tensor, dim: int | None, size: int) -> Tensor:
+    return tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
