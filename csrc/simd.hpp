@@ -110,6 +110,25 @@ inline Floats larger(Floats a, Floats b) { return a > b ? a : b; }
 inline Doubles larger(Doubles a, Doubles b) { return a > b ? a : b; }
 #endif
 
+inline float root(float x) { return __builtin_sqrtf(x); }
+inline double root(double x) { return __builtin_sqrt(x); }
+#if defined(__AVX512F__)
+inline Floats root(Floats x) { return (Floats)_mm512_sqrt_ps((__m512)x); }
+inline Doubles root(Doubles x) { return (Doubles)_mm512_sqrt_pd((__m512d)x); }
+#elif defined(__AVX2__)
+inline Floats root(Floats x) { return (Floats)_mm256_sqrt_ps((__m256)x); }
+inline Doubles root(Doubles x) { return (Doubles)_mm256_sqrt_pd((__m256d)x); }
+#elif defined(__SSE2__)
+inline Floats root(Floats x) { return (Floats)_mm_sqrt_ps((__m128)x); }
+inline Doubles root(Doubles x) { return (Doubles)_mm_sqrt_pd((__m128d)x); }
+#else
+template <class V>
+inline V root(V x) {
+  for (unsigned lane = 0; lane < sizeof x / sizeof x[0]; ++lane) x[lane] = root(x[lane]);
+  return x;
+}
+#endif
+
 // One bit per lane where a > b.
 inline unsigned where_greater(Floats a, Floats b) {
 #if defined(__AVX512F__)

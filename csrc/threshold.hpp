@@ -12,8 +12,6 @@
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
-inline float root(float x) { return __builtin_sqrtf(x); }
-inline double root(double x) { return __builtin_sqrt(x); }
 
 struct Linear {
   static constexpr double kOrder = 1;
@@ -94,7 +92,7 @@ inline void threshold_row(const T* x, T* weights, T* value, std::int64_t n, T* p
     tau = find_threshold<Power>(candidates, count, tau).high;
     tau -= 4 * std::numeric_limits<T>::epsilon() * -tau;
   }
-  const std::int64_t count = collect(x, n, peaks, top + tau * T(Power::kOrder), top, scale, candidates);
+  const std::int64_t count = collect(x, n, peaks, just_below(top + tau * T(Power::kOrder)), top, scale, candidates);
   const Threshold<T> threshold = find_threshold<Power>(candidates, pad(candidates, count, T(-4)), tau);
 
   LongSum<T> moments;  // of order q + 1

@@ -63,6 +63,13 @@ inline V exp_of(V x) {
   return x > high ? infinity : result;
 }
 
+template <class V>
+inline V expm1_of(V x) {
+  using T = typename Traits<V>::Number;
+  const V small = x + x * x * exp_tail(x), large = exp_of(x) - T(1);
+  return x > T(0.34) - V{} ? large : x < T(-0.34) - V{} ? large : small;
+}
+
 // Splits x > 0 (normal) into m 2^k with m in [sqrt(1/2), sqrt(2)); returns m - 1 and k as a number.
 template <class V>
 inline V split(V x, V& k) {
