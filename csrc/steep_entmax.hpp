@@ -86,7 +86,7 @@ inline void steep_row(const T* x, T* weights, T* value, std::int64_t n, double e
     w -= step;
   }
   const double we = __builtin_pow(w, e);
-  double sum = 0, excess = 0;
+  double sum = 0, lost = 0, excess = 0;  // a compensated sum
   const auto weigh = [&](T score) {
     const double above = e * (static_cast<double>(static_cast<T>(score - top)) - lowest);
     return above > 0 ? __builtin_pow(we + above, 1 / e) : above == 0 ? w : 0.0;
@@ -94,7 +94,9 @@ inline void steep_row(const T* x, T* weights, T* value, std::int64_t n, double e
   for (std::int64_t i = 0; i < n; ++i) {
     if (!(x[i] >= floor)) continue;
     const double weight = weigh(x[i]);
-    sum += weight;
+    const double term = weight - lost, next = sum + term;
+    lost = (next - sum) - term;
+    sum = next;
     if (weight > 0) excess += weight * (e * static_cast<double>(static_cast<T>(x[i] - top)));
   }
   for (std::int64_t i = 0; i < n; ++i) weights[i] = x[i] >= floor ? static_cast<T>(weigh(x[i]) / sum) : T(0);
