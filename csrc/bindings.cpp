@@ -2,8 +2,12 @@
 // shape, and passes contiguous memory; calls release the interpreter lock.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
+#include <atomic>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "pool.hpp"
 #include "problems.hpp"
@@ -20,7 +24,9 @@ namespace v4 { extern const Table table; }
 
 namespace {
 
-const Table& choose_table() {
+// The instruction sets that were compiled and that this processor runs, the best first.
+std::vector<const Table*> find_tables() {
+  std::vector<const Table*> tables;
 #ifdef OMEGAMAX_DISPATCH_X86
   __builtin_cpu_init();
   const bool v3_runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -28,13 +34,31 @@ const Table& choose_table() {
   const bool v4_runs = v3_runs && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                        __builtin_cpu_supports("avx512vl");
-  if (v4_runs) return v4::table;
-  if (v3_runs) return v3::table;
+  if (v4_runs) tables.push_back(&v4::table);
+  if (v3_runs) tables.push_back(&v3::table);
 #endif
-  return baseline::table;
+  tables.push_back(&baseline::table);
+  return tables;
 }
 
-const Table* active = &choose_table();
+const std::vector<const Table*> supported = find_tables();
+std::atomic<const Table*> active{supported.front()};
+
+std::vector<std::string> supported_archs() {
+  std::vector<std::string> names;
+  for (const Table* table : supported) names.push_back(table->arch);
+  return names;
+}
+
+void use_arch(const std::string& name) {
+  if (name == "auto") return active.store(supported.front());
+  std::string expected = "'auto'";
+  for (const Table* table : supported) {
+    if (name == table->arch) return active.store(table);
+    expected += std::string(", '") + table->arch + "'";
+  }
+  throw nb::value_error(("use_arch: expected one of " + expected + " on this processor, got '" + name + "'").c_str());
+}
 
 // An address from Python becomes whichever pointer the problem's field asks for; 0 becomes nullptr.
 struct Address {
@@ -68,10 +92,11 @@ void launch(void (*run)(const Problem&, std::int64_t, std::int64_t), const Probl
   module.def(name, [](int bytes, OMEGAMAX_UNPACK ARGUMENTS, std::int64_t rows, std::int64_t columns,  \
                       int threads) {                                                                  \
     nb::gil_scoped_release release;                                                                   \
+    const Table& table = *active.load(std::memory_order_relaxed);                                     \
     if (bytes == 4)                                                                                   \
-      launch(active->Name##_float, Name<float>{OMEGAMAX_UNPACK FIELDS, columns}, rows, threads);      \
+      launch(table.Name##_float, Name<float>{OMEGAMAX_UNPACK FIELDS, columns}, rows, threads);      \
     else                                                                                              \
-      launch(active->Name##_double, Name<double>{OMEGAMAX_UNPACK FIELDS, columns}, rows, threads);    \
+      launch(table.Name##_double, Name<double>{OMEGAMAX_UNPACK FIELDS, columns}, rows, threads);    \
   })
 #define OMEGAMAX_UNPACK(...) __VA_ARGS__
 
@@ -81,20 +106,26 @@ using At = std::uintptr_t;
 
 NB_MODULE(_native, m) {
   m.doc() = "Row kernels of omegamax.";
-  m.def("arch", [] { return active->arch; }, "The instruction set in use.");
-  m.def("use_arch", [](const std::string& name) {
-#ifdef OMEGAMAX_DISPATCH_X86
-    if (name == "v4") { active = &v4::table; return; }
-    if (name == "v3") { active = &v3::table; return; }
-#endif
-    if (name == "baseline") { active = &baseline::table; return; }
-    throw nb::value_error("use_arch: expected 'baseline', 'v3' or 'v4'");
-  }, "Forces an instruction set; for tests and benchmarks.");
+  m.def("arch", [] { return active.load()->arch; }, "The instruction set in use.");
+  m.def("supported_archs", &supported_archs, "The instruction sets this processor can run, the best first.");
+  m.def("use_arch", &use_arch, "Forces an instruction set, or 'auto'; for tests and benchmarks.");
 
   OMEGAMAX_BIND(m, "sparsemax", Sparsemax, (At scores, At weights, At value),
                 (Address{scores}, Address{weights}, Address{value}));
   OMEGAMAX_BIND(m, "sparsemax_product", SparsemaxProduct, (At weights, At direction, At product),
                 (Address{weights}, Address{direction}, Address{product}));
+  OMEGAMAX_BIND(m, "softmax", Softmax, (At scores, At weights, At value),
+                (Address{scores}, Address{weights}, Address{value}));
+  OMEGAMAX_BIND(m, "softmax_product", SoftmaxProduct, (At weights, At direction, At product),
+                (Address{weights}, Address{direction}, Address{product}));
+  OMEGAMAX_BIND(m, "entmax", Entmax, (At scores, At weights, At value, At alphas, double alpha),
+                (Address{scores}, Address{weights}, Address{value}, Address{alphas}, alpha));
+  OMEGAMAX_BIND(m, "entmax_product", EntmaxProduct, (At weights, At direction, At product, At alphas, double alpha),
+                (Address{weights}, Address{direction}, Address{product}, Address{alphas}, alpha));
+  OMEGAMAX_BIND(m, "sqpnormmax", Sqpnormmax, (At scores, At weights, At value, double p),
+                (Address{scores}, Address{weights}, Address{value}, p));
+  OMEGAMAX_BIND(m, "sqpnormmax_product", SqpnormmaxProduct, (At weights, At direction, At product, double p),
+                (Address{weights}, Address{direction}, Address{product}, p));
 }
 
 }  // namespace omegamax

@@ -28,9 +28,72 @@ struct SparsemaxProduct {
   std::int64_t columns;
 };
 
+// Softmax and its log-partition.
+template <class T>
+struct Softmax {
+  const T* scores;
+  T* weights;
+  T* value;
+  std::int64_t columns;
+};
+
+template <class T>
+struct SoftmaxProduct {
+  const T* weights;
+  const T* direction;
+  T* product;
+  std::int64_t columns;
+};
+
+// Entmax of order alpha >= 1: one for all rows, or one per row where `alphas` is not null.
+template <class T>
+struct Entmax {
+  const T* scores;
+  T* weights;
+  T* value;
+  const double* alphas;
+  double alpha;
+  std::int64_t columns;
+};
+
+template <class T>
+struct EntmaxProduct {
+  const T* weights;
+  const T* direction;
+  T* product;
+  const double* alphas;
+  double alpha;
+  std::int64_t columns;
+};
+
+// Squared p-norm regularization, 1 < p <= 2.
+template <class T>
+struct Sqpnormmax {
+  const T* scores;
+  T* weights;
+  T* value;
+  double p;
+  std::int64_t columns;
+};
+
+template <class T>
+struct SqpnormmaxProduct {
+  const T* weights;
+  const T* direction;
+  T* product;
+  double p;
+  std::int64_t columns;
+};
+
 #define OMEGAMAX_KERNELS(X) \
   X(Sparsemax)              \
-  X(SparsemaxProduct)
+  X(SparsemaxProduct)       \
+  X(Softmax)                \
+  X(SoftmaxProduct)         \
+  X(Entmax)                 \
+  X(EntmaxProduct)          \
+  X(Sqpnormmax)             \
+  X(SqpnormmaxProduct)
 
 // One entry per kernel and type, filled once per instruction set.
 struct Table {

@@ -21,18 +21,19 @@ def sparsemax(rows: Tensor) -> tuple[Tensor, Tensor]:
     if columns == 0:
         return torch.empty_like(rows), rows.new_full(rows.shape[:-1], -torch.inf)
     top = rows.amax(-1, keepdim=True)  # NaN if any is
-    allowed = top > -torch.inf
-    shifted = torch.where(top == -torch.inf, -torch.inf, rows - top)  # +inf rows become NaN by arithmetic
+    masked = top == -torch.inf
+    shifted = torch.where(masked, 0, rows - top)
+    shifted = torch.where(top == torch.inf, torch.nan, shifted)
     ordered = shifted.sort(dim=-1, descending=True).values
     rank = torch.arange(1, columns + 1, dtype=rows.dtype, device=rows.device)
     # Cumulative sums stop at the first -inf, so that excess stays finite on the part that matters.
     excess = torch.where(ordered > -1, ordered, 0).cumsum(-1) - 1
     size = ((rank * ordered > excess) & (ordered > -1)).sum(-1, keepdim=True).clamp(min=1)
     threshold = excess.gather(-1, size - 1) / size
-    weights = torch.where(top == -torch.inf, 0, (shifted - threshold).clamp(min=0))
+    weights = torch.where(masked, 0, (shifted - threshold).clamp(min=0))
     inside = torch.where(weights > 0, shifted, 0)
     value = top.squeeze(-1) + (weights * (inside - weights / 2)).sum(-1) + 0.5
-    return weights, torch.where(allowed.squeeze(-1) | value.isnan(), value, -torch.inf)
+    return weights, torch.where(masked.squeeze(-1), -torch.inf, value)
 
 
 @sparsemax.twin

@@ -1,0 +1,121 @@
+// What every row kernel does first and last: find the maximum, refuse what is not a number, collect the candidates.
+#pragma once
+
+#include "scratch.hpp"
+#include "simd.hpp"
+
+namespace omegamax {
+namespace OMEGAMAX_ARCH {
+
+constexpr int kBlock = 8;  // vectors in a block
+template <class T> constexpr std::int64_t kBlockSize = kBlock * kLanes<T>;
+
+// Calls f(offset, lanes) for each vector of a row; lanes is constant but in the last call.
+template <class T, class F>
+inline void each_vector(std::int64_t n, F f) {
+  std::int64_t i = 0;
+  for (; i + kLanes<T> <= n; i += kLanes<T>) f(i, std::int64_t(kLanes<T>));
+  if (i < n) f(i, n - i);
+}
+
+template <class T>
+inline Vector<T> load_lanes(const T* from, std::int64_t lanes, T fill) {
+  return lanes == kLanes<T> ? load(from) : load_some(from, lanes, fill);
+}
+
+template <class T>
+inline void store_lanes(T* to, std::int64_t lanes, Vector<T> x) {
+  if (lanes == kLanes<T>) store(to, x);
+  else store_some(to, lanes, x);
+}
+
+template <class T>
+struct Top {
+  T score;   // the largest
+  bool bad;  // NaN or +inf somewhere
+  bool usual() const { return !bad && score > -kInfinity<T>; }
+};
+
+// The maximum of a row; for each block of it, `peaks` receives the lane-wise maxima (kLanes of them).
+template <class T>
+inline Top<T> find_top(const T* x, std::int64_t n, T* peaks) {
+  const Vector<T> infinity = splat(kInfinity<T>);
+  Vector<T> top = -infinity;
+  unsigned good = ~0u;
+  std::int64_t i = 0;
+  for (; i + kBlockSize<T> <= n; i += kBlockSize<T>) {
+    Vector<T> peak = -infinity;
+    for (int j = 0; j < kBlock; ++j) {
+      const Vector<T> scores = load(x + i + j * kLanes<T>);
+      good &= where_greater(infinity, scores);
+      peak = larger(scores, peak);
+    }
+    store(peaks, peak);
+    peaks += kLanes<T>;
+    top = larger(peak, top);
+  }
+  if (i < n) {
+    Vector<T> peak = -infinity;
+    each_vector<T>(n - i, [&](std::int64_t at, std::int64_t lanes) {
+      const Vector<T> scores = load_lanes(x + i + at, lanes, -kInfinity<T>);
+      good &= where_greater(infinity, scores);
+      peak = larger(scores, peak);
+    });
+    store(peaks, peak);
+    top = larger(peak, top);
+  }
+  return {largest_lane<T>(top), (good & kAllLanes<T>) != kAllLanes<T>};
+}
+
+template <class T>
+inline std::int64_t block_count(std::int64_t n) { return (n + kBlockSize<T> - 1) / kBlockSize<T>; }
+
+// Room for the peaks of a row, or for all of it as candidates with the slack that `compress` needs.
+template <class T>
+inline std::int64_t peaks_size(std::int64_t n) { return block_count<T>(n) * kLanes<T>; }
+template <class T>
+inline std::int64_t candidates_size(std::int64_t n) { return n + (kBlock + 1) * kLanes<T>; }
+
+// A row that has no answer: all masked, or not all numbers.
+template <class T>
+inline void fill_unusual(bool bad, T* weights, T* value, std::int64_t n) {
+  const T fill = bad ? kNaN<T> : T(0);
+  for (std::int64_t i = 0; i < n; ++i) weights[i] = fill;
+  *value = bad ? fill : -kInfinity<T>;
+}
+
+// The next number below: scores above it are those that are at least x. Where a window below the maximum is smaller
+// than the resolution of the scores, the maximum and its ties must still be inside.
+template <class T>
+inline T just_below(T x) {
+  const T size = x < 0 ? -x : x;
+  return x - larger(size * std::numeric_limits<T>::epsilon(), std::numeric_limits<T>::min());
+}
+
+// Puts (x - top) * scale into `candidates` for every score above `floor`; returns how many. Blocks without any are
+// recognised by their peaks.
+template <class T>
+inline std::int64_t collect(const T* x, std::int64_t n, const T* peaks, T floor, T top, T scale, T* candidates) {
+  const Vector<T> floors = splat(floor);
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < n; i += kBlockSize<T>, peaks += kLanes<T>) {
+    if (where_greater(load(peaks), floors) == 0) continue;
+    const std::int64_t size = n - i < kBlockSize<T> ? n - i : kBlockSize<T>;
+    each_vector<T>(size, [&](std::int64_t at, std::int64_t lanes) {
+      const Vector<T> scores = load_lanes(x + i + at, lanes, -kInfinity<T>);
+      const unsigned bits = where_greater(scores, floors);
+      count += compress<T>(candidates + count, (scores - top) * scale, bits);
+    });
+  }
+  return count;
+}
+
+// Makes the number of candidates a multiple of the vector length; `low` must be too small to matter.
+template <class T>
+inline std::int64_t pad(T* candidates, std::int64_t count, T low) {
+  store(candidates + count, splat(low));
+  return (count + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
+}
+
+}  // namespace OMEGAMAX_ARCH
+}  // namespace omegamax

@@ -1,0 +1,131 @@
+// Weights that are a power of the excess over a threshold, for the two powers that need no logarithm:
+//
+//     p = (y - tau)_+^q,  sum p = 1,      y = (x - max x)/q
+//
+// q = 1 is sparsemax and q = 2 is 1.5-entmax (Peters, Niculae & Martins, 2019). Newton's method on the q-norm of the
+// excess, which is convex in tau and nearly linear, climbs to tau from below and never passes it. For q = 1 it is
+// Michelot's (1986) algorithm.
+#pragma once
+
+#include "rows.hpp"
+
+namespace omegamax {
+namespace OMEGAMAX_ARCH {
+
+
+struct Linear {
+  static constexpr double kOrder = 1;
+  template <class V> static V slope(V z, V one) { return z > V{} ? one : V{}; }
+  template <class V> static V weight(V z) { return z; }
+  template <class T> static T step(T sum, T slope) { return (sum - 1) / slope; }
+};
+
+struct Square {
+  static constexpr double kOrder = 2;
+  template <class V> static V slope(V z, V) { return z; }
+  template <class V> static V weight(V z) { return z * z; }
+  template <class T> static T step(T sum, T slope) { return (sum - root(sum)) / slope; }
+};
+
+// How far Newton's method moves from tau; `count` is a multiple of the vector length.
+template <class Power, class T>
+inline T newton_step(const T* y, std::int64_t count, T tau) {
+  const Vector<T> one = splat(T(1));
+  LongSum<T> sums, slopes;
+  std::int64_t i = 0;
+  for (;;) {
+    Vector<T> sum{}, slope{};
+    const std::int64_t end = i + kBlockSize<T> < count ? i + kBlockSize<T> : count;
+    for (; i < end; i += kLanes<T>) {
+      const Vector<T> z = larger(load(y + i) - tau, Vector<T>{});
+      sum += Power::weight(z);
+      slope += Power::slope(z, one);
+    }
+    if (count <= kBlockSize<T>) return Power::step(sum_lanes<T>(sum), sum_lanes<T>(slope));
+    sums.add(sum);
+    slopes.add(slope);
+    if (i >= count) return static_cast<T>(Power::step(sums.total(), slopes.total()));
+  }
+}
+
+// tau in two parts: the weights of a long row add up to one only if tau is known to more than its own precision.
+template <class T>
+struct Threshold {
+  T high, low;
+};
+
+// Drops the candidates that are not above tau.
+template <class T>
+inline std::int64_t shrink(T* y, std::int64_t count, T tau) {
+  std::int64_t kept = 0;
+  for (std::int64_t i = 0; i < count; i += kLanes<T>) {
+    const Vector<T> block = load(y + i);
+    kept += compress<T>(y + kept, block, where_greater(block, splat(tau)));
+  }
+  return pad(y, kept, T(-4));
+}
+
+// The root, from any tau below it.
+template <class Power, class T>
+inline Threshold<T> find_threshold(T* y, std::int64_t count, T tau) {
+  for (;;) {
+    const T step = newton_step<Power>(y, count, tau);
+    const T next = tau + step;
+    if (!(step > 2 * std::numeric_limits<T>::epsilon() * -tau) || next == tau) return {tau, step};
+    tau = next;
+    if (count > 8 * kBlockSize<T>) count = shrink(y, count, tau);
+  }
+}
+
+template <class Power, class T>
+inline void threshold_row(const T* x, T* weights, T* value, std::int64_t n, T* peaks, T* candidates) {
+  const Top<T> found = find_top(x, n, peaks);
+  if (!found.usual()) return fill_unusual(found.bad, weights, value, n);
+  constexpr T scale = T(1 / Power::kOrder);
+  const T top = found.score;
+  T tau = -1;
+  if (n > 4 * kBlockSize<T>) {
+    // The threshold of some of the scores is a lower bound for all of them, and the peaks are the likeliest.
+    const std::int64_t blocks = peaks_size<T>(n);
+    for (std::int64_t i = 0; i < blocks; i += kLanes<T>) store(candidates + i, (load(peaks + i) - top) * scale);
+    const std::int64_t count = shrink(candidates, blocks, tau);
+    tau = find_threshold<Power>(candidates, count, tau).high;
+    tau -= 4 * std::numeric_limits<T>::epsilon() * -tau;
+  }
+  const std::int64_t count = collect(x, n, peaks, just_below(top + tau * T(Power::kOrder)), top, scale, candidates);
+  const Threshold<T> threshold = find_threshold<Power>(candidates, pad(candidates, count, T(-4)), tau);
+
+  LongSum<T> moments;  // of order q + 1
+  for (std::int64_t i = 0; i < n; i += kBlockSize<T>, peaks += kLanes<T>) {
+    const std::int64_t size = n - i < kBlockSize<T> ? n - i : kBlockSize<T>;
+    if (where_greater((load(peaks) - top) * scale, splat(threshold.high)) == 0 && threshold.low >= 0) {
+      each_vector<T>(size, [&](std::int64_t at, std::int64_t lanes) {
+        store_lanes(weights + i + at, lanes, Vector<T>{});
+      });
+      continue;
+    }
+    Vector<T> moment{};
+    each_vector<T>(size, [&](std::int64_t at, std::int64_t lanes) {
+      const Vector<T> y = (load_lanes(x + i + at, lanes, -kInfinity<T>) - top) * scale;
+      const Vector<T> z = larger((y - threshold.high) - threshold.low, Vector<T>{});
+      const Vector<T> weight = Power::weight(z);
+      moment += weight * z;
+      store_lanes(weights + i + at, lanes, weight);
+    });
+    moments.add(moment);
+  }
+  // max_Omega = max x + (q (1 + tau) + tau + sum p^(1 + 1/q)) q / (q + 1), from Omega = q^2/(q + 1) (sum p^(1 + 1/q) - 1)
+  constexpr double q = Power::kOrder;
+  const double exact = static_cast<double>(threshold.high) + threshold.low;
+  *value = top + static_cast<T>((q * (1 + exact) + exact + moments.total()) * q / (q + 1));
+}
+
+template <class Power, class T>
+inline void threshold_rows(const T* x, T* weights, T* value, std::int64_t n, std::int64_t begin, std::int64_t end) {
+  const Scratch<T> peaks(peaks_size<T>(n)), candidates(candidates_size<T>(n) + peaks_size<T>(n));
+  for (std::int64_t row = begin; row < end; ++row)
+    threshold_row<Power>(x + row * n, weights + row * n, value + row, n, peaks.get(), candidates.get());
+}
+
+}  // namespace OMEGAMAX_ARCH
+}  // namespace omegamax
