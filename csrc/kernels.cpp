@@ -1,7 +1,12 @@
 // Every row kernel, compiled once per instruction set (OMEGAMAX_ARCH). Code here must not use templates of the
 // standard library that the linker could merge across instruction sets: everything lives in the arch's namespace.
+#include "fusedmax.hpp"
+#include "isotonic.hpp"
+#include "oscarmax.hpp"
+#include "owl.hpp"
 #include "problems.hpp"
 #include "sparsemax.hpp"
+#include "tv1d.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {

@@ -28,7 +28,107 @@ struct SparsemaxProduct {
   std::int64_t columns;
 };
 
+// Total variation denoising of each row, and its segments (joined[i]: i is in the segment of i - 1).
+template <class T>
+struct ProxTv1d {
+  const T* rows;
+  const T* strengths;  // one per row, or nullptr: then `strength`
+  double strength;
+  T* solution;
+  bool* joined;
+  std::int64_t columns;
+};
+
+// The mean of the direction over each segment.
+template <class T>
+struct SegmentMean {
+  const bool* joined;
+  const T* direction;
+  T* mean;
+  std::int64_t columns;
+};
+
+// Fusedmax: the projection onto the simplex of the denoised row.
+template <class T>
+struct Fusedmax {
+  const T* scores;
+  const T* strengths;  // one per row, or nullptr: then `strength`
+  double strength;
+  T* weights;
+  T* value;  // one per row
+  bool* joined;
+  std::int64_t columns;
+};
+
+template <class T>
+struct FusedmaxProduct {
+  const T* weights;
+  const bool* joined;
+  const T* direction;
+  T* product;
+  std::int64_t columns;
+};
+
+// Non-decreasing least squares.
+template <class T>
+struct Isotonic {
+  const T* rows;
+  T* solution;
+  bool* joined;
+  std::int64_t columns;
+};
+
+// Oscarmax, with the cluster of each supported entry (-1 elsewhere).
+template <class T>
+struct Oscarmax {
+  const T* scores;
+  const T* strengths;  // one per row, or nullptr: then `strength`
+  double strength;
+  T* weights;
+  T* value;  // one per row
+  std::int32_t* labels;
+  std::int64_t columns;
+};
+
+template <class T>
+struct OscarmaxProduct {
+  const T* weights;
+  const std::int32_t* labels;
+  const T* direction;
+  T* product;
+  std::int64_t columns;
+};
+
+// The proximal operator of the ordered weighted l1 norm.
+template <class T>
+struct ProxOwl {
+  const T* rows;
+  const T* owl_weights;
+  std::int64_t owl_stride;  // 0: one set of weights for all rows; `columns`: one per row
+  T* solution;
+  std::int32_t* labels;
+  std::int64_t columns;
+};
+
+template <class T>
+struct OwlProduct {
+  const T* solution;
+  const std::int32_t* labels;
+  const T* direction;
+  T* product;
+  std::int64_t columns;
+};
+
 #define OMEGAMAX_KERNELS(X) \
+  X(ProxTv1d)               \
+  X(SegmentMean)            \
+  X(Fusedmax)               \
+  X(FusedmaxProduct)        \
+  X(Isotonic)               \
+  X(Oscarmax)               \
+  X(OscarmaxProduct)        \
+  X(ProxOwl)                \
+  X(OwlProduct)             \
   X(Sparsemax)              \
   X(SparsemaxProduct)
 
