@@ -14,27 +14,41 @@
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
-// How low a score (relative to the largest) can be and still receive weight.
+// How low a score x (relative to the largest) can be and still receive weight, among n of which only these matter.
 //
-// Sort the scores downwards, x_1 = 0. With the last of m entries as reference, z_i = x_i - strength (m - i), and the threshold of the
-// projection is at least (sum_{i <= k} z_i - 1)/k for every k. With T = (sum_{i <= k} x_i - 1)/k for the k that sparsemax supports,
-// that is T - strength (m - (k + 1)/2). The m-th entry has z_m = x_m; if x_m is not above that bound its weight is zero, and
-// then so is that of all below: once at most m entries lie above T - strength (m + 1 - (k + 1)/2), no other matters.
+// Sort the scores downwards. If m of them are supported, take the last as reference, z_i = x_i - strength (m - i): the threshold of the
+// projection is at least (sum_{i <= k} z_i - 1)/k for every k <= m. For the k that sparsemax supports that is T - strength (m - (k + 1)/2)
+// with T = (sum_{i <= k} x_i - 1)/k, and the last supported score, z_m = x_m, lies above it. So does every supported score, and
+// with fewer scores in question the bound rises: repeat until that no longer helps. (k <= m: spreading weight
+// lowers the penalty, so sparsemax supports fewer.)
 inline double lowest_useful(const double* x, std::int64_t n, double strength) {
   const Threshold sparse = project_simplex(x, n);
   const double tau = sparse.high + sparse.low;
   const double k = static_cast<double>(sparse.size);
-  for (double m = k;;) {
-    const double level = tau - strength * (m + 1 - (k + 1) / 2);
+  for (double m = static_cast<double>(n);;) {
+    const double level = tau - strength * (m - (k + 1) / 2);
     double above = 0;
 #pragma omp simd reduction(+ : above)
     for (std::int64_t i = 0; i < n; ++i) above += x[i] > level ? 1.0 : 0.0;
-    if (above <= m) return level;
-    m = above * 1.25;  // any m that is large enough will do: grow geometrically, not by one
+    if (above > 0.75 * m) return level;
+    m = above;
   }
 }
 
-constexpr double kWidest = 1e38;  // what is further below the largest score than this never receives weight
+// The same bound from k = 1, T = -1, in passes over the row: a window that holds every supported score.
+template <class T>
+inline double useful_window(const T* x, std::int64_t n, T top, double kept, double strength) {
+  for (double m = kept;;) {
+    const double window = 1 + strength * (m - 1);
+    if (window <= 2) return window;
+    const T level = static_cast<T>(-window);
+    std::int32_t above = 0;
+#pragma omp simd reduction(+ : above)
+    for (std::int64_t i = 0; i < n; ++i) above += x[i] - top > level;
+    if (above > 0.75 * m) return window;
+    m = above;
+  }
+}
 
 // x_i + strength i differs from z_i above by a constant, which the projection does not see and the value takes back. As for fusedmax, the
 // value needs no penalty: strength sum max(p_i, p_j) = <x - y, p>.
@@ -60,15 +74,10 @@ void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
     if (fill_degenerate(whole, !valid_strength(strength), weights, problem.value + row, n)) continue;
     const std::int64_t kept = whole.removed ? count_kept(x, n) : n;
 
-    std::int64_t m;
-    double level, window = 1 + strength * static_cast<double>(kept < 32 ? kept : 32);
-    for (;;) {
-      m = gather_above(x, n, whole.top, static_cast<T>(-window), found, position);
-      for (std::int64_t i = 0; i < m; ++i) z[i] = found[i];
-      level = lowest_useful(z, m, strength);
-      if (level >= static_cast<T>(-window) || m == kept || window == kWidest) break;
-      window = -2 * level < kWidest ? -2 * level : kWidest;
-    }
+    const double window = useful_window(x, n, whole.top, static_cast<double>(kept), strength);
+    std::int64_t m = gather_above(x, n, whole.top, static_cast<T>(-window), found, position);
+    for (std::int64_t i = 0; i < m; ++i) z[i] = found[i];
+    const double level = strength > 0 ? lowest_useful(z, m, strength) : -window;
     std::int64_t size = 0;
     for (std::int64_t i = 0; i < m; ++i) {
       found[size] = found[i];
