@@ -126,6 +126,27 @@ NB_MODULE(_native, m) {
                 (Address{scores}, Address{weights}, Address{value}, p));
   OMEGAMAX_BIND(m, "sqpnormmax_product", SqpnormmaxProduct, (At weights, At direction, At product, double p),
                 (Address{weights}, Address{direction}, Address{product}, p));
+  OMEGAMAX_BIND(m, "prox_tv1d", ProxTv1d, (At rows_, At strengths, double strength, At solution, At joined),
+                (Address{rows_}, Address{strengths}, strength, Address{solution}, Address{joined}));
+  OMEGAMAX_BIND(m, "segment_mean", SegmentMean, (At joined, At direction, At mean),
+                (Address{joined}, Address{direction}, Address{mean}));
+  OMEGAMAX_BIND(m, "fusedmax", Fusedmax,
+                (At scores, At strengths, double strength, At weights, At value, At joined),
+                (Address{scores}, Address{strengths}, strength, Address{weights}, Address{value}, Address{joined}));
+  OMEGAMAX_BIND(m, "fusedmax_product", FusedmaxProduct, (At weights, At joined, At direction, At product),
+                (Address{weights}, Address{joined}, Address{direction}, Address{product}));
+  OMEGAMAX_BIND(m, "isotonic", Isotonic, (At rows_, At solution, At joined),
+                (Address{rows_}, Address{solution}, Address{joined}));
+  OMEGAMAX_BIND(m, "oscarmax", Oscarmax,
+                (At scores, At strengths, double strength, At weights, At value, At labels),
+                (Address{scores}, Address{strengths}, strength, Address{weights}, Address{value}, Address{labels}));
+  OMEGAMAX_BIND(m, "oscarmax_product", OscarmaxProduct, (At weights, At labels, At direction, At product),
+                (Address{weights}, Address{labels}, Address{direction}, Address{product}));
+  OMEGAMAX_BIND(m, "prox_owl", ProxOwl,
+                (At rows_, At owl_weights, std::int64_t owl_stride, At solution, At labels),
+                (Address{rows_}, Address{owl_weights}, owl_stride, Address{solution}, Address{labels}));
+  OMEGAMAX_BIND(m, "owl_product", OwlProduct, (At solution, At labels, At direction, At product),
+                (Address{solution}, Address{labels}, Address{direction}, Address{product}));
 }
 
 }  // namespace omegamax

@@ -1,10 +1,15 @@
 // Every row kernel, compiled once per instruction set (OMEGAMAX_ARCH). Code here must not use templates of the
 // standard library that the linker could merge across instruction sets: everything lives in the arch's namespace.
 #include "entmax.hpp"
+#include "fusedmax.hpp"
+#include "isotonic.hpp"
+#include "oscarmax.hpp"
+#include "owl.hpp"
 #include "problems.hpp"
 #include "softmax.hpp"
 #include "sparsemax.hpp"
 #include "sqpnormmax.hpp"
+#include "tv1d.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {

@@ -10,7 +10,6 @@
 
 namespace omegamax {
 
-// Sparsemax: the Euclidean projection of each row onto the simplex.
 template <class T>
 struct Sparsemax {
   const T* scores;
@@ -19,7 +18,6 @@ struct Sparsemax {
   std::int64_t columns;
 };
 
-// Its Jacobian times a direction: centre the direction on the support, zero elsewhere.
 template <class T>
 struct SparsemaxProduct {
   const T* weights;
@@ -28,7 +26,6 @@ struct SparsemaxProduct {
   std::int64_t columns;
 };
 
-// Softmax and its log-partition.
 template <class T>
 struct Softmax {
   const T* scores;
@@ -45,7 +42,6 @@ struct SoftmaxProduct {
   std::int64_t columns;
 };
 
-// Entmax of order alpha >= 1: one for all rows, or one per row where `alphas` is not null.
 template <class T>
 struct Entmax {
   const T* scores;
@@ -66,7 +62,6 @@ struct EntmaxProduct {
   std::int64_t columns;
 };
 
-// Squared p-norm regularization, 1 < p <= 2.
 template <class T>
 struct Sqpnormmax {
   const T* scores;
@@ -85,15 +80,109 @@ struct SqpnormmaxProduct {
   std::int64_t columns;
 };
 
+template <class T>
+struct ProxTv1d {
+  const T* rows;
+  const T* strengths;  // one per row, or nullptr: then `strength`
+  double strength;
+  T* solution;
+  bool* joined;
+  std::int64_t columns;
+};
+
+template <class T>
+struct SegmentMean {
+  const bool* joined;
+  const T* direction;
+  T* mean;
+  std::int64_t columns;
+};
+
+template <class T>
+struct Fusedmax {
+  const T* scores;
+  const T* strengths;  // one per row, or nullptr: then `strength`
+  double strength;
+  T* weights;
+  T* value;  // one per row
+  bool* joined;
+  std::int64_t columns;
+};
+
+template <class T>
+struct FusedmaxProduct {
+  const T* weights;
+  const bool* joined;
+  const T* direction;
+  T* product;
+  std::int64_t columns;
+};
+
+template <class T>
+struct Isotonic {
+  const T* rows;
+  T* solution;
+  bool* joined;
+  std::int64_t columns;
+};
+
+template <class T>
+struct Oscarmax {
+  const T* scores;
+  const T* strengths;  // one per row, or nullptr: then `strength`
+  double strength;
+  T* weights;
+  T* value;  // one per row
+  std::int32_t* labels;
+  std::int64_t columns;
+};
+
+template <class T>
+struct OscarmaxProduct {
+  const T* weights;
+  const std::int32_t* labels;
+  const T* direction;
+  T* product;
+  std::int64_t columns;
+};
+
+template <class T>
+struct ProxOwl {
+  const T* rows;
+  const T* owl_weights;
+  std::int64_t owl_stride;  // 0: one set of weights for all rows; `columns`: one per row
+  T* solution;
+  std::int32_t* labels;
+  std::int64_t columns;
+};
+
+template <class T>
+struct OwlProduct {
+  const T* solution;
+  const std::int32_t* labels;
+  const T* direction;
+  T* product;
+  std::int64_t columns;
+};
+
 #define OMEGAMAX_KERNELS(X) \
-  X(Sparsemax)              \
-  X(SparsemaxProduct)       \
-  X(Softmax)                \
-  X(SoftmaxProduct)         \
-  X(Entmax)                 \
-  X(EntmaxProduct)          \
-  X(Sqpnormmax)             \
-  X(SqpnormmaxProduct)
+  X(Sparsemax)             \
+  X(SparsemaxProduct)      \
+  X(Softmax)               \
+  X(SoftmaxProduct)        \
+  X(Entmax)                \
+  X(EntmaxProduct)         \
+  X(Sqpnormmax)            \
+  X(SqpnormmaxProduct)     \
+  X(ProxTv1d)              \
+  X(SegmentMean)           \
+  X(Fusedmax)              \
+  X(FusedmaxProduct)       \
+  X(Isotonic)              \
+  X(Oscarmax)              \
+  X(OscarmaxProduct)       \
+  X(ProxOwl)               \
+  X(OwlProduct)
 
 // One entry per kernel and type, filled once per instruction set.
 struct Table {

@@ -1,0 +1,111 @@
+// Sorting non-negative numbers with their indices, by their bits: for numbers >= 0 the order of the bit patterns, read as
+// integers, is the order of the numbers.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "buffer.hpp"
+
+namespace omegamax {
+namespace OMEGAMAX_ARCH {
+
+template <class T>
+struct BitsOf;
+template <>
+struct BitsOf<float> { using type = std::uint32_t; };
+template <>
+struct BitsOf<double> { using type = std::uint64_t; };
+
+template <class T>
+class Ordering {
+ public:
+  using Key = typename BitsOf<T>::type;
+
+  static std::int64_t bytes(std::int64_t n) { return 2 * Buffer::size<Item>(n) + Buffer::size<std::uint32_t>(kMostDigits); }
+  Ordering(Buffer& buffer, std::int64_t n)
+      : items_(buffer.take<Item>(n)), spare_(buffer.take<Item>(n)), counts_(buffer.take<std::uint32_t>(kMostDigits)) {}
+
+  // The bits of |x|; the sign of zero is dropped.
+  static Key ascending(T x) {
+    Key bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    return bits & (~Key(0) >> 1);
+  }
+  static Key descending(T x) { return (~Key(0) >> 1) - ascending(x); }
+
+  // Set the key of each entry, then sort; equal keys keep their order.
+  void set(std::int64_t i, Key key) { items_[i] = {key, static_cast<std::uint32_t>(i)}; }
+  void sort(std::int64_t n) {
+    if (is_sorted(n)) return;
+    if (n <= 16) return insertion_sort(n);
+    if (n <= 64) return counting_sort(n);
+    if (n <= 2000) return radix_sort<8>(n);
+    radix_sort<11>(n);
+  }
+  // Which entry comes k-th.
+  std::int64_t operator[](std::int64_t k) const { return items_[k].index; }
+
+ private:
+  struct Item { Key key; std::uint32_t index; };
+  static constexpr int kMostDigits = 1 << 11;
+
+  bool is_sorted(std::int64_t n) const {
+    for (std::int64_t i = 1; i < n; ++i)
+      if (items_[i].key < items_[i - 1].key) return false;
+    return true;
+  }
+
+  void insertion_sort(std::int64_t n) {
+    for (std::int64_t i = 1; i < n; ++i) {
+      const Item item = items_[i];
+      std::int64_t j = i;
+      for (; j > 0 && items_[j - 1].key > item.key; --j) items_[j] = items_[j - 1];
+      items_[j] = item;
+    }
+  }
+
+  // The rank of an entry is the number of entries before it: no branches, so the processor never guesses wrong.
+  void counting_sort(std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const Key key = items_[i].key;
+      Key rank = 0;
+#pragma omp simd reduction(+ : rank)
+      for (std::int64_t j = 0; j < n; ++j) rank += Key(items_[j].key < key) + Key((items_[j].key == key) & (j < i));
+      spare_[rank] = items_[i];
+    }
+    swap();
+  }
+
+  // Least significant digit first; a digit that all keys share costs only its count.
+  template <int kBits>
+  void radix_sort(std::int64_t n) {
+    constexpr std::uint32_t digits = 1u << kBits;
+    for (int shift = 0; shift < static_cast<int>(8 * sizeof(Key)); shift += kBits) {
+      std::memset(counts_, 0, digits * sizeof(std::uint32_t));
+      for (std::int64_t i = 0; i < n; ++i) ++counts_[(items_[i].key >> shift) & (digits - 1)];
+      if (counts_[(items_[0].key >> shift) & (digits - 1)] == static_cast<std::uint64_t>(n)) continue;
+      std::uint32_t before = 0;
+      for (std::uint32_t d = 0; d < digits; ++d) {
+        const std::uint32_t here = counts_[d];
+        counts_[d] = before;
+        before += here;
+      }
+      for (std::int64_t i = 0; i < n; ++i) spare_[counts_[(items_[i].key >> shift) & (digits - 1)]++] = items_[i];
+      swap();
+    }
+  }
+
+  void swap() {
+    Item* items = items_;
+    items_ = spare_;
+    spare_ = items;
+  }
+
+  Item* items_;
+  Item* spare_;
+  std::uint32_t* counts_;
+};
+
+}  // namespace OMEGAMAX_ARCH
+}  // namespace omegamax

@@ -1,0 +1,71 @@
+"""Isotonic regression by pooling adjacent violators."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from omegamax import routing
+from omegamax.kernels.kernel import kernel, launch
+from omegamax.kernels.per_row import widen
+from omegamax.kernels.tv1d import segment_mean
+
+
+@kernel
+def isotonic(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Non-decreasing least squares.
+
+        argmin_{y_1 <= ... <= y_n}  ||y - x||^2
+
+    Returns the solution and `joined`, both shaped as rows: joined[i] says that i was pooled with i - 1 (equal neighbours
+    do not violate the order and are not pooled). The Jacobian is `segment_mean(joined, .)`. A row with a non-finite entry
+    gives NaN. Best & Chakravarti (1990).
+    """
+    wide = widen(rows)
+    finite = wide.isfinite().all(-1, keepdim=True)
+    solution, joined = pool(torch.where(finite, wide, 0))
+    return torch.where(finite, solution, torch.nan).to(rows.dtype), joined & finite
+
+
+@isotonic.twin
+def _(rows: Tensor) -> tuple[Tensor, Tensor]:
+    rows = rows.contiguous()
+    solution, joined = torch.empty_like(rows), torch.empty_like(rows, dtype=torch.bool)
+    launch("isotonic", rows, rows, solution, joined)
+    return solution, joined
+
+
+def pool(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The solution and the pools, for finite rows. A traced program cannot loop as often as the data asks."""
+    if routing.is_compiling() or routing.exporting_to_onnx():
+        return pool_by_formula(rows)
+    joined = torch.zeros_like(rows, dtype=torch.bool)
+    while True:
+        # All violations at once: pooling a run of violators in any order ends in the same blocks.
+        solution = segment_mean.reference(joined, rows)
+        violates = ~joined[..., 1:] & (solution[..., :-1] > solution[..., 1:])
+        if not violates.any():
+            return solution, joined
+        joined = joined | torch.nn.functional.pad(violates, (1, 0))
+
+
+def pool_by_formula(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The same by y_i = max_{a <= i} min_{b >= i} mean(x_a, ..., x_b): no loop over the data, memory quadratic in n."""
+    n = rows.shape[-1]
+    if n == 0:
+        return rows.clone(), torch.zeros_like(rows, dtype=torch.bool)
+    index = torch.arange(n, device=rows.device)
+    after = rows.cumsum(-1)
+    before = after - rows
+    size = (index[None, :] - index[:, None] + 1).clamp(min=1)
+    mean = (after[..., None, :] - before[..., :, None]) / size  # (..., a, b), meaningful for a <= b
+    least = torch.where(index[:, None] <= index[None, :], mean, torch.inf)
+    step = 1
+    while step < n:  # least[a, i] = min over b >= i of mean[a, b], by doubling
+        shifted = torch.nn.functional.pad(least[..., step:], (0, step), value=torch.inf)
+        least, step = torch.minimum(least, shifted), 2 * step
+    solution = torch.where(index[:, None] <= index[None, :], least, -torch.inf).amax(-2)
+    # Between blocks the cumulative sums of x and y meet; inside a block those of x lie above.
+    gap = (before - (solution.cumsum(-1) - solution))[..., 1:]
+    rounding = 8 * torch.finfo(rows.dtype).eps * rows.abs().sum(-1, keepdim=True)
+    return solution, torch.nn.functional.pad(gap > rounding, (1, 0))
