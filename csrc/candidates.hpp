@@ -100,7 +100,7 @@ inline std::int64_t gather_above(const T* x, std::int64_t n, T top, T level, T* 
 
 // The threshold of the projection onto the simplex, p = (y - tau)_+ with sum p = 1, as a pair high + low: one double
 // cannot hold tau finely enough for the sum of many small weights to come out as 1.
-struct Threshold {
+struct SimplexThreshold {
   double high, low;
   std::int64_t size;  // how many lie above `high`
   double operator()(double y) const {
@@ -110,7 +110,7 @@ struct Threshold {
 };
 
 // Newton's method from below on the convex, piecewise linear sum (y - tau)_+ - 1: finite and monotone (Michelot, 1986).
-inline Threshold project_simplex(const double* y, std::int64_t n) {
+inline SimplexThreshold project_simplex(const double* y, std::int64_t n) {
   double largest = y[0];
 #pragma omp simd reduction(max : largest)
   for (std::int64_t i = 0; i < n; ++i) largest = y[i] > largest ? y[i] : largest;

@@ -65,7 +65,7 @@ void run(const Fusedmax<T>& problem, std::int64_t begin, std::int64_t end) {
       first = last + 1;
     }
 
-    const Threshold threshold = project_simplex(y, m);
+    const SimplexThreshold threshold = project_simplex(y, m);
     double value = 0.5;
     if (m < n) std::memset(weights, 0, n * sizeof(T));
     for (std::int64_t k = 0; k < m; ++k) {

@@ -22,7 +22,7 @@ namespace OMEGAMAX_ARCH {
 // with fewer scores in question the bound rises: repeat until that no longer helps. (k <= m: spreading weight
 // lowers the penalty, so sparsemax supports fewer.)
 inline double lowest_useful(const double* x, std::int64_t n, double strength) {
-  const Threshold sparse = project_simplex(x, n);
+  const SimplexThreshold sparse = project_simplex(x, n);
   const double tau = sparse.high + sparse.low;
   const double k = static_cast<double>(sparse.size);
   for (double m = static_cast<double>(n);;) {
@@ -90,7 +90,7 @@ void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
     order.sort(m);
     for (std::int64_t i = 0; i < m; ++i) z[i] = found[order[i]] + strength * static_cast<double>(i);
     pooling.non_increasing(z, m, y, joined);
-    const Threshold threshold = project_simplex(y, m);
+    const SimplexThreshold threshold = project_simplex(y, m);
 
     double value = 0.5 - strength * static_cast<double>(kept - 1);
     if (m < n) std::memset(weights, 0, n * sizeof(T));
