@@ -1,3 +1,50 @@
 """Sparse and structured attention and differentiable dynamic programming."""
 
+from omegamax.functional import entmax as entmax
+from omegamax.functional import entmax15 as entmax15
+from omegamax.functional import fusedmax as fusedmax
+from omegamax.functional import gate as gate
+from omegamax.functional import groupmax as groupmax
+from omegamax.functional import hardmax as hardmax
+from omegamax.functional import oscarmax as oscarmax
+from omegamax.functional import smooth_argmax as smooth_argmax
+from omegamax.functional import smooth_max as smooth_max
+from omegamax.functional import softmax as softmax
+from omegamax.functional import sparsemax as sparsemax
+from omegamax.functional import sqpnormmax as sqpnormmax
+from omegamax.modules import Above as Above
+from omegamax.modules import Entmax as Entmax
+from omegamax.modules import Entmax15 as Entmax15
+from omegamax.modules import Fusedmax as Fusedmax
+from omegamax.modules import Groupmax as Groupmax
+from omegamax.modules import Hardmax as Hardmax
+from omegamax.modules import Oscarmax as Oscarmax
+from omegamax.modules import Softmax as Softmax
+from omegamax.modules import Sparsemax as Sparsemax
+from omegamax.modules import SqPNormMax as SqPNormMax
+from omegamax.operators import Differentiable as Differentiable
+from omegamax.operators import Fused as Fused
+from omegamax.operators import GroupLasso as GroupLasso
+from omegamax.operators import Hard as Hard
+from omegamax.operators import Oscar as Oscar
+from omegamax.operators import Regularizer as Regularizer
+from omegamax.operators import Scaled as Scaled
+from omegamax.operators import Shannon as Shannon
+from omegamax.operators import SquaredNorm as SquaredNorm
+from omegamax.operators import SquaredPNorm as SquaredPNorm
+from omegamax.operators import Tsallis as Tsallis
+from omegamax.proximal import isotonic_regression as isotonic_regression
+from omegamax.proximal import project_simplex as project_simplex
+from omegamax.proximal import prox_group as prox_group
+from omegamax.proximal import prox_oscar as prox_oscar
+from omegamax.proximal import prox_owl as prox_owl
+from omegamax.proximal import prox_tv1d as prox_tv1d
+from omegamax.sampling import gumbel_argmax as gumbel_argmax
+from omegamax.sampling import sample as sample
+from omegamax.sampling import straight_through_argmax as straight_through_argmax
+from omegamax.smoothmax import Slope as Slope
+from omegamax.smoothmax import SmoothMax as SmoothMax
+from omegamax.smoothmax import Solution as Solution
+from omegamax.smoothmax import Weighed as Weighed
+
 __version__ = "0.1.0"

@@ -168,3 +168,27 @@ def check_group_count(who: str, groups: tuple[int, ...], columns: int) -> None:
             f"{who}: groups must partition a row of {columns} scores, got {len(groups)} positions; "
             "list every position exactly once"
         )
+
+
+def check_owl_weights(who: str, weights: Any, x: Any, dim: int) -> None:
+    """One non-negative, non-increasing sequence as long as the row."""
+    check_scores(who, x)
+    check_dim(who, x, dim)
+    if not isinstance(weights, Tensor) or not weights.is_floating_point():
+        kind = weights.dtype if isinstance(weights, Tensor) else type(weights).__name__
+        raise TypeError(f"{who}: weights must be a floating-point Tensor, got {kind}; use torch.tensor([...])")
+    if tuple(weights.shape) != (x.shape[dim],):
+        raise ValueError(
+            f"{who}: weights must have shape ({x.shape[dim]},), got {tuple(weights.shape)}; give one weight per rank"
+        )
+    if weights.requires_grad:
+        raise ValueError(
+            f"{who}: weights must not require a gradient, got requires_grad=True; detach them, or use prox_oscar, "
+            "whose strength learns"
+        )
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active() or not weights.is_cpu:
+        return
+    if weights.numel() and not (bool((weights.diff() <= 0).all()) and float(weights[-1]) >= 0):
+        raise ValueError(
+            f"{who}: weights must be non-negative and non-increasing, got {weights.tolist()}; sort them descending"
+        )

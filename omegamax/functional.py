@@ -111,7 +111,7 @@ def sqpnormmax(
     Sparse like sparsemax (p = 2) but smoother where a weight leaves zero (Niculae & Blondel, 2017).
 
     >>> sqpnormmax(torch.tensor([1.0, 0.5, -2.0]))
-    tensor([0.8333, 0.1667, 0.0000])
+    tensor([0.8474, 0.1526, 0.0000])
     """
     checks.check_p("sqpnormmax", p)
     return _along("sqpnormmax", SquaredPNorm(p), scores, dim, gamma, mask).weights
@@ -174,7 +174,7 @@ def groupmax(
 
     `groups` gives the group number of each position, or the positions of each group.
 
-    >>> groupmax(torch.tensor([1.0, 0.5, 0.9, -1.0]), groups=[0, 0, 1, 1], strength=0.5)
+    >>> groupmax(torch.tensor([1.0, 0.8, 0.5, -1.0]), groups=[0, 0, 1, 1], strength=0.5)
     tensor([0.6276, 0.2490, 0.1233, 0.0000])
     """
     checks.check_strength("groupmax", strength)

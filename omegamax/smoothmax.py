@@ -169,6 +169,8 @@ class _Solve(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         smooth, certificate, parameters = _recall(ctx)
         grad_weights, grad_value, *_ = grads
+        if grad_weights is None and grad_value is None:
+            return (None,) * (2 + len(parameters))
         product = None if grad_weights is None else smooth.hessian_product(certificate, grad_weights)
         wanted = parameters if any(ctx.needs_input_grad[2:]) else ()
         return (None, *pull_back(smooth, certificate, wanted, product, grad_value))

@@ -194,14 +194,14 @@ def _projected_cg(
     inverse = torch.where(usable, 1 / torch.where(usable, ratio, 1), torch.where(free, 1.0, 0.0).to(p.dtype))
     mass = inverse.sum(-1, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
 
-    def precondition(r: Tensor) -> Tensor:
-        centre = (inverse * r).sum(-1, keepdim=True) / mass
-        return inverse * (r - centre)
+    def centred(r: Tensor) -> Tensor:
+        """Constants are the multiplier's business; left in, they would drown a small residual in rounding."""
+        return torch.where(free, r - (inverse * r).sum(-1, keepdim=True) / mass, 0)
 
     y = torch.zeros_like(v)
-    r = torch.where(free, v, 0)
-    d = z = precondition(r)
-    rz = (r * z).sum(-1, keepdim=True)
+    r = centred(torch.where(free, v, 0))
+    d = inverse * r
+    rz = (inverse * r.square()).sum(-1, keepdim=True)
     goal = rz * rtol**2
     for _ in range(2 * p.shape[-1] + 10):
         hd = torch.where(free, hessian_vector(d) + barrier * d, 0)
@@ -211,9 +211,8 @@ def _projected_cg(
             break
         length = torch.where(going, rz / torch.where(going, curvature, 1), 0)
         y = y + length * d
-        r = r - length * hd
-        z = precondition(r)
-        rz_new = (r * z).sum(-1, keepdim=True)
-        d = torch.where(going, z + rz_new / torch.where(going, rz, 1) * d, d)
+        r = centred(r - length * hd)
+        rz_new = (inverse * r.square()).sum(-1, keepdim=True)
+        d = torch.where(going, inverse * r + rz_new / torch.where(going, rz, 1) * d, d)
         rz = torch.where(going, rz_new, rz)
     return torch.where(free, y, 0)

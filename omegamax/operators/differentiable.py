@@ -100,8 +100,8 @@ def _hessian_vector(omega: Callable[[Tensor], Tensor], weights: Tensor, vector: 
     """H v, zero outside the support; finite also where the Hessian is infinite at zero weights."""
     support = weights > 0
     point = torch.where(support, weights, torch.finfo(weights.dtype).tiny)
-    product = torch.func.jvp(torch.func.grad(lambda p: omega(p).sum()), (point,), (vector,))[1]
-    return torch.where(support, product, 0)
+    _, pull_back = torch.func.vjp(torch.func.grad(lambda p: omega(p).sum()), point)  # H is symmetric
+    return torch.where(support, pull_back(vector)[0], 0)
 
 
 class _Face(torch.autograd.Function):

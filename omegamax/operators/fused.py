@@ -46,15 +46,18 @@ class Fused(Regularizer):
         return fusedmax_product(weights, joined, direction)
 
     def slopes(self, certificate: tuple[Tensor, ...]) -> tuple[Slope, ...]:
-        """Σ |Δp| and its subgradient D' sign(Dp), along the row without its masked positions."""
+        """Σ |Δp| and its subgradient, along the row without its masked positions."""
         weights, joined = certificate
-        removed = joined & (weights == 0)  # how the solver marks a masked position
-        position = torch.arange(1, weights.shape[-1] + 1, device=weights.device).expand(weights.shape)
-        latest = torch.where(removed, 0, position).cummax(-1).values  # 1 + last kept position up to here
-        before = torch.nn.functional.pad(latest[..., :-1], (1, 0))  # the same, strictly before; 0 means none
-        jump = weights - weights.gather(-1, (before - 1).clamp(min=0))
-        jump = torch.where(removed | (before == 0), 0, jump)
-        sign = jump.sign()
-        target = torch.where(before == 0, position, before) - 1  # a sign of 0 lands anywhere
-        gradient = sign - torch.zeros_like(sign).scatter_add(-1, target, sign)
-        return (Slope(total(jump.abs()), gradient),)
+        return (variation(weights, joined & (weights == 0)),)  # which is how the solver marks a masked position
+
+
+def variation(weights: Tensor, removed: Tensor) -> Slope:
+    """The total variation of what is left after removing positions, and its subgradient D' sign(D p)."""
+    position = torch.arange(1, weights.shape[-1] + 1, device=weights.device).expand(weights.shape)
+    latest = torch.where(removed, 0, position).cummax(-1).values  # 1 + last kept position up to here
+    before = torch.nn.functional.pad(latest[..., :-1], (1, 0))  # the same, strictly before; 0 means none
+    jump = weights - weights.gather(-1, (before - 1).clamp(min=0))
+    jump = torch.where(removed | (before == 0), 0, jump)
+    sign = jump.sign()
+    target = torch.where(before == 0, position, before) - 1  # a sign of 0 may land anywhere
+    return Slope(total(jump.abs()), sign - torch.zeros_like(sign).scatter_add(-1, target, sign))

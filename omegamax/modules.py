@@ -1,0 +1,187 @@
+"""The operators as modules: what a network holds. Modules own Parameters and build the leaf in `forward`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from omegamax import checks
+from omegamax.functional import _along, _oriented
+from omegamax.operators.fused import Fused
+from omegamax.operators.group_lasso import GroupLasso
+from omegamax.operators.hard import Hard
+from omegamax.operators.oscar import Oscar
+from omegamax.operators.shannon import Shannon
+from omegamax.operators.squared_norm import SquaredNorm
+from omegamax.operators.squared_pnorm import SquaredPNorm
+from omegamax.operators.tsallis import Tsallis
+from omegamax.smoothmax import SmoothMax
+
+
+class Above(nn.Module):
+    """A learnable number (or tensor) kept above a bound: bound + softplus(raw).
+
+    >>> Above(1.0, start=1.5)()
+    tensor(1.5000, grad_fn=<AddBackward0>)
+    """
+
+    def __init__(self, bound: float, start: float, shape: Sequence[int] = ()) -> None:
+        super().__init__()
+        if not start > bound:
+            raise ValueError(f"Above: start must exceed {bound} to be learnable, got {start}; begin a little above it")
+        self.bound = bound
+        self.raw = nn.Parameter(torch.full(tuple(shape), math.log(math.expm1(start - bound))))
+
+    def forward(self) -> Tensor:
+        """The number."""
+        return self.bound + nn.functional.softplus(self.raw)
+
+    def extra_repr(self) -> str:
+        """The bound and the shape."""
+        return f"bound={self.bound}, shape={tuple(self.raw.shape)}"
+
+
+class ArgmaxModule(nn.Module):
+    """argmax_Ω along `dim` as a layer. `gamma` is a number, a tensor, or an `Above` that learns."""
+
+    def __init__(self, dim: int = -1, *, gamma: float | Tensor | Above = 1.0) -> None:
+        super().__init__()
+        if not isinstance(gamma, Above):
+            checks.check_gamma(type(self).__name__, gamma)
+        self.dim = dim
+        self.gamma = gamma
+
+    def regularizer(self, scores: Tensor) -> SmoothMax:
+        """Ω with the current values of its parameters."""
+        raise NotImplementedError(f"{type(self).__name__}: regularizer must be written by the subclass")
+
+    def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Weights with the shape of scores; True in mask marks what may receive weight."""
+        smooth = self.regularizer(scores)
+        return _along(type(self).__name__, smooth, scores, self.dim, _current(self.gamma), mask).weights
+
+    def extra_repr(self) -> str:
+        """dim, and gamma where it is a number."""
+        return f"dim={self.dim}" + ("" if isinstance(self.gamma, nn.Module) else f", gamma={self.gamma}")
+
+
+def _current(parameter: float | Tensor | Above) -> float | Tensor:
+    return parameter() if isinstance(parameter, Above) else parameter
+
+
+class Hardmax(ArgmaxModule):
+    """`hardmax` as a layer."""
+
+    def regularizer(self, scores: Tensor) -> SmoothMax:
+        """Hard."""
+        return Hard()
+
+
+class Softmax(ArgmaxModule):
+    """`softmax` as a layer."""
+
+    def regularizer(self, scores: Tensor) -> SmoothMax:
+        """Shannon."""
+        return Shannon()
+
+
+class Sparsemax(ArgmaxModule):
+    """`sparsemax` as a layer."""
+
+    def regularizer(self, scores: Tensor) -> SmoothMax:
+        """SquaredNorm."""
+        return SquaredNorm()
+
+
+class Entmax15(ArgmaxModule):
+    """`entmax15` as a layer."""
+
+    def regularizer(self, scores: Tensor) -> SmoothMax:
+        """Tsallis(1.5)."""
+        return Tsallis(1.5)
+
+
+class Entmax(ArgmaxModule):
+    """`entmax` as a layer; `alpha=Above(1.0, start=1.5, shape=(heads, 1, 1))` learns one order per head."""
+
+    def __init__(
+        self, dim: int = -1, *, alpha: float | Tensor | Above = 1.5, gamma: float | Tensor | Above = 1.0
+    ) -> None:
+        super().__init__(dim, gamma=gamma)
+        if not isinstance(alpha, Above):
+            checks.check_alpha("Entmax", alpha)
+        self.alpha = alpha
+
+    def regularizer(self, scores: Tensor) -> SmoothMax:
+        """Tsallis."""
+        return Tsallis(_oriented(_current(self.alpha), scores, self.dim))
+
+
+class SqPNormMax(ArgmaxModule):
+    """`sqpnormmax` as a layer."""
+
+    def __init__(self, dim: int = -1, *, p: float = 1.5, gamma: float | Tensor | Above = 1.0) -> None:
+        super().__init__(dim, gamma=gamma)
+        checks.check_p("SqPNormMax", p)
+        self.p = p
+
+    def regularizer(self, scores: Tensor) -> SmoothMax:
+        """SquaredPNorm."""
+        return SquaredPNorm(self.p)
+
+
+class Fusedmax(ArgmaxModule):
+    """`fusedmax` as a layer; `strength=Above(0.0, start=0.1)` learns it."""
+
+    def __init__(
+        self, dim: int = -1, *, strength: float | Tensor | Above = 0.1, gamma: float | Tensor | Above = 1.0
+    ) -> None:
+        super().__init__(dim, gamma=gamma)
+        if not isinstance(strength, Above):
+            checks.check_strength("Fusedmax", strength)
+        self.strength = strength
+
+    def regularizer(self, scores: Tensor) -> SmoothMax:
+        """Fused."""
+        return Fused(_oriented(_current(self.strength), scores, self.dim))
+
+
+class Oscarmax(ArgmaxModule):
+    """`oscarmax` as a layer; `strength=Above(0.0, start=0.01)` learns it."""
+
+    def __init__(
+        self, dim: int = -1, *, strength: float | Tensor | Above = 0.01, gamma: float | Tensor | Above = 1.0
+    ) -> None:
+        super().__init__(dim, gamma=gamma)
+        if not isinstance(strength, Above):
+            checks.check_strength("Oscarmax", strength)
+        self.strength = strength
+
+    def regularizer(self, scores: Tensor) -> SmoothMax:
+        """Oscar."""
+        return Oscar(_oriented(_current(self.strength), scores, self.dim))
+
+
+class Groupmax(ArgmaxModule):
+    """`groupmax` as a layer, for rows that always have the same groups."""
+
+    def __init__(
+        self,
+        dim: int = -1,
+        *,
+        groups: Sequence[int] | Sequence[Sequence[int]] | Tensor,
+        strength: float | Tensor | Above = 0.1,
+        gamma: float | Tensor | Above = 1.0,
+    ) -> None:
+        super().__init__(dim, gamma=gamma)
+        if not isinstance(strength, Above):
+            checks.check_strength("Groupmax", strength)
+        self.groups = checks.check_groups("Groupmax", groups)
+        self.strength = strength
+
+    def regularizer(self, scores: Tensor) -> SmoothMax:
+        """GroupLasso."""
+        return GroupLasso(self.groups, _oriented(_current(self.strength), scores, self.dim))

@@ -1,0 +1,13 @@
+"""Ω on one row, one file per Ω."""
+
+from omegamax.operators.differentiable import Differentiable as Differentiable
+from omegamax.operators.fused import Fused as Fused
+from omegamax.operators.group_lasso import GroupLasso as GroupLasso
+from omegamax.operators.hard import Hard as Hard
+from omegamax.operators.oscar import Oscar as Oscar
+from omegamax.operators.regularizer import Regularizer as Regularizer
+from omegamax.operators.scaled import Scaled as Scaled
+from omegamax.operators.shannon import Shannon as Shannon
+from omegamax.operators.squared_norm import SquaredNorm as SquaredNorm
+from omegamax.operators.squared_pnorm import SquaredPNorm as SquaredPNorm
+from omegamax.operators.tsallis import Tsallis as Tsallis

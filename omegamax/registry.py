@@ -1,0 +1,29 @@
+"""Names for the command line, configurations and plots: a string to a regularizer. Below this file there are no strings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from omegamax.operators import Fused, GroupLasso, Hard, Oscar, Scaled, Shannon, SquaredNorm, SquaredPNorm, Tsallis
+from omegamax.smoothmax import SmoothMax
+
+OPERATORS: dict[str, Callable[..., SmoothMax]] = {
+    "hardmax": Hard,
+    "softmax": Shannon,
+    "sparsemax": SquaredNorm,
+    "entmax15": lambda: Tsallis(1.5),
+    "entmax": Tsallis,
+    "sqpnormmax": SquaredPNorm,
+    "fusedmax": Fused,
+    "oscarmax": Oscar,
+    "groupmax": GroupLasso,
+}
+
+
+def regularizer(name: str, *, gamma: float = 1.0, **options: Any) -> SmoothMax:
+    """The regularizer whose argmax has this name, e.g. `regularizer("fusedmax", strength=0.1)`."""
+    if name not in OPERATORS:
+        raise ValueError(f"regularizer: name must be one of {', '.join(OPERATORS)}, got {name!r}; choose one of these")
+    smooth = OPERATORS[name](**options)
+    return smooth if gamma == 1 else Scaled(smooth, gamma)

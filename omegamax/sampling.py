@@ -1,0 +1,97 @@
+"""Drawing from a row's distribution, and perturbing scores so that an argmax becomes a sample.
+
+Random numbers come from an explicit `torch.Generator` (or PyTorch's default one), so runs can be repeated.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from omegamax import checks
+from omegamax.functional import _along, _smooth
+from omegamax.operators.hard import Hard
+from omegamax.smoothmax import SmoothMax
+
+
+def sample(weights: Tensor, n_samples: int, *, generator: torch.Generator | None = None) -> Tensor:
+    """Draws positions from the distribution in each row: one-hot rows of shape (n_samples, *weights.shape).
+
+    A row of zeros (nothing was allowed) gives rows of zeros; a row with NaN gives NaN. The mean over samples tends to
+    the weights, and positions of weight zero are never drawn.
+
+    >>> sample(torch.tensor([0.0, 1.0, 0.0]), 2)
+    tensor([[0., 1., 0.],
+            [0., 1., 0.]])
+    """
+    checks.check_scores("sample", weights)
+    if not isinstance(n_samples, int) or isinstance(n_samples, bool) or n_samples < 0:
+        raise ValueError(f"sample: n_samples must be a non-negative int, got {n_samples!r}; say how many to draw")
+    single = weights.detach().float() if weights.dtype in (torch.float16, torch.bfloat16) else weights.detach()
+    if single.numel() and bool((single < 0).any()):
+        raise ValueError(
+            f"sample: weights must be non-negative, got an entry {single.min().item()}; normalise scores first"
+        )
+    draws = torch.zeros((n_samples, *weights.shape), dtype=weights.dtype, device=weights.device)
+    if draws.numel() == 0:
+        return draws
+    cumulative = single.cumsum(-1)
+    total = cumulative[..., -1:]
+    uniform = torch.rand(
+        (n_samples, *weights.shape[:-1], 1), dtype=single.dtype, device=weights.device, generator=generator
+    )
+    # The first position whose cumulative weight exceeds u · total has positive weight itself, since u · total < total;
+    # the last supported position is the answer where rounding would pass it.
+    last = torch.where(single > 0, torch.arange(weights.shape[-1], device=weights.device), 0).amax(-1, keepdim=True)
+    index = torch.searchsorted(cumulative.expand(draws.shape).contiguous(), uniform * total, right=True)
+    draws.scatter_(-1, torch.minimum(index, last.expand_as(index)), 1)
+    draws = draws.masked_fill(total == 0, 0)
+    return draws.masked_fill(total.isnan(), torch.nan)
+
+
+def gumbel_argmax(
+    scores: Tensor,
+    regularizer: SmoothMax,
+    dim: int = -1,
+    *,
+    gamma: float | Tensor = 1.0,
+    mask: Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """argmax_Ω of scores with Gumbel noise: a relaxed, differentiable sample from softmax(scores).
+
+        argmax_{p in simplex}  <p, scores + G> - gamma * Ω(p)        G_i independent standard Gumbel
+
+    With `Hard()` it is an exact sample (the Gumbel trick); with Shannon the concrete distribution; with a sparse Ω many
+    relaxed samples are exactly one-hot. Maddison, Mnih & Teh (2017); Jang, Gu & Poole (2017).
+    """
+    checks.check_scores("gumbel_argmax", scores)
+    noisy = scores + _gumbel_like(scores, generator)
+    return _along("gumbel_argmax", _smooth("gumbel_argmax", regularizer), noisy, dim, gamma, mask).weights
+
+
+def straight_through_argmax(
+    scores: Tensor,
+    regularizer: SmoothMax,
+    dim: int = -1,
+    *,
+    gamma: float | Tensor = 1.0,
+    mask: Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """A one-hot sample from softmax(scores) in the forward pass, with the gradient of the relaxed sample.
+
+    The value is hardmax(scores + G), the derivative that of argmax_Ω(scores + G) (Bengio et al., 2013).
+    """
+    checks.check_scores("straight_through_argmax", scores)
+    noisy = scores + _gumbel_like(scores, generator)
+    regularizer = _smooth("straight_through_argmax", regularizer)
+    soft = _along("straight_through_argmax", regularizer, noisy, dim, gamma, mask).weights
+    hard = _along("straight_through_argmax", Hard(), noisy.detach(), dim, 1.0, mask).weights
+    return hard + (soft - soft.detach())
+
+
+def _gumbel_like(scores: Tensor, generator: torch.Generator | None) -> Tensor:
+    wide = torch.float64 if scores.dtype is torch.float64 else torch.float32
+    exponential = torch.empty(scores.shape, dtype=wide, device=scores.device).exponential_(generator=generator)
+    return -exponential.clamp(min=torch.finfo(wide).tiny).log().to(scores.dtype)
