@@ -172,8 +172,9 @@ class _Solve(torch.autograd.Function):
         if grad_weights is None and grad_value is None:
             return (None,) * (2 + len(parameters))
         product = None if grad_weights is None else smooth.hessian_product(certificate, grad_weights)
-        wanted = parameters if any(ctx.needs_input_grad[2:]) else ()
-        return (None, *pull_back(smooth, certificate, wanted, product, grad_value))
+        if any(ctx.needs_input_grad[2:]):
+            return (None, *pull_back(smooth, certificate, parameters, product, grad_value))
+        return (None, *pull_back(smooth, certificate, (), product, grad_value), *(None for _ in parameters))
 
     @staticmethod
     def jvp(ctx: Any, _: None, scores: Tensor | None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
