@@ -11,7 +11,7 @@
 #include "softmax.hpp"
 #include "sparsemax.hpp"
 #include "steep_entmax.hpp"
-#include "threshold.hpp"
+#include "lockstep.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {

@@ -1,0 +1,139 @@
+// The threshold problem for short rows, one row per vector lane. Sums run down the lanes, so that there is nothing to
+// reduce across them, and one loop serves as many rows as there are lanes. A lane that has arrived stays where it is:
+// its result does not depend on its neighbours.
+#pragma once
+
+#include "threshold.hpp"
+
+namespace omegamax {
+namespace OMEGAMAX_ARCH {
+
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+constexpr bool kHasLockstep = true;
+#else
+constexpr bool kHasLockstep = false;
+#endif
+constexpr std::int64_t kLockstepColumns = 128;
+
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+// One stage of a transposition: swaps the odd blocks (of `distance` lanes) of a with the even ones of b.
+template <int distance, class T>
+inline void swap_blocks(Vector<T>& a, Vector<T>& b) {
+  using Index = typename Traits<Vector<T>>::Integer;
+  constexpr int lanes = kLanes<T>;
+  Index first, second;
+  for (int lane = 0; lane < lanes; ++lane) {
+    const bool odd = (lane / distance) % 2 == 1;
+    first[lane] = odd ? lane - distance + lanes : lane;
+    second[lane] = odd ? lane + lanes : lane + distance;
+  }
+  const Vector<T> low = __builtin_shuffle(a, b, first);
+  b = __builtin_shuffle(a, b, second);
+  a = low;
+}
+
+template <int distance, class T>
+inline void transpose_stage(Vector<T>* tile) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes<T>; ++i)
+    if ((i / distance) % 2 == 0) swap_blocks<distance, T>(tile[i], tile[i + distance]);
+}
+
+template <class T>
+inline void transpose(Vector<T>* tile) {
+  transpose_stage<1, T>(tile);
+  transpose_stage<2, T>(tile);
+  transpose_stage<4, T>(tile);
+  if constexpr (kLanes<T> == 16) transpose_stage<8, T>(tile);
+}
+
+// `count` rows, at most kLanes<T>; y has room for columns + kLanes<T> vectors.
+template <class Power, class T>
+inline void lockstep_rows(const T* x, T* weights, T* value, std::int64_t n, std::int64_t count, Vector<T>* y) {
+  constexpr int lanes = kLanes<T>;
+  constexpr T scale = T(1 / Power::kOrder);
+  const Vector<T> zero{}, one = splat(T(1)), infinity = splat(kInfinity<T>);
+  for (std::int64_t j = 0; j < n; j += lanes) {
+    Vector<T> tile[lanes];
+    const std::int64_t width = n - j < lanes ? n - j : lanes;
+#pragma GCC unroll 16
+    for (int row = 0; row < lanes; ++row)
+      tile[row] = load_lanes(x + (row < count ? row : count - 1) * n + j, width, -kInfinity<T>);
+    transpose<T>(tile);
+#pragma GCC unroll 16
+    for (int row = 0; row < lanes; ++row) y[j + row] = tile[row];
+  }
+  const std::int64_t padded = (n + 3) / 4 * 4;  // the padding is -inf
+  Vector<T> tops[4] = {-infinity, -infinity, -infinity, -infinity};
+  unsigned good = kAllLanes<T>;
+  for (std::int64_t j = 0; j < padded; j += 4)
+    for (int k = 0; k < 4; ++k) {
+      good &= where_greater(infinity, y[j + k]);
+      tops[k] = larger(y[j + k], tops[k]);
+    }
+  const Vector<T> top = larger(larger(tops[0], tops[1]), larger(tops[2], tops[3]));
+  good &= where_greater(top, -infinity);
+  for (std::int64_t j = 0; j < padded; ++j) y[j] = (y[j] - top) * scale;
+
+  Vector<T> tau = -one, step;
+  for (;;) {
+    Vector<T> sums[4] = {}, slopes[4] = {};
+    for (std::int64_t j = 0; j < padded; j += 4)
+      for (int k = 0; k < 4; ++k) {
+        const Vector<T> z = larger(y[j + k] - tau, zero);
+        sums[k] += Power::weight(z);
+        slopes[k] += Power::slope(z, one);
+      }
+    const Vector<T> sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    step = Power::step(sum, (slopes[0] + slopes[1]) + (slopes[2] + slopes[3]));
+    const Vector<T> next = tau + step, least = (-2 * std::numeric_limits<T>::epsilon()) * tau;
+    const unsigned moving = where_greater(step, least) & where_greater(next, tau) & good;
+    tau = step > least ? next : tau;
+    if (moving == 0) break;
+  }
+  const Vector<T> least = (-2 * std::numeric_limits<T>::epsilon()) * tau;
+  step = step > least ? zero : step;  // already added
+  Vector<T> moments[4] = {};
+  for (std::int64_t j = 0; j < padded; j += 4)
+    for (int k = 0; k < 4; ++k) {
+      const Vector<T> z = larger((y[j + k] - tau) - step, zero);
+      moments[k] += Power::weight(z) * z;
+    }
+  const Vector<T> moment = (moments[0] + moments[1]) + (moments[2] + moments[3]);
+  constexpr T q = T(Power::kOrder);
+  const Vector<T> values = top + (q * (T(1) + tau) + tau + (q + 1) * step + moment) * (q / (q + 1));
+  store_lanes(value, count, values);
+  for (std::int64_t row = 0; row < count; ++row, x += n, weights += n) {
+    if (((good >> row) & 1u) == 0) {
+      const Top<T> again{top[row], top[row] > -kInfinity<T> || has_bad(x, n)};
+      fill_unusual(again.bad, weights, value + row, n);
+      continue;
+    }
+    const T shift = top[row], high = tau[row], low = step[row];
+    each_vector<T>(n, [&](std::int64_t i, std::int64_t width) {
+      const Vector<T> scaled = (load_lanes(x + i, width, -kInfinity<T>) - shift) * scale;
+      store_lanes(weights + i, width, Power::weight(larger((scaled - high) - low, zero)));
+    });
+  }
+}
+#else
+template <class Power, class T>
+inline void lockstep_rows(const T*, T*, T*, std::int64_t, std::int64_t, Vector<T>*) {}
+#endif
+
+template <class Power, class T>
+inline void threshold_rows(const T* x, T* weights, T* value, std::int64_t n, std::int64_t begin, std::int64_t end) {
+  if (kHasLockstep && n <= kLockstepColumns) {
+    alignas(kVectorBytes) Vector<T> y[kLockstepColumns + kLanes<T>];
+    for (std::int64_t row = begin; row < end; row += kLanes<T>)
+      lockstep_rows<Power>(x + row * n, weights + row * n, value + row, n,
+                           end - row < kLanes<T> ? end - row : std::int64_t(kLanes<T>), y);
+    return;
+  }
+  const Scratch<T> peaks(peaks_size<T>(n)), candidates(candidates_size<T>(n) + peaks_size<T>(n));
+  for (std::int64_t row = begin; row < end; ++row)
+    threshold_row<Power>(x + row * n, weights + row * n, value + row, n, peaks.get(), candidates.get());
+}
+
+}  // namespace OMEGAMAX_ARCH
+}  // namespace omegamax
