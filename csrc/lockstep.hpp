@@ -47,12 +47,19 @@ inline void transpose(Vector<T>* tile) {
   if constexpr (kLanes<T> == 16) transpose_stage<8, T>(tile);
 }
 
-// `count` rows, at most kLanes<T>; y has room for columns + kLanes<T> vectors.
-template <class Power, class T>
-inline void lockstep_rows(const T* x, T* weights, T* value, std::int64_t n, std::int64_t count, Vector<T>* y) {
+// Short rows as columns: y[j] holds score j of each row, up to `padded` with -inf; lanes beyond the rows repeat the last.
+template <class T>
+struct Columns {
+  std::int64_t padded;
+  Vector<T> top;
+  unsigned good;  // a bit for each row that has an answer
+};
+
+// `count` rows, at most kLanes<T>; y has room for n + kLanes<T> vectors.
+template <class T>
+inline Columns<T> load_columns(const T* x, std::int64_t n, std::int64_t count, Vector<T>* y) {
   constexpr int lanes = kLanes<T>;
-  constexpr T scale = T(1 / Power::kOrder);
-  const Vector<T> zero{}, one = splat(T(1)), infinity = splat(kInfinity<T>);
+  const Vector<T> infinity = splat(kInfinity<T>);
   for (std::int64_t j = 0; j < n; j += lanes) {
     Vector<T> tile[lanes];
     const std::int64_t width = n - j < lanes ? n - j : lanes;
@@ -63,7 +70,7 @@ inline void lockstep_rows(const T* x, T* weights, T* value, std::int64_t n, std:
 #pragma GCC unroll 16
     for (int row = 0; row < lanes; ++row) y[j + row] = tile[row];
   }
-  const std::int64_t padded = (n + 3) / 4 * 4;  // the padding is -inf
+  const std::int64_t padded = (n + 3) / 4 * 4;
   Vector<T> tops[4] = {-infinity, -infinity, -infinity, -infinity};
   unsigned good = kAllLanes<T>;
   for (std::int64_t j = 0; j < padded; j += 4)
@@ -72,7 +79,24 @@ inline void lockstep_rows(const T* x, T* weights, T* value, std::int64_t n, std:
       tops[k] = larger(y[j + k], tops[k]);
     }
   const Vector<T> top = larger(larger(tops[0], tops[1]), larger(tops[2], tops[3]));
-  good &= where_greater(top, -infinity);
+  return {padded, top, good & where_greater(top, -infinity)};
+}
+
+template <class T>
+inline void fill_unusual_rows(const Columns<T>& columns, const T* x, T* weights, T* value, std::int64_t n,
+                              std::int64_t count) {
+  for (std::int64_t row = 0; row < count; ++row)
+    if (((columns.good >> row) & 1u) == 0) fill_unusual(has_bad(x + row * n, n), weights + row * n, value + row, n);
+}
+
+template <class Power, class T>
+inline void lockstep_rows(const T* x, T* weights, T* value, std::int64_t n, std::int64_t count, Vector<T>* y) {
+  constexpr T scale = T(1 / Power::kOrder);
+  const Vector<T> zero{}, one = splat(T(1));
+  const Columns<T> columns = load_columns(x, n, count, y);
+  const std::int64_t padded = columns.padded;
+  const Vector<T> top = columns.top;
+  const unsigned good = columns.good;
   for (std::int64_t j = 0; j < padded; ++j) y[j] = (y[j] - top) * scale;
 
   Vector<T> tau = -one, step;
@@ -103,18 +127,16 @@ inline void lockstep_rows(const T* x, T* weights, T* value, std::int64_t n, std:
   constexpr T q = T(Power::kOrder);
   const Vector<T> values = top + (q * (T(1) + tau) + tau + (q + 1) * step + moment) * (q / (q + 1));
   store_lanes(value, count, values);
-  for (std::int64_t row = 0; row < count; ++row, x += n, weights += n) {
-    if (((good >> row) & 1u) == 0) {
-      const Top<T> again{top[row], top[row] > -kInfinity<T> || has_bad(x, n)};
-      fill_unusual(again.bad, weights, value + row, n);
-      continue;
-    }
+  for (std::int64_t row = 0; row < count; ++row) {
     const T shift = top[row], high = tau[row], low = step[row];
+    const T* from = x + row * n;
+    T* to = weights + row * n;
     each_vector<T>(n, [&](std::int64_t i, std::int64_t width) {
-      const Vector<T> scaled = (load_lanes(x + i, width, -kInfinity<T>) - shift) * scale;
-      store_lanes(weights + i, width, Power::weight(larger((scaled - high) - low, zero)));
+      const Vector<T> scaled = (load_lanes(from + i, width, -kInfinity<T>) - shift) * scale;
+      store_lanes(to + i, width, Power::weight(larger((scaled - high) - low, zero)));
     });
   }
+  if ((good & kAllLanes<T>) != kAllLanes<T>) fill_unusual_rows(columns, x, weights, value, n, count);
 }
 #else
 template <class Power, class T>
