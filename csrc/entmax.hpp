@@ -94,11 +94,10 @@ inline void entmax_product_row(const T* p, const T* v, T* out, std::int64_t n, d
   } else if (alpha == 2) {
     sparsemax_product_row(p, v, out, n);
   } else if (alpha < 2) {
-    const T order = static_cast<T>(2 - alpha);
+    const Vector<T> order = splat(static_cast<T>(2 - alpha));
     centred_row(p, v, out, n, [=](Vector<T> weights) {
-      const Vector<T> zero{}, inside = weights > zero ? weights : splat(T(1));
-      const Vector<T> s = exp_of<Vector<T>>(order * log_of<Vector<T>>(inside));
-      return weights > zero ? s : weights;  // 0, or the NaN of a row that has no answer
+      const Vector<T> s = Good::power(weights, order);
+      return weights > Vector<T>{} ? s : weights;  // 0, or the NaN of a row that has no answer
     });
   } else {
     steep_product_row(p, v, out, n, alpha);

@@ -187,13 +187,18 @@ inline void gentle_lockstep(const T* x, T* weights, T* value, std::int64_t n, st
   Vector<T> c = splat(T(1));
   const auto advance = [&](Vector<T> step, Vector<T> least, unsigned moving) {
     // Lanes that have arrived keep their c.
-    alignas(64) T steps[kLanes<T>];
+    alignas(kVectorBytes) T steps[kLanes<T>];
     store(steps, step);
     for (int lane = 0; lane < kLanes<T>; ++lane) steps[lane] = (moving >> lane) & 1u ? steps[lane] : T(0);
     c -= load(steps);
     return moving & where_greater(step, least * c);
   };
   if constexpr (sizeof(T) == 4) {
+    // The level of some of the scores is an upper bound for all of them.
+    Vector<T> peaks[8];
+    for (int k = 0; k < 8; ++k) peaks[k] = larger((columns.peaks[k] - columns.top) * e, splat(T(-4)));
+    for (int iteration = 0; iteration < 3; ++iteration)
+      c -= larger(gentle_step<Rough, T>(peaks, 8, c, e, order), zero);
     unsigned moving = columns.good;
     for (int iteration = 0; iteration < 8 && moving != 0; ++iteration) {
       const Vector<T> step = gentle_step<Rough, T>(y, columns.padded, c, e, order);
@@ -206,12 +211,16 @@ inline void gentle_lockstep(const T* x, T* weights, T* value, std::int64_t n, st
     const unsigned rising = iteration == 0 ? where_greater(-step, slack * c) & moving : 0u;
     moving = advance(step, slack, moving) | rising;
   }
-  alignas(64) double highs[kLanes<T>], lows[kLanes<T>];
+  alignas(kVectorBytes) double highs[kLanes<T>], lows[kLanes<T>];
+  alignas(kVectorBytes) T tops[kLanes<T>], inverses[kLanes<T>];
+  store(tops, columns.top);
+  store(inverses, T(1) / c);
   for (std::int64_t row = 0; row < count; ++row) {
     highs[row] = 1, lows[row] = 0;
     if (((columns.good >> row) & 1u) == 0) continue;
-    const PowerSums<double> sums = write_gentle<T>(x + row * n, weights + row * n, n, columns.top[row], e[row],
-                                                   T(1) / c[row], static_cast<T>(1 / es[row]), nullptr, T(0));
+    const PowerSums<double> sums = write_gentle<T>(x + row * n, weights + row * n, n, tops[row],
+                                                   static_cast<T>(es[row]), inverses[row],
+                                                   static_cast<T>(1 / es[row]), nullptr, T(0));
     highs[row] = sums.high;
     lows[row] = sums.low / sums.high;
   }
@@ -220,7 +229,7 @@ inline void gentle_lockstep(const T* x, T* weights, T* value, std::int64_t n, st
     const Doubles mass = -expm1_of<Doubles>(-exponent * log_normal<Doubles>(sum)) / exponent;
     const Doubles above = (mass + load(lows + row)) / (1.0 + exponent);
     for (std::int64_t lane = 0; lane < kLanes<double> && row + lane < count; ++lane)
-      value[row + lane] = columns.top[row + lane] + static_cast<T>(above[lane]);
+      value[row + lane] = tops[row + lane] + static_cast<T>(above[lane]);
   }
   fill_unusual_rows(columns, x, weights, value, n, count);
 }

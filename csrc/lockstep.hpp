@@ -51,7 +51,7 @@ inline void transpose(Vector<T>* tile) {
 template <class T>
 struct Columns {
   std::int64_t padded;
-  Vector<T> top;
+  Vector<T> top, peaks[8];  // the largest score, and the largest among those whose j leaves the same rest modulo 8
   unsigned good;  // a bit for each row that has an answer
 };
 
@@ -70,16 +70,23 @@ inline Columns<T> load_columns(const T* x, std::int64_t n, std::int64_t count, V
 #pragma GCC unroll 16
     for (int row = 0; row < lanes; ++row) y[j + row] = tile[row];
   }
-  const std::int64_t padded = (n + 3) / 4 * 4;
-  Vector<T> tops[4] = {-infinity, -infinity, -infinity, -infinity};
+  Columns<T> columns;
+  columns.padded = (n + 7) / 8 * 8;
   unsigned good = kAllLanes<T>;
-  for (std::int64_t j = 0; j < padded; j += 4)
-    for (int k = 0; k < 4; ++k) {
+  Vector<T> tops[8];
+  for (int k = 0; k < 8; ++k) tops[k] = -infinity;
+  for (std::int64_t j = 0; j < columns.padded; j += 8)
+    for (int k = 0; k < 8; ++k) {
       good &= where_greater(infinity, y[j + k]);
       tops[k] = larger(y[j + k], tops[k]);
     }
-  const Vector<T> top = larger(larger(tops[0], tops[1]), larger(tops[2], tops[3]));
-  return {padded, top, good & where_greater(top, -infinity)};
+  columns.top = tops[0];
+  for (int k = 0; k < 8; ++k) {
+    columns.peaks[k] = tops[k];
+    columns.top = larger(columns.top, tops[k]);
+  }
+  columns.good = good & where_greater(columns.top, -infinity);
+  return columns;
 }
 
 template <class T>
@@ -87,6 +94,19 @@ inline void fill_unusual_rows(const Columns<T>& columns, const T* x, T* weights,
                               std::int64_t count) {
   for (std::int64_t row = 0; row < count; ++row)
     if (((columns.good >> row) & 1u) == 0) fill_unusual(has_bad(x + row * n, n), weights + row * n, value + row, n);
+}
+
+template <class Power, class T>
+inline Vector<T> lockstep_step(const Vector<T>* y, std::int64_t padded, Vector<T> tau) {
+  const Vector<T> zero{}, one = splat(T(1));
+  Vector<T> sums[4] = {}, slopes[4] = {};
+  for (std::int64_t j = 0; j < padded; j += 4)
+    for (int k = 0; k < 4; ++k) {
+      const Vector<T> z = larger(y[j + k] - tau, zero);
+      sums[k] += Power::weight(z);
+      slopes[k] += Power::slope(z, one);
+    }
+  return Power::step((sums[0] + sums[1]) + (sums[2] + sums[3]), (slopes[0] + slopes[1]) + (slopes[2] + slopes[3]));
 }
 
 template <class Power, class T>
@@ -99,17 +119,13 @@ inline void lockstep_rows(const T* x, T* weights, T* value, std::int64_t n, std:
   const unsigned good = columns.good;
   for (std::int64_t j = 0; j < padded; ++j) y[j] = (y[j] - top) * scale;
 
-  Vector<T> tau = -one, step;
+  // The threshold of some of the scores is a lower bound for all: a start from the peaks saves whole passes.
+  Vector<T> tau = -one, step, peaks[8];
+  for (int k = 0; k < 8; ++k) peaks[k] = (columns.peaks[k] - top) * scale;
+  for (int iteration = 0; iteration < 3; ++iteration)
+    tau = larger(tau + lockstep_step<Power, T>(peaks, 8, tau), tau);
   for (;;) {
-    Vector<T> sums[4] = {}, slopes[4] = {};
-    for (std::int64_t j = 0; j < padded; j += 4)
-      for (int k = 0; k < 4; ++k) {
-        const Vector<T> z = larger(y[j + k] - tau, zero);
-        sums[k] += Power::weight(z);
-        slopes[k] += Power::slope(z, one);
-      }
-    const Vector<T> sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    step = Power::step(sum, (slopes[0] + slopes[1]) + (slopes[2] + slopes[3]));
+    step = lockstep_step<Power, T>(y, padded, tau);
     const Vector<T> next = tau + step, least = (-2 * std::numeric_limits<T>::epsilon()) * tau;
     const unsigned moving = where_greater(step, least) & where_greater(next, tau) & good;
     tau = step > least ? next : tau;
@@ -127,8 +143,12 @@ inline void lockstep_rows(const T* x, T* weights, T* value, std::int64_t n, std:
   constexpr T q = T(Power::kOrder);
   const Vector<T> values = top + (q * (T(1) + tau) + tau + (q + 1) * step + moment) * (q / (q + 1));
   store_lanes(value, count, values);
+  alignas(kVectorBytes) T shifts[kLanes<T>], highs[kLanes<T>], lows[kLanes<T>];
+  store(shifts, top);
+  store(highs, tau);
+  store(lows, step);
   for (std::int64_t row = 0; row < count; ++row) {
-    const T shift = top[row], high = tau[row], low = step[row];
+    const T shift = shifts[row], high = highs[row], low = lows[row];
     const T* from = x + row * n;
     T* to = weights + row * n;
     each_vector<T>(n, [&](std::int64_t i, std::int64_t width) {
