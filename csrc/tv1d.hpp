@@ -18,9 +18,9 @@ namespace OMEGAMAX_ARCH {
 // all steps together are linear. Backwards, y_k = clip(y_{k+1}, low_k, high_k): strictly inside, the two are joined.
 class TotalVariation {
  public:
-  static std::int64_t bytes(std::int64_t n) { return Buffer::size<Knot>(2 * n + 2) + Buffer::size<Band>(n); }
+  static std::int64_t bytes(std::int64_t n) { return Buffer::size<Knot>(2 * n + 10) + Buffer::size<Band>(n); }
   TotalVariation(Buffer& buffer, std::int64_t n)
-      : knots_(buffer.take<Knot>(2 * n + 2)), bands_(buffer.take<Band>(n)), middle_(n) {}
+      : knots_(buffer.take<Knot>(2 * n + 10)), bands_(buffer.take<Band>(n)), middle_(n + 4) {}
 
   // Works on n entries (at most the size given when made). joined[k] says that k and k - 1 are in one segment.
   void solve(const double* x, std::int64_t n, double strength, double* y, bool* joined) {
@@ -28,11 +28,23 @@ class TotalVariation {
     joined[0] = false;
     if (n == 1) { y[0] = x[0]; return; }
     if (n == 2) return solve_pair(x, strength, y, joined);
-    backward(x, n, strength, forward(x, n, strength), y, joined);
+    if (strength == 0) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        y[i] = x[i];
+        joined[i] = false;
+      }
+      return;
+    }
+    double centre = 0;
+#pragma omp simd reduction(+ : centre)
+    for (std::int64_t i = 0; i < n; ++i) centre += x[i];
+    centre /= static_cast<double>(n);
+    backward(x, n, strength, forward(x, n, strength, centre), y, joined);
   }
 
  private:
-  // To the right of `at` the derivative gains slope * b + offset.
+  // To the right of `at` the derivative is (slope + c) b + (offset - s), where c counts the entries seen so far and s is
+  // their sum: so a step, which adds b - x_k everywhere, touches no knot but the outermost ones.
   struct Knot { double at, slope, offset; };
   struct Band { double low, high; };
 
@@ -45,43 +57,53 @@ class TotalVariation {
   }
 
   // Fills the bands of all entries but the last; returns the minimiser of f_{n-1}, the value of the last entry.
-  double forward(const double* x, std::int64_t n, double strength) {
+  //
+  // How many knots a step removes at each end cannot be predicted by the processor. So how many of the
+  // four outermost are beyond the bound is counted without a branch; more than four are rare.
+  double forward(const double* x, std::int64_t n, double strength, double centre) {
+    std::memset(knots_ + middle_ - 4, 0, 10 * sizeof(Knot));  // places that are looked at before they are first used
     Knot* first = knots_ + middle_;
     Knot* last = first + 1;
-    bands_[0] = {x[0] - strength, x[0] + strength};
-    *first = {bands_[0].low, 1, strength - x[0]};
-    *last = {bands_[0].high, -1, strength + x[0]};
-    for (std::int64_t k = 1; k + 1 < n; ++k) {
-      // The line left of all knots is b - x_k - strength; walk right until it reaches -strength.
-      double slope = 1, offset = -strength - x[k];
-      while (first <= last && slope * first->at + offset <= -strength) {
-        slope += first->slope;
-        offset += first->offset;
-        ++first;
+    const double start = x[0] - centre;
+    bands_[0] = {start - strength, start + strength};
+    first->at = bands_[0].low;
+    first->slope = 0;
+    first->offset = 0;
+    last->at = bands_[0].high;
+    double count = 1, sum = start;
+    for (std::int64_t k = 1; k < n; ++k) {
+      const double entry = x[k] - centre;
+      count += 1;
+      sum += entry;
+      const double outer = sum - entry;
+      first[-1].slope = last->slope = 1 - count;  // outside all knots the derivative is b - x_k -+ strength
+      first[-1].offset = outer - strength;
+      last->offset = outer + strength;
+      const auto value = [count, sum](const Knot& knot) { return (knot.slope + count) * knot.at + (knot.offset - sum); };
+      if (k + 1 == n) {
+        while (first <= last && value(*first) <= 0) ++first;
+        return (sum - first[-1].offset) / (first[-1].slope + count);
       }
-      --first;
-      const double low = (-strength - offset) / slope;
-      const double left_slope = slope, left_offset = offset;
-      // The line right of all knots is b - x_k + strength; walk left until it reaches strength, or the new knot.
-      slope = 1, offset = strength - x[k];
-      while (last > first && slope * last->at + offset >= strength) {
-        slope -= last->slope;
-        offset -= last->offset;
-        --last;
-      }
+      const std::int64_t left_1 = value(first[0]) <= -strength, left_2 = left_1 & (value(first[1]) <= -strength);
+      const std::int64_t left_3 = left_2 & (value(first[2]) <= -strength), left_4 = left_3 & (value(first[3]) <= -strength);
+      const std::int64_t right_1 = value(last[0]) >= strength, right_2 = right_1 & (value(last[-1]) >= strength);
+      const std::int64_t right_3 = right_2 & (value(last[-2]) >= strength), right_4 = right_3 & (value(last[-3]) >= strength);
+      std::int64_t left = left_1 + left_2 + left_3 + left_4, right = right_1 + right_2 + right_3 + right_4;
+      const std::int64_t knots = last + 1 - first;
+      if (left == 4) while (left < knots && value(first[left]) <= -strength) ++left;
+      if (right == 4) while (right < knots && value(last[-right]) >= strength) ++right;
+      left = left < knots ? left : knots;  // what lies beyond are knots removed earlier
+      right = right < knots - left ? right : knots - left;
+      first += left - 1;
+      last -= right;
+      const double low = (sum - strength - first->offset) / (first->slope + count);
+      const double high = (sum + strength - last->offset) / (last->slope + count);
+      first->at = low;
       ++last;
-      const double high = (strength - offset) / slope;
-      *first = {low, left_slope, left_offset + strength};
-      *last = {high, -slope, strength - offset};
+      last->at = high;
       bands_[k] = {low, high};
     }
-    double slope = 1, offset = -strength - x[n - 1];
-    while (first <= last && slope * first->at + offset <= 0) {
-      slope += first->slope;
-      offset += first->offset;
-      ++first;
-    }
-    return -offset / slope;
+    return start;
   }
 
   // The segments come from the bands; their values from the optimality condition, so that they are exact to rounding:
