@@ -37,7 +37,7 @@ class FusedRows {
       row.found = buffer_.template take<T>(n_ + kSlack);
       row.position = buffer_.template take<std::int32_t>(n_ + kSlack);
       row.z = buffer_.template take<double>(n_);
-      row.y = buffer_.template take<double>(n_);
+      row.y = buffer_.template take<double>(n_ + kPad);
       row.together = buffer_.template take<bool>(n_);
     }
     tasks_ = buffer_.template take<Task>(kRows * (n_ / 3 + 1));
@@ -67,7 +67,7 @@ class FusedRows {
   };
 
   static std::int64_t bytes(std::int64_t n) {
-    return kRows * (Buffer::size<T>(n + kSlack) + Buffer::size<std::int32_t>(n + kSlack) + 2 * Buffer::size<double>(n) +
+    return kRows * (Buffer::size<T>(n + kSlack) + Buffer::size<std::int32_t>(n + kSlack) + 2 * Buffer::size<double>(n + kPad) +
                     Buffer::size<bool>(n)) +
            Buffer::size<Task>(kRows * (n / 3 + 1)) + TotalVariation::bytes(n);
   }
@@ -149,32 +149,17 @@ void run(const Fusedmax<T>& problem, std::int64_t begin, std::int64_t end) {
 template <class T>
 void run(const FusedmaxProduct<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;
-  constexpr std::int64_t kBlock = 32;
-  Buffer buffer(Buffer::size<std::int32_t>(n));
-  std::int32_t* support = buffer.take<std::int32_t>(n);
+  Buffer buffer(Buffer::size<std::int32_t>(n + kSlack));
+  std::int32_t* support = buffer.take<std::int32_t>(n + kSlack);
   for (std::int64_t row = begin; row < end; ++row) {
     const T* p = problem.weights + row * n;
     const bool* joined = problem.joined + row * n;
     const T* v = problem.direction + row * n;
     T* out = problem.product + row * n;
-    std::int64_t size = 0;
+    const std::int64_t size = gather_support(p, n, support);
+    std::memset(out, 0, n * sizeof(T));
     double total = 0;
-    for (std::int64_t i = 0; i < n; i += kBlock) {
-      const std::int64_t stop = i + kBlock < n ? i + kBlock : n;
-      int hits = 0;
-#pragma omp simd reduction(| : hits)
-      for (std::int64_t j = i; j < stop; ++j) {
-        hits |= p[j] != 0;  // NaN counts as support, so that a NaN row stays NaN
-        out[j] = 0;
-      }
-      if (hits == 0) continue;
-      for (std::int64_t j = i; j < stop; ++j) {
-        const bool in = p[j] != 0;
-        support[size] = static_cast<std::int32_t>(j);
-        size += in;
-        total += in ? v[j] + 0 * p[j] : 0;
-      }
-    }
+    for (std::int64_t k = 0; k < size; ++k) total += v[support[k]] + 0 * p[support[k]];
     const double mean = size > 0 ? total / static_cast<double>(size) : 0;
     for (std::int64_t start = 0; start < size;) {
       double sum = v[support[start]];

@@ -68,7 +68,7 @@ class TotalVariation {
       task.joined[1] = joined;
       return true;
     }
-    if (task.n > 2 && task.strength > 0) return false;
+    if (task.n > 2 && task.strength > 0) return is_one_segment(task);
     for (std::int64_t i = 0; i < task.n; ++i) {
       y[i] = x[i];
       task.joined[i] = false;
@@ -81,6 +81,25 @@ class TotalVariation {
   // their sum: so a step, which adds b - x_k everywhere, touches no knot but the outermost ones.
   struct Knot { double at, slope, offset; };
   struct Band { double low, high; };
+
+  // The whole sequence is one segment if the dual, the cumulative sum of x - mean, stays within the strength.
+  static bool is_one_segment(const Task& task) {
+    const double* x = task.x;
+    double mean = 0;
+#pragma omp simd reduction(+ : mean)
+    for (std::int64_t i = 0; i < task.n; ++i) mean += x[i];
+    mean /= static_cast<double>(task.n);
+    double dual = 0;
+    for (std::int64_t i = 0; i + 1 < task.n; ++i) {
+      dual += x[i] - mean;
+      if (!(dual < task.strength && dual > -task.strength)) return false;
+    }
+    for (std::int64_t i = 0; i < task.n; ++i) {
+      task.y[i] = mean;
+      task.joined[i] = i > 0;
+    }
+    return true;
+  }
 
   struct Lane {
     Task task;
