@@ -138,7 +138,7 @@ inline Threshold project_simplex(double* y, std::int64_t n) {
       sums += where_positive(excess);
       counts -= excess > 0;
     }
-    const std::int64_t now = ((counts[0] + counts[1]) + (counts[2] + counts[3])) + ((counts[4] + counts[5]) + (counts[6] + counts[7]));
+    const std::int64_t now = (counts[0] + counts[1]) + (counts[2] + counts[3]) + (counts[4] + counts[5]) + (counts[6] + counts[7]);
     const double step = (sum_of(sums) - 1) / static_cast<double>(now);
     if (now == size || !(step > 0)) return {tau, step, now};
     size = now;
