@@ -33,21 +33,22 @@ class FusedRows {
  public:
   explicit FusedRows(const Fusedmax<T>& problem)
       : problem_(problem), n_(problem.columns), buffer_(bytes(n_)), solver_(buffer_, n_) {
-    for (Row& row : rows_) {
+    for (int r = 0; r < rows_at_once(n_); ++r) {
+      Row& row = rows_[r];
       row.found = buffer_.template take<T>(n_ + kSlack);
       row.position = buffer_.template take<std::int32_t>(n_ + kSlack);
       row.z = buffer_.template take<double>(n_);
       row.y = buffer_.template take<double>(n_ + kPad);
       row.together = buffer_.template take<bool>(n_);
     }
-    tasks_ = buffer_.template take<Task>(kRows * (n_ / 3 + 1));
+    tasks_ = buffer_.template take<Task>(rows_at_once(n_) * (n_ / 3 + 1));
   }
 
   void run(std::int64_t begin, std::int64_t end) {
     while (begin < end) {
       int used = 0;
       task_count_ = 0;
-      for (; begin < end && used < kRows; ++begin) used += prepare(rows_[used], begin);
+      for (; begin < end && used < rows_at_once(n_); ++begin) used += prepare(rows_[used], begin);
       solver_.solve(tasks_, task_count_);
       for (int r = 0; r < used; ++r) write(rows_[r]);
     }
@@ -55,7 +56,10 @@ class FusedRows {
 
  private:
   using Task = TotalVariation::Task;
-  static constexpr int kRows = TotalVariation::kLanes;  // as many at a time as the solver takes
+  static constexpr int kRows = 16;
+
+  // Rows prepared before the solver runs: enough to fill its lanes, also when few runs of a short row need it.
+  static int rows_at_once(std::int64_t n) { return n <= 1024 ? kRows : TotalVariation::kLanes; }
 
   struct Row {
     std::int64_t index, size;
@@ -67,9 +71,9 @@ class FusedRows {
   };
 
   static std::int64_t bytes(std::int64_t n) {
-    return kRows * (Buffer::size<T>(n + kSlack) + Buffer::size<std::int32_t>(n + kSlack) + 2 * Buffer::size<double>(n + kPad) +
+    return rows_at_once(n) * (Buffer::size<T>(n + kSlack) + Buffer::size<std::int32_t>(n + kSlack) + 2 * Buffer::size<double>(n + kPad) +
                     Buffer::size<bool>(n)) +
-           Buffer::size<Task>(kRows * (n / 3 + 1)) + TotalVariation::bytes(n);
+           Buffer::size<Task>(rows_at_once(n) * (n / 3 + 1)) + TotalVariation::bytes(n);
   }
 
   // Gathers the candidates and cuts them into runs; short runs are solved on the spot. False: the row needs no more.

@@ -127,10 +127,10 @@ class TotalVariation {
       sum = start;
     }
 
-    double value(const Knot& knot) const { return (knot.slope + count) * knot.at + (knot.offset - sum); }
+    __attribute__((always_inline)) double value(const Knot& knot) const { return (knot.slope + count) * knot.at + (knot.offset - sum); }
 
     // Outside all knots the derivative is b - x_k -+ strength.
-    void add(std::int64_t k) {
+    __attribute__((always_inline)) void add(std::int64_t k) {
       const double before = sum;
       count += 1;
       sum += task.x[k] - centre;
@@ -141,7 +141,7 @@ class TotalVariation {
 
     // Finds low_k and high_k. How many knots go at each end cannot be predicted by the processor, so how many of the four
     // outermost are beyond the bound is counted without a branch; more than four are rare.
-    void clip(std::int64_t k) {
+    __attribute__((always_inline)) void clip(std::int64_t k) {
       const double bound = task.strength;
       const std::int64_t left_1 = value(first[0]) <= -bound, left_2 = left_1 & (value(first[1]) <= -bound);
       const std::int64_t left_3 = left_2 & (value(first[2]) <= -bound), left_4 = left_3 & (value(first[3]) <= -bound);
@@ -200,9 +200,10 @@ class TotalVariation {
   template <int kTogether>
   void solve_lanes(int used) {
     for (int begin = 0; begin < used; begin += kTogether) {
-      Lane* lanes = lanes_ + begin;
-      std::int64_t shortest = lanes[0].task.n;
+      Lane lanes[kTogether];  // copies, whose members can live in registers
+      std::int64_t shortest = lanes_[begin].task.n;
       for (int l = 0; l < kTogether; ++l) {
+        lanes[l] = lanes_[begin + l];
         lanes[l].begin(middle_);
         shortest = lanes[l].task.n < shortest ? lanes[l].task.n : shortest;
       }
