@@ -62,8 +62,10 @@ inline std::int64_t gather_above(const T* x, std::int64_t n, T top, T level, T* 
       found += __builtin_popcount(hit);
     };
     for (; i + 64 <= n; i += 64) {
-      const __m512 a = _mm512_sub_ps(_mm512_loadu_ps(x + i), tops), b = _mm512_sub_ps(_mm512_loadu_ps(x + i + 16), tops);
-      const __m512 c = _mm512_sub_ps(_mm512_loadu_ps(x + i + 32), tops), d = _mm512_sub_ps(_mm512_loadu_ps(x + i + 48), tops);
+      const __m512 a = _mm512_sub_ps(_mm512_loadu_ps(x + i), tops);
+      const __m512 b = _mm512_sub_ps(_mm512_loadu_ps(x + i + 16), tops);
+      const __m512 c = _mm512_sub_ps(_mm512_loadu_ps(x + i + 32), tops);
+      const __m512 d = _mm512_sub_ps(_mm512_loadu_ps(x + i + 48), tops);
       const __mmask16 ha = _mm512_cmp_ps_mask(a, levels, _CMP_GT_OQ), hb = _mm512_cmp_ps_mask(b, levels, _CMP_GT_OQ);
       const __mmask16 hc = _mm512_cmp_ps_mask(c, levels, _CMP_GT_OQ), hd = _mm512_cmp_ps_mask(d, levels, _CMP_GT_OQ);
       if ((ha | hb | hc | hd) == 0) continue;
@@ -138,7 +140,8 @@ inline Threshold project_simplex(double* y, std::int64_t n) {
       sums += where_positive(excess);
       counts -= excess > 0;
     }
-    const std::int64_t now = (counts[0] + counts[1]) + (counts[2] + counts[3]) + (counts[4] + counts[5]) + (counts[6] + counts[7]);
+    const std::int64_t now = (counts[0] + counts[1]) + (counts[2] + counts[3]) + (counts[4] + counts[5]) +
+                             (counts[6] + counts[7]);
     const double step = (sum_of(sums) - 1) / static_cast<double>(now);
     if (now == size || !(step > 0)) return {tau, step, now};
     size = now;

@@ -21,13 +21,14 @@ inline bool any_kept(const T* x, std::int64_t from, std::int64_t to) {
   return false;
 }
 
-// Why candidates suffice. The level sets {y > t} of the denoised row solve max_S sum_S (x_i - t) - strength Perimeter(S). An entry with
-// x_i <= t - 2 strength is in no such set: taking it out gains 2 strength and costs at most as much. The threshold of the
-// projection is at least max x - 1 - 2 strength (take S = {argmax}), so nothing at or below max x - 1 - 4 strength matters except that it is low:
-// the other entries fall into runs, and a run with a low neighbour is pulled down by strength at that end.
+// Why candidates suffice. The level sets {y > t} of the denoised row solve max_S sum_S (x_i - t) - strength
+// Perimeter(S). An entry with x_i <= t - 2 strength is in no such set: taking it out gains 2 strength and costs at
+// most as much. The threshold of the projection is at least max x - 1 - 2 strength (take S = {argmax}), so nothing at
+// or below max x - 1 - 4 strength matters except that it is low: the other entries fall into runs, and a run with a
+// low neighbour is pulled down by strength at that end.
 //
-// x - y is a subgradient of the penalty at p = (y - tau)_+, and the penalty is homogeneous, so strength TV(p) = <x - y, p>:
-// the value needs no total variation.
+// x - y is a subgradient of the penalty at p = (y - tau)_+, and the penalty is homogeneous, so strength TV(p) = <x -
+// y, p>: the value needs no total variation.
 template <class T>
 class FusedRows {
  public:
@@ -95,7 +96,8 @@ class FusedRows {
       while (last + 1 < m && (position[last + 1] == position[last] + 1 ||
                               (whole.removed && !any_kept(x, position[last] + 1, position[last + 1])))) ++last;
       const bool low_before = first > 0 || (whole.removed ? any_kept(x, 0, position[first]) : position[first] > 0);
-      const bool low_after = last + 1 < m || (whole.removed ? any_kept(x, position[last] + 1, n_) : position[last] + 1 < n_);
+      const std::int64_t next = position[last] + 1;
+      const bool low_after = last + 1 < m || (whole.removed ? any_kept(x, next, n_) : next < n_);
       row.z[first] -= low_before ? strength : 0;
       row.z[last] -= low_after ? strength : 0;
       if (first == last) {

@@ -1,5 +1,5 @@
-// Sorting non-negative numbers with their indices, by their bits: for numbers >= 0 the order of the bit patterns, read as
-// integers, is the order of the numbers.
+// Sorting non-negative numbers with their indices, by their bits: for numbers >= 0 the order of the bit patterns, read
+// as integers, is the order of the numbers.
 #pragma once
 
 #include <cstdint>
@@ -92,7 +92,8 @@ class Ordering {
     constexpr int passes = (8 * static_cast<int>(sizeof(Key)) + kBits - 1) / kBits;
     std::memset(counts_, 0, passes * digits * sizeof(std::uint32_t));
     for (std::int64_t i = 0; i < n; ++i)
-      for (int pass = 0; pass < passes; ++pass) ++counts_[pass * digits + ((items_[i].key >> (pass * kBits)) & (digits - 1))];
+      for (int pass = 0; pass < passes; ++pass)
+        ++counts_[pass * digits + ((items_[i].key >> (pass * kBits)) & (digits - 1))];
     for (int pass = 0; pass < passes; ++pass) {
       const int shift = pass * kBits;
       std::uint32_t* places = counts_ + pass * digits;

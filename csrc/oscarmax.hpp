@@ -16,11 +16,11 @@ namespace OMEGAMAX_ARCH {
 
 // How low a score x (relative to the largest) can be and still receive weight, among n of which only these matter.
 //
-// Sort the scores downwards. If m of them are supported, take the last as reference, z_i = x_i - strength (m - i): the threshold of the
-// projection is at least (sum_{i <= k} z_i - 1)/k for every k <= m. For the k that sparsemax supports that is T - strength (m - (k + 1)/2)
-// with T = (sum_{i <= k} x_i - 1)/k, and the last supported score, z_m = x_m, lies above it. So does every supported score, and
-// with fewer scores in question the bound rises: repeat until that no longer helps. (k <= m: spreading weight
-// lowers the penalty, so sparsemax supports fewer.)
+// Sort the scores downwards. If m of them are supported, take the last as reference, z_i = x_i - strength (m - i): the
+// threshold of the projection is at least (sum_{i <= k} z_i - 1)/k for every k <= m. For the k that sparsemax supports
+// that is T - strength (m - (k + 1)/2) with T = (sum_{i <= k} x_i - 1)/k, and the last supported score, z_m = x_m,
+// lies above it. So does every supported score, and with fewer scores in question the bound rises: repeat until that
+// no longer helps. (k <= m: spreading weight lowers the penalty, so sparsemax supports fewer.)
 inline double lowest_useful(double* x, std::int64_t n, double strength) {
   const Threshold sparse = project_simplex(x, n);
   const double tau = sparse.high + sparse.low;
@@ -50,8 +50,8 @@ inline double useful_window(const T* x, std::int64_t n, T top, double kept, doub
   }
 }
 
-// x_i + strength i differs from z_i above by a constant, which the projection does not see and the value takes back. As for fusedmax, the
-// value needs no penalty: strength sum max(p_i, p_j) = <x - y, p>.
+// x_i + strength i differs from z_i above by a constant, which the projection does not see and the value takes back.
+// As for fusedmax, the value needs no penalty: strength sum max(p_i, p_j) = <x - y, p>.
 template <class T>
 void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;

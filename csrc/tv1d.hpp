@@ -13,9 +13,10 @@ namespace OMEGAMAX_ARCH {
 // argmin_y 1/2 ||y - x||^2 + strength sum |y_{i+1} - y_i|, for one sequence at a time.
 //
 // Let f_k(b) be the least cost of the first k + 1 entries with y_k = b. Its derivative is piecewise linear and
-// increasing; f'_{k+1}(b) = clip(f'_k(b), -strength, strength) + b - x_{k+1}. The knots of f'_k lie between the two points
-// low_k and high_k where f'_k crosses -strength and strength, and a step only removes knots from both ends and adds one at each, so
-// all steps together are linear. Backwards, y_k = clip(y_{k+1}, low_k, high_k): strictly inside, the two are joined.
+// increasing; f'_{k+1}(b) = clip(f'_k(b), -strength, strength) + b - x_{k+1}. The knots of f'_k lie between the two
+// points low_k and high_k where f'_k crosses -strength and strength, and a step only removes knots from both ends and
+// adds one at each, so all steps together are linear. Backwards, y_k = clip(y_{k+1}, low_k, high_k): strictly inside,
+// the two are joined.
 //
 // One step waits for the one before it, so several sequences are solved side by side: the processor overlaps them.
 class TotalVariation {
@@ -77,8 +78,8 @@ class TotalVariation {
   }
 
  private:
-  // To the right of `at` the derivative is (slope + c) b + (offset - s), where c counts the entries seen so far and s is
-  // their sum: so a step, which adds b - x_k everywhere, touches no knot but the outermost ones.
+  // To the right of `at` the derivative is (slope + c) b + (offset - s), where c counts the entries seen so far and s
+  // is their sum: so a step, which adds b - x_k everywhere, touches no knot but the outermost ones.
   struct Knot { double at, slope, offset; };
   struct Band { double low, high; };
 
@@ -139,14 +140,15 @@ class TotalVariation {
       last->offset = before + task.strength;
     }
 
-    // Finds low_k and high_k. How many knots go at each end cannot be predicted by the processor, so how many of the four
-    // outermost are beyond the bound is counted without a branch; more than four are rare.
+    // Finds low_k and high_k. How many knots go at each end cannot be predicted by the processor, so how many of the
+    // four outermost are beyond the bound is counted without a branch; more than four are rare.
     __attribute__((always_inline)) void clip(std::int64_t k) {
       const double bound = task.strength;
       const std::int64_t left_1 = value(first[0]) <= -bound, left_2 = left_1 & (value(first[1]) <= -bound);
       const std::int64_t left_3 = left_2 & (value(first[2]) <= -bound), left_4 = left_3 & (value(first[3]) <= -bound);
       const std::int64_t right_1 = value(last[0]) >= bound, right_2 = right_1 & (value(last[-1]) >= bound);
-      const std::int64_t right_3 = right_2 & (value(last[-2]) >= bound), right_4 = right_3 & (value(last[-3]) >= bound);
+      const std::int64_t right_3 = right_2 & (value(last[-2]) >= bound);
+      const std::int64_t right_4 = right_3 & (value(last[-3]) >= bound);
       std::int64_t left = left_1 + left_2 + left_3 + left_4, right = right_1 + right_2 + right_3 + right_4;
       const std::int64_t live = last + 1 - first;
       if (left == 4) while (left < live && value(first[left]) <= -bound) ++left;
