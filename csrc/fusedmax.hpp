@@ -72,7 +72,8 @@ class FusedRows {
   };
 
   static std::int64_t bytes(std::int64_t n) {
-    return rows_at_once(n) * (Buffer::size<T>(n + kSlack) + Buffer::size<std::int32_t>(n + kSlack) + 2 * Buffer::size<double>(n + kPad) +
+    return rows_at_once(n) * (Buffer::size<T>(n + kSlack) + Buffer::size<std::int32_t>(n + kSlack) +
+                              2 * Buffer::size<double>(n + kPad) +
                     Buffer::size<bool>(n)) +
            Buffer::size<Task>(rows_at_once(n) * (n / 3 + 1)) + TotalVariation::bytes(n);
   }

@@ -55,8 +55,8 @@ inline double useful_window(const T* x, std::int64_t n, T top, double kept, doub
 template <class T>
 void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;
-  Buffer buffer(Buffer::size<T>(n + kSlack) + Buffer::size<std::int32_t>(n + kSlack) + 2 * Buffer::size<double>(n + kPad) +
-                Buffer::size<bool>(n) + Ordering<T>::bytes(n) + Pooling::bytes(n));
+  Buffer buffer(Buffer::size<T>(n + kSlack) + Buffer::size<std::int32_t>(n + kSlack) +
+                2 * Buffer::size<double>(n + kPad) + Buffer::size<bool>(n) + Ordering<T>::bytes(n) + Pooling::bytes(n));
   T* found = buffer.take<T>(n + kSlack);
   std::int32_t* position = buffer.take<std::int32_t>(n + kSlack);
   double* z = buffer.take<double>(n + kPad);

@@ -128,7 +128,9 @@ class TotalVariation {
       sum = start;
     }
 
-    __attribute__((always_inline)) double value(const Knot& knot) const { return (knot.slope + count) * knot.at + (knot.offset - sum); }
+    __attribute__((always_inline)) double value(const Knot& knot) const {
+      return (knot.slope + count) * knot.at + (knot.offset - sum);
+    }
 
     // Outside all knots the derivative is b - x_k -+ strength.
     __attribute__((always_inline)) void add(std::int64_t k) {

@@ -62,7 +62,7 @@ def every_composition(n):
     """All ways to cut 0..n-1 into consecutive blocks, as lists of (start, stop)."""
     for cuts in itertools.product([False, True], repeat=n - 1):
         edges = [0, *[i + 1 for i, cut in enumerate(cuts) if cut], n]
-        yield list(zip(edges, edges[1:]))
+        yield list(itertools.pairwise(edges))
 
 
 def tv_objective(y, x, strength):
