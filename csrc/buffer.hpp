@@ -17,11 +17,10 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  // Bytes that `take<U>(count)` uses. The odd number of cache lines in between keeps arrays whose length is a power of
-  // two from all falling into the same few places of the cache.
+  // Bytes that `take<U>(count)` uses.
   template <class U>
   static constexpr std::int64_t size(std::int64_t count) {
-    return (count * static_cast<std::int64_t>(sizeof(U)) + 63) / 64 * 64 + 5 * 64;
+    return (count * static_cast<std::int64_t>(sizeof(U)) + 63) / 64 * 64;
   }
 
   // The next `count` objects of plain type U, aligned to a cache line and not initialised.
