@@ -83,7 +83,7 @@ class FusedRows {
     const T* x = problem_.scores + index * n_;
     const double strength = problem_.strengths ? problem_.strengths[index] : problem_.strength;
     const Extent<T> whole = extent(x, n_);
-    std::memset(problem_.joined + index * n_, 0, n_);
+    mark_removed(x, whole.removed, problem_.joined + index * n_);
     if (fill_degenerate(whole, !valid_strength(strength), problem_.weights + index * n_, problem_.value + index, n_))
       return false;
     row.index = index;
@@ -113,6 +113,16 @@ class FusedRows {
     return true;
   }
 
+  // A removed position shows as joined without weight: the derivative by strength must know where it was.
+  void mark_removed(const T* x, bool any, bool* joined) const {
+    if (!any) {
+      std::memset(joined, 0, n_);
+      return;
+    }
+    const T infinity = static_cast<T>(__builtin_inf());
+    for (std::int64_t i = 0; i < n_; ++i) joined[i] = x[i] == -infinity;
+  }
+
   void write(const Row& row) {
     T* weights = problem_.weights + row.index * n_;
     bool* joined = problem_.joined + row.index * n_;
@@ -123,16 +133,18 @@ class FusedRows {
       for (std::int64_t k = 0; k < row.size; ++k) {
         const double p = threshold(row.y[k]);
         value += p * (row.y[k] - p / 2);
-        weights[row.position[k]] = static_cast<T>(p);
-        joined[row.position[k]] = row.together[k] & (p > 0);
+        const T weight = static_cast<T>(p);
+        weights[row.position[k]] = weight;
+        joined[row.position[k]] = row.together[k] & (weight > 0);
       }
     } else {
 #pragma omp simd reduction(+ : value)
       for (std::int64_t k = 0; k < n_; ++k) {
         const double p = threshold(row.y[k]);
         value += p * (row.y[k] - p / 2);
-        weights[k] = static_cast<T>(p);
-        joined[k] = row.together[k] & (p > 0);
+        const T weight = static_cast<T>(p);
+        weights[k] = weight;
+        joined[k] = row.together[k] & (weight > 0);
       }
     }
     problem_.value[row.index] = static_cast<T>(row.top + value);

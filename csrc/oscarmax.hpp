@@ -72,7 +72,12 @@ void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
     const Extent<T> whole = extent(x, n);
     std::memset(labels, 0xff, n * sizeof(std::int32_t));
     if (fill_degenerate(whole, !valid_strength(strength), weights, problem.value + row, n)) continue;
-    const std::int64_t kept = whole.removed ? count_kept(x, n) : n;
+    std::int64_t kept = n;
+    if (whole.removed) {  // the derivative by strength must know how many positions there were
+      const T infinity = static_cast<T>(__builtin_inf());
+      kept = count_kept(x, n);
+      for (std::int64_t i = 0; i < n; ++i) labels[i] = x[i] == -infinity ? -2 : -1;
+    }
 
     const double window = useful_window(x, n, whole.top, static_cast<double>(kept), strength);
     std::int64_t m = gather_above(x, n, whole.top, static_cast<T>(-window), found, position);

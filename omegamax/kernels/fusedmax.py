@@ -43,7 +43,9 @@ def fusedmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Te
     bad = ~valid & (top != -torch.inf) | ~((strength >= 0) & strength.isfinite())
     weights = torch.where(bad, torch.nan, weights.gather(-1, place))
     value = torch.where(bad.squeeze(-1), torch.nan, value)
-    return weights.to(rows.dtype), value.to(rows.dtype), joined.gather(-1, place)
+    weights = weights.to(rows.dtype)
+    joined = (joined.gather(-1, place) & (weights > 0)) | (rows == -torch.inf)
+    return weights, value.to(rows.dtype), joined
 
 
 @fusedmax.twin
