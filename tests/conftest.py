@@ -1,0 +1,35 @@
+"""One seed, one thread per worker, and the choice between native and reference kernels."""
+
+import os
+
+import hypothesis
+import pytest
+import torch
+
+from omegamax import routing
+
+hypothesis.settings.register_profile("omegamax", deadline=None, derandomize=True, database=None, max_examples=15)
+hypothesis.settings.load_profile("omegamax")
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)
+
+
+def pytest_configure(config):
+    # PyTorch scripts its own derivative formulas the first time forward-mode AD is used.
+    config.addinivalue_line("filterwarnings", "ignore:.torch.jit:DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+@pytest.fixture(params=["native", "reference"])
+def backend(request, monkeypatch):
+    """Runs the test with the compiled kernels and again with their PyTorch twins."""
+    if request.param == "reference":
+        monkeypatch.setattr(routing, "native", None)
+    elif routing.native is None:
+        pytest.skip("the extension is not built")
+    return request.param
