@@ -2,7 +2,7 @@
 
 - `by_orderings`: Ω = ½(‖p‖² − 1) + a penalty that is linear wherever the order of the weights is fixed. The optimum lies
   inside one cell of the arrangement of all weak orderings; on each cell the problem is a least-squares problem.
-- `by_root`: Ω = Σ ω(p_i): the multiplier of Σ p = 1 is a root.
+- `entmax`: Ω = (Σ p^α − 1)/(α (α − 1)): on the support p^(α−1) = (α − 1)(x − τ), one unknown.
 - `by_programming`: any smooth Ω, by sequential quadratic programming on every support.
 """
 
@@ -60,11 +60,32 @@ def _gradient_on_blocks(penalty, inside, blocks):
     return slope
 
 
-def by_root(x, weight_of):
-    """The maximiser for a separable Ω; weight_of(t) solves ω'(p) = t, and increases."""
+def entmax(x, alpha):
+    """The maximiser for a Tsallis entropy; Shannon's at alpha = 1.
+
+    The unknown is w, the least weight of the support, because the multiplier loses it: with e = alpha − 1 the others
+    are (w^e + e (x_i − x_min))^(1/e).
+    """
     x = np.asarray(x, dtype=np.float64)
-    tau = optimize.brentq(lambda t: weight_of(x - t).sum() - 1, x.max() - 60, x.max() + 60, xtol=1e-15, rtol=1e-15)
-    return weight_of(x - tau)
+    e = alpha - 1
+
+    def weights(w, gaps):
+        if e == 0:
+            return w * np.exp(gaps)
+        least = np.expm1(e * np.log(w)) if w > 0 else -1.0
+        base = least + e * gaps  # minus one
+        return np.where(base > -1, np.exp(np.log1p(np.where(base > -1, base, 0)) / e), 0)
+
+    order = np.sort(x)[::-1]
+    for size in range(len(x), 0, -1):
+        gaps = order[:size] - order[size - 1]
+        if weights(0.0, gaps).sum() <= 1:
+            break
+    w = optimize.brentq(lambda w: weights(w, gaps).sum() - 1, 0.0, 1.0, xtol=1e-300, rtol=1e-15)
+    p = np.zeros(len(x))
+    inside = x >= order[size - 1]
+    p[inside] = weights(w, x[inside] - order[size - 1])
+    return p
 
 
 def by_programming(x, omega):
