@@ -49,8 +49,12 @@ def test_reproduces_the_dedicated_operator(fn, dedicated, scale):
         weights, value = operator.argmax(x), operator.max(x)
         (gradient,) = torch.autograd.grad((weights * direction).sum() + value.sum(), x)
         results.append((weights.detach(), value.detach(), gradient))
-    for actual, expected in zip(*results):
-        close(actual, expected, atol=1e-6, rtol=1e-6)
+    (weights, value, gradient), (right, best, slope) = results
+    close(weights, right, atol=1e-6, rtol=0)
+    close(value, best, atol=1e-6, rtol=0)
+    settled = ~((right > 0) & (right < 1e-5)).any(-1)  # a weight about to vanish has a derivative about to jump
+    assert int(settled.sum()) >= 10 or scale == 10
+    close(gradient[settled], slope[settled], atol=1e-6, rtol=1e-6)
     assert torch.equal(smooth.gap(scores, results[0][0]) < 1e-6, torch.ones(20, dtype=torch.bool))
 
 
@@ -91,6 +95,7 @@ def test_backward_is_proposition_1(fn):
         close(jacobian, expected, atol=1e-8, rtol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fn", [ridge, negentropy, tilted], ids=["ridge", "entropy", "tilted"])
 def test_derivatives_of_both_orders(fn):
     smooth = om.Differentiable(fn)

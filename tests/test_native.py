@@ -61,10 +61,12 @@ print(os.waitstatus_to_exitcode(status), again)
 """
 
 
+@pytest.mark.slow
 def test_a_fork_after_first_use():
     assert run(FORK) == "0 True"
 
 
+@pytest.mark.slow
 def test_a_fork_of_a_fork():
     program = FORK.replace("child = os.fork()", "child = os.fork()\nif child == 0:\n    child = os.fork()\n    if child:\n"
                            "        os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))")  # fmt: skip
@@ -142,12 +144,14 @@ def test_native_and_reference_supports_agree(case, monkeypatch):
     assert torch.equal(native > 0, reference > 0)
 
 
+@pytest.mark.slow
 def test_the_environment_chooses_the_reference():
     program = "from omegamax import routing; print(routing.native is None)"
     assert run(program, OMEGAMAX_KERNELS="reference") == "True"
     assert run(program, OMEGAMAX_KERNELS="") == "False"
 
 
+@pytest.mark.slow
 def test_without_the_extension_everything_still_works():
     """As after an install without a compiler: importing the extension fails."""
     program = (

@@ -90,6 +90,7 @@ def test_version():
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", om.__version__)
 
 
+@pytest.mark.slow
 def test_importing_brings_nothing_heavy():
     """Torch and numpy at most: no scipy, matplotlib, onnx, no compiler."""
     program = (
