@@ -77,7 +77,9 @@ def test_an_omega_of_no_family():
         assert float(smooth.max(row)) == pytest.approx(value, abs=1e-9)
 
 
-@pytest.mark.parametrize("fn", [ridge, negentropy, square_norm(1.5), tilted], ids=["ridge", "entropy", "pnorm", "tilted"])
+@pytest.mark.parametrize(
+    "fn", [ridge, negentropy, square_norm(1.5), tilted], ids=["ridge", "entropy", "pnorm", "tilted"]
+)
 def test_backward_is_proposition_1(fn):
     """Dense: J = S − S11'S / 1'S1 with S the inverse Hessian on the support."""
     smooth = om.Differentiable(fn)

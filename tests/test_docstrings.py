@@ -35,5 +35,5 @@ def test_the_everyday_functions_have_examples():
     finder = doctest.DocTestFinder()
     shown = {test.name.rpartition(".")[2] for test in finder.find(omegamax.functional) if test.examples}
     functions = """hardmax softmax sparsemax entmax15 entmax sqpnormmax fusedmax oscarmax groupmax smooth_max
-        smooth_argmax gate""".split()
+        smooth_argmax gate""".split()  # noqa: SIM905
     assert set(functions) <= shown

@@ -1,5 +1,7 @@
 """Each error says four things in one sentence: who speaks, what was expected, what came, what to do."""
 
+# ruff: noqa: E501
+
 import pytest
 import torch
 from cases import CASES

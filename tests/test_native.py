@@ -68,8 +68,12 @@ def test_a_fork_after_first_use():
 
 @pytest.mark.slow
 def test_a_fork_of_a_fork():
-    program = FORK.replace("child = os.fork()", "child = os.fork()\nif child == 0:\n    child = os.fork()\n    if child:\n"
-                           "        os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))")  # fmt: skip
+    nested = """child = os.fork()
+if child == 0:
+    child = os.fork()
+    if child:
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"""
+    program = FORK.replace("child = os.fork()", nested)
     assert run(program) == "0 True"
 
 

@@ -19,7 +19,7 @@ EXPECTED = """
     SmoothMax Solution project_simplex prox_tv1d prox_oscar prox_owl prox_group isotonic_regression
     sample gumbel_argmax straight_through_argmax Above
     Hardmax Softmax Sparsemax Entmax15 Entmax SqPNormMax Fusedmax Oscarmax Groupmax
-""".split()
+""".split()  # noqa: SIM905
 
 
 def test_the_promised_names_are_there():

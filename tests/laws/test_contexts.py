@@ -153,9 +153,7 @@ def test_torch_func_jacobians_and_hessians(case, backend):
         close(jacobian(smooth.argmax)(row), expected, atol=1e-12, rtol=1e-11)
     close(torch.func.hessian(smooth.max)(row), expected, atol=1e-12, rtol=1e-11)
     function = weighted(case, 5, direction)
-    close(
-        torch.func.hessian(function)(row), torch.autograd.functional.hessian(function, row), atol=1e-11, rtol=1e-10
-    )
+    close(torch.func.hessian(function)(row), torch.autograd.functional.hessian(function, row), atol=1e-11, rtol=1e-10)
 
 
 @learnable
@@ -256,9 +254,12 @@ def test_hardmax_has_a_zero_gradient_that_is_there():
 
 def test_an_inner_and_an_outer_derivative():
     """grad of a function that itself uses grad: gradient penalties."""
+
     def penalty(x):
         (inner,) = torch.autograd.grad(om.smooth_max(x, om.Tsallis(1.3)).square().sum(), x, create_graph=True)
         return inner.square().sum()
 
     assert torch.autograd.gradcheck(penalty, (smooth_scores(ENTMAX13, 2, 5).requires_grad_(),))
-    assert torch.autograd.gradgradcheck(lambda x: OSCAR(x).square().sum(), (smooth_scores(OSCAR, 2, 5).requires_grad_(),))
+    assert torch.autograd.gradgradcheck(
+        lambda x: OSCAR(x).square().sum(), (smooth_scores(OSCAR, 2, 5).requires_grad_(),)
+    )

@@ -13,7 +13,9 @@ every = pytest.mark.parametrize("case", CASES, ids=str)
 one_each = pytest.mark.parametrize("case", ONE_EACH, ids=str)
 close = torch.testing.assert_close
 # Tracers warn about their own use of deprecated functions.
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore:.*torch.*:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore:.*torch.*:UserWarning"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +106,7 @@ def test_compile_with_a_learnable_parameter(case):
 @pytest.mark.slow
 def test_torch_func_inside_compile_says_what_to_do():
     function, row = torch.func.grad(lambda x: om.sparsemax(x).square().sum()), normal(5)
-    with pytest.raises(Exception, match="torch.compiler.disable"):
+    with pytest.raises(Exception, match=r"torch\.compiler\.disable"):
         torch.compile(function, fullgraph=True, backend="aot_eager")(row)
     close(torch.compile(function, backend="aot_eager")(row), function(row))  # left out of the graph, and right
 

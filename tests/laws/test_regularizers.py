@@ -212,5 +212,3 @@ def test_alpha_gradient_is_finite_at_all_orders_and_scales(backend):
         weights = om.entmax(scores, alpha=alpha)
         (gradient,) = torch.autograd.grad((weights * normal(50, 40, seed=1)).sum(), alpha)
         assert bool(gradient.isfinite().all())
-
-

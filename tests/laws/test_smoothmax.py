@@ -217,7 +217,9 @@ def test_max_is_monotone_in_every_score(case, backend):
     law()
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if not c.registered.startswith(("fused", "oscar", "group"))], ids=str)
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if not c.registered.startswith(("fused", "oscar", "group"))], ids=str
+)
 def test_omega_vanishes_at_corners_so_max_omega_bounds_max(case, backend):
     smooth, scores = case.regularizer(4), normal(20, 4)
     torch.testing.assert_close(smooth.omega(torch.eye(4).double()), torch.zeros(4).double(), atol=1e-15, rtol=0)

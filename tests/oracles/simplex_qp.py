@@ -1,7 +1,7 @@
 """max <p, x> − Ω(p) over the simplex, three ways.
 
-- `by_orderings`: Ω = ½(‖p‖² − 1) + a penalty that is linear wherever the order of the weights is fixed. The optimum lies
-  inside one cell of the arrangement of all weak orderings; on each cell the problem is a least-squares problem.
+- `by_orderings`: Ω = ½(‖p‖² − 1) + a penalty that is linear wherever the order of the weights is fixed. The optimum
+  lies inside one cell of the arrangement of all weak orderings; on each cell the problem is a least-squares problem.
 - `entmax`: Ω = (Σ p^α − 1)/(α (α − 1)): on the support p^(α−1) = (α − 1)(x − τ), one unknown.
 - `by_programming`: any smooth Ω, by sequential quadratic programming on every support.
 """
@@ -103,7 +103,7 @@ def by_programming(x, omega):
             return p
 
         result = optimize.minimize(
-            lambda y: omega(spread(y)) - spread(y) @ x,  # noqa: B023
+            lambda y: omega(spread(y)) - spread(y) @ x,
             np.full(len(support), 1 / len(support)),
             bounds=[(1e-12, 1)] * len(support),
             constraints={"type": "eq", "fun": lambda y: y.sum() - 1, "jac": np.ones_like},
