@@ -7,12 +7,12 @@ import threading
 
 import pytest
 import torch
-from cases import CASES, FUSED, GROUP, OSCAR, SPARSEMAX, normal
+from cases import CASES, FUSED, OSCAR, SPARSEMAX, normal
 
 from omegamax import routing
 
 pytestmark = pytest.mark.skipif(routing.native is None, reason="the extension is not built")
-every = pytest.mark.parametrize("case", [c for c in CASES if c is not GROUP], ids=str)
+every = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 def run(program, **environment):
