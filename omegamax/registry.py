@@ -1,4 +1,4 @@
-"""Names for the command line, configurations and plots: a string to a regularizer. Below this file there are no strings."""
+"""Names for the command line, configurations and plots: a string to a regularizer. Below there are no strings."""
 
 from __future__ import annotations
 

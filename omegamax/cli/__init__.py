@@ -38,7 +38,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """What a user asked for cannot be done; the message says why."""
 
 
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         options.run(options)
-    except _Refused as refused:
+    except _RefusedError as refused:
         print(f"omegamax {options.command}: {refused}", file=sys.stderr)
         return 2
     return 0
@@ -96,7 +96,7 @@ def _demo(options: argparse.Namespace) -> None:
     try:
         paths = draw(options.out)
     except ImportError as error:
-        raise _Refused(str(error)) from error
+        raise _RefusedError(str(error)) from error
     print(f"\nPictures: {', '.join(str(path) for path in paths)}")
 
 
@@ -109,6 +109,6 @@ def _make_writable(directory: Path) -> None:
         probe.unlink()
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise _Refused(
+        raise _RefusedError(
             f"cannot write to {directory} ({reason.lower()}); choose another directory with --out"
         ) from error

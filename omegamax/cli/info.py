@@ -35,4 +35,5 @@ def _kernels() -> str:
     native = sum(kernel.native is not None for kernel in KERNELS.values())
     supported = ", ".join(_ARCHES.get(arch, arch) for arch in routing.native.supported_archs())
     arch = routing.native.arch()
-    return f"native, {_ARCHES.get(arch, arch)} ({native} of {len(KERNELS)} kernels compiled; this processor runs {supported})"
+    arch = _ARCHES.get(arch, arch)
+    return f"native, {arch} ({native} of {len(KERNELS)} kernels compiled; this processor runs {supported})"

@@ -36,7 +36,7 @@ def row_comparison(
     names = [str(i + 1) for i in range(scores.numel())] if labels is None else [str(label) for label in labels]
     if len(names) != scores.numel():
         raise ValueError(
-            f"row_comparison: labels must name each of the {scores.numel()} scores, got {len(names)}; give one per score"
+            f"row_comparison: labels must name each of the {scores.numel()} scores, got {len(names)}; give one each"
         )
     charts = registry.lineup(scores.numel()) if regularizers is None else regularizers
     columns = min(3, len(charts) + 1)

@@ -1,4 +1,4 @@
-"""One look for every figure: the width of a printed page, its type size, and one colour-blind safe colour per operator."""
+"""One look for every figure: the type size of a printed page, and one colour-blind safe colour per operator."""
 
 from __future__ import annotations
 
