@@ -56,7 +56,7 @@ _LOOK: dict[str, Any] = {
 @contextmanager
 def look() -> Iterator[None]:
     """Artists made inside have the look; the caller's settings are untouched."""
-    with matplotlib.rc_context(_LOOK):
+    with matplotlib.rc_context(_LOOK):  # type: ignore[arg-type]
         yield
 
 
