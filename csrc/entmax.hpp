@@ -1,108 +1,15 @@
 // Entmax rows of any order alpha >= 1 (Tsallis regularization; Blondel, Martins & Niculae, 2019).
-//
-// With e = alpha - 1, q = 1/e and y = e (x - max x) <= 0, the weights are
-//
-//     p = P (1 + y/c)_+^q,    P = c^q the largest weight,    sum p = 1.
-//
-// Writing them relative to the largest keeps every digit as alpha -> 1, where (1 + y/c)^q -> exp(x - max x).
 #pragma once
 
+#include "gentle_entmax.hpp"
 #include "problems.hpp"
 #include "softmax.hpp"
 #include "sparsemax.hpp"
 #include "steep_entmax.hpp"
-#include "threshold.hpp"
+#include "lockstep.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
-
-// u^q and u^(q - 1) for u = 1 + r y, zero where u <= 0.
-template <class V>
-struct Powers {
-  V low, high;
-  template <class T>
-  Powers(V y, T r, T order) {
-    const V w = y * r, u = T(1) + w;
-    const V inside = u > V{} ? w : V{};
-    low = exp_of<V>((order - 1) * log1p_normal<V>(inside));
-    low = u > V{} ? low : V{};
-    high = low * u;
-  }
-};
-
-struct PowerSums {
-  double low, high;
-};
-
-template <class T>
-inline PowerSums power_sums(const T* y, std::int64_t count, T r, T order) {
-  LongSum<T> low, high;
-  for (std::int64_t i = 0; i < count;) {
-    Vector<T> low_block{}, high_block{};
-    const std::int64_t end = i + kBlockSize<T> < count ? i + kBlockSize<T> : count;
-    for (; i < end; i += kLanes<T>) {
-      const Powers<Vector<T>> powers(load(y + i), r, order);
-      low_block += powers.low;
-      high_block += powers.high;
-    }
-    low.add(low_block);
-    high.add(high_block);
-  }
-  return {low.total(), high.total()};
-}
-
-// c for 1 < alpha < 2. The norm (sum (c + y)_+^q)^(1/q) is convex in c, so Newton's method descends to its level 1
-// from c = 1 and never passes it.
-template <class T>
-inline double gentle_level(const T* y, std::int64_t count, double e) {
-  const T order = static_cast<T>(1 / e);
-  double c = 1;
-  for (int iteration = 0; iteration < 60; ++iteration) {
-    const PowerSums sums = power_sums(y, count, static_cast<T>(1 / c), order);
-    const double norm = exp_of<double>((1 - e) * log_normal<double>(sums.high));
-    const double step = (c * sums.high - norm) / sums.low;
-    if (!(step > std::numeric_limits<T>::epsilon() * 0.25 * c)) break;
-    c -= step;
-  }
-  return c;
-}
-
-template <class T>
-inline void gentle_row(const T* x, T* weights, T* value, std::int64_t n, double e, T* peaks, T* candidates) {
-  const Top<T> found = find_top(x, n, peaks);
-  if (!found.usual()) return fill_unusual(found.bad, weights, value, n);
-  const T top = found.score, scale = static_cast<T>(e), order = static_cast<T>(1 / e);
-  const T floor = just_below(static_cast<T>(top - 1 / e));
-  const std::int64_t count = pad(candidates, collect(x, n, peaks, floor, top, scale, candidates), T(-4));
-  const T r = static_cast<T>(1 / gentle_level(candidates, count, e));
-
-  LongSum<T> sums, excesses;  // of u^q and of y u^q
-  for (std::int64_t i = 0; i < n; i += kBlockSize<T>, peaks += kLanes<T>) {
-    const std::int64_t size = n - i < kBlockSize<T> ? n - i : kBlockSize<T>;
-    Vector<T> sum{}, excess{};
-    if (where_greater(load(peaks), splat(floor)) == 0) {
-      each_vector<T>(size, [&](std::int64_t at, std::int64_t lanes) {
-        store_lanes(weights + i + at, lanes, Vector<T>{});
-      });
-      continue;
-    }
-    each_vector<T>(size, [&](std::int64_t at, std::int64_t lanes) {
-      const Vector<T> scores = load_lanes(x + i + at, lanes, -kInfinity<T>);
-      const Vector<T> y = larger((scores - top) * scale, splat(T(-4)));
-      const Powers<Vector<T>> powers(y, r, order);
-      sum += powers.high;
-      excess += powers.high * y;
-      store_lanes(weights + i + at, lanes, powers.high);
-    });
-    sums.add(sum);
-    excesses.add(excess);
-  }
-  const double sum = sums.total();
-  scale_row(weights, n, static_cast<T>(1 / sum));
-  // max_Omega = max x + ((1 - c)/e + sum p y)/alpha with c = (1/sum)^e
-  const double mass = -__builtin_expm1(-e * log_normal<double>(sum)) / e;
-  *value = top + static_cast<T>((mass + excesses.total() / sum) / (1 + e));
-}
 
 template <class T>
 inline void entmax_row(const T* x, T* weights, T* value, std::int64_t n, double alpha, T* peaks, T* candidates) {
@@ -123,9 +30,34 @@ void run(const Entmax<T>& problem, std::int64_t begin, std::int64_t end) {
   if (problem.alphas == nullptr && problem.alpha == 2)
     return threshold_rows<Linear>(problem.scores, problem.weights, problem.value, n, begin, end);
   const Scratch<T> peaks(peaks_size<T>(n)), candidates(candidates_size<T>(n) + peaks_size<T>(n));
-  for (std::int64_t row = begin; row < end; ++row)
-    entmax_row(problem.scores + row * n, problem.weights + row * n, problem.value + row, n,
-               problem.alphas != nullptr ? problem.alphas[row] : problem.alpha, peaks.get(), candidates.get());
+  const auto alpha_of = [&](std::int64_t row) {
+    return problem.alphas != nullptr ? problem.alphas[row] : problem.alpha;
+  };
+  const auto one_row = [&](std::int64_t row) {
+    entmax_row(problem.scores + row * n, problem.weights + row * n, problem.value + row, n, alpha_of(row), peaks.get(),
+               candidates.get());
+  };
+  if (!kHasLockstep || n > kLockstepColumns) {
+    for (std::int64_t row = begin; row < end; ++row) one_row(row);
+    return;
+  }
+  // Which rows go in lockstep depends on their own order only, not on their neighbours.
+  const auto gentle = [](double alpha) { return alpha > 1 && alpha < 2 && alpha != 1.5; };
+  alignas(kVectorBytes) Vector<T> y[kLockstepColumns + kLanes<T>];
+  for (std::int64_t first = begin; first < end; first += kLanes<T>) {
+    const std::int64_t count = end - first < kLanes<T> ? end - first : std::int64_t(kLanes<T>);
+    double es[kLanes<T>];
+    bool any = false;
+    for (std::int64_t lane = 0; lane < kLanes<T>; ++lane) {
+      const double alpha = lane < count ? alpha_of(first + lane) : 1;
+      es[lane] = gentle(alpha) ? alpha - 1 : 0.25;
+      any |= gentle(alpha);
+    }
+    if (any)
+      gentle_lockstep(problem.scores + first * n, problem.weights + first * n, problem.value + first, n, count, es, y);
+    for (std::int64_t row = first; row < first + count; ++row)
+      if (!gentle(alpha_of(row))) one_row(row);
+  }
 }
 
 // s (v - <s, v>/sum s) with s given in `out`.
@@ -162,11 +94,10 @@ inline void entmax_product_row(const T* p, const T* v, T* out, std::int64_t n, d
   } else if (alpha == 2) {
     sparsemax_product_row(p, v, out, n);
   } else if (alpha < 2) {
-    const T order = static_cast<T>(2 - alpha);
+    const Vector<T> order = splat(static_cast<T>(2 - alpha));
     centred_row(p, v, out, n, [=](Vector<T> weights) {
-      const Vector<T> zero{}, inside = weights > zero ? weights : splat(T(1));
-      const Vector<T> s = exp_of<Vector<T>>(order * log_of<Vector<T>>(inside));
-      return weights > zero ? s : weights;  // 0, or the NaN of a row that has no answer
+      const Vector<T> s = Good::power(weights, order);
+      return weights > Vector<T>{} ? s : weights;  // 0, or the NaN of a row that has no answer
     });
   } else {
     steep_product_row(p, v, out, n, alpha);

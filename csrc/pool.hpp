@@ -10,7 +10,9 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace omegamax {
@@ -50,61 +52,106 @@ class Pool {
   }
 
   void run_with(int helpers, std::int64_t total, std::int64_t grain, RangeBody body, const void* context) {
-    while (workers_ < helpers) {
-      std::thread([this, index = workers_] { work(index); }).detach();
-      ++workers_;
-    }
+    helpers = hire(helpers);
+    if (helpers == 0) return body(context, 0, total);
     {
       std::lock_guard<std::mutex> lock(state_);
       body_ = body;
       context_ = context;
       total_ = total;
       grain_ = grain;
+      error_ = nullptr;
       next_.store(0, std::memory_order_relaxed);
       invited_ = helpers;
-      pending_ = helpers;
-      ++round_;
+      pending_.store(helpers, std::memory_order_relaxed);
+      round_.fetch_add(1, std::memory_order_release);
     }
     wake_.notify_all();
     consume();
-    std::unique_lock<std::mutex> lock(state_);
-    // Nobody who has not started yet may join any more: the work is gone, and so will be `context`.
-    pending_ -= invited_;
-    invited_ = 0;
-    done_.wait(lock, [this] { return pending_ == 0; });
+    {
+      // Nobody who has not started yet may join any more: the work is gone, and so will be `context`.
+      std::lock_guard<std::mutex> lock(state_);
+      pending_.fetch_sub(invited_, std::memory_order_relaxed);
+      invited_ = 0;
+    }
+    // The others are in their last block: usually a short wait.
+    if (!spin([this] { return pending_.load(std::memory_order_acquire) == 0; })) {
+      std::unique_lock<std::mutex> lock(state_);
+      done_.wait(lock, [this] { return pending_.load(std::memory_order_relaxed) == 0; });
+    }
+    std::lock_guard<std::mutex> lock(state_);
+    if (error_ != nullptr) std::rethrow_exception(error_);
   }
 
-  void work(int) {
+  // Makes sure of that many workers, or as many as the system allows.
+  int hire(int helpers) {
+    while (workers_ < helpers) {
+      try {
+        std::thread([this] { work(); }).detach();
+      } catch (const std::system_error&) {
+        break;
+      }
+      ++workers_;
+    }
+    return std::min(helpers, workers_);
+  }
+
+  void work() {
     std::uint64_t seen = 0;
-    std::unique_lock<std::mutex> lock(state_);
     for (;;) {
-      wake_.wait(lock, [&] { return round_ != seen && invited_ > 0; });
-      seen = round_;
+      // Calls come in bursts (forward, backward, the next layer): look out for the next one before going to sleep.
+      spin([&] { return round_.load(std::memory_order_acquire) != seen; });
+      std::unique_lock<std::mutex> lock(state_);
+      wake_.wait(lock, [&] { return round_.load(std::memory_order_relaxed) != seen; });
+      seen = round_.load(std::memory_order_relaxed);
+      if (invited_ == 0) continue;
       --invited_;
       lock.unlock();
       consume();
       lock.lock();
-      if (--pending_ == 0) done_.notify_one();
+      if (pending_.fetch_sub(1, std::memory_order_release) == 1) done_.notify_one();
     }
   }
 
   void consume() {
-    for (;;) {
-      const std::int64_t begin = next_.fetch_add(grain_, std::memory_order_relaxed);
-      if (begin >= total_) return;
-      body_(context_, begin, std::min(begin + grain_, total_));
+    try {
+      for (;;) {
+        const std::int64_t begin = next_.fetch_add(grain_, std::memory_order_relaxed);
+        if (begin >= total_) return;
+        body_(context_, begin, std::min(begin + grain_, total_));
+      }
+    } catch (...) {  // no memory: the rest of the work is dropped and the caller hears of it
+      next_.store(total_, std::memory_order_relaxed);
+      std::lock_guard<std::mutex> lock(state_);
+      error_ = std::current_exception();
     }
   }
 
+  // Waits for a few microseconds at most; whether the condition came true. Longer would take the processor from
+  // those who have work, among them PyTorch's own threads.
+  template <class Condition>
+  static bool spin(Condition condition) {
+    for (int i = 0; i < kSpins; ++i) {
+      if (condition()) return true;
+#if defined(__x86_64__) || defined(__i386__)
+      __builtin_ia32_pause();
+#endif
+    }
+    return condition();
+  }
+  static constexpr int kSpins = 1000;
+
   std::mutex turn_;   // one parallel call at a time
-  std::mutex state_;  // guards everything below but next_
+  std::mutex state_;  // guards everything below but the atomic numbers, which it guards for writing
   std::condition_variable wake_, done_;
   RangeBody body_ = nullptr;
   const void* context_ = nullptr;
   std::int64_t total_ = 0, grain_ = 1;
-  std::atomic<std::int64_t> next_{0};
-  int workers_ = 0, invited_ = 0, pending_ = 0;
-  std::uint64_t round_ = 0;
+  std::exception_ptr error_;
+  int workers_ = 0, invited_ = 0;
+  alignas(64) std::atomic<std::int64_t> next_{0};
+  alignas(64) std::atomic<int> pending_{0};
+  alignas(64) std::atomic<std::uint64_t> round_{0};
 };
 
 }  // namespace omegamax

@@ -68,6 +68,13 @@ inline Top<T> find_top(const T* x, std::int64_t n, T* peaks) {
 }
 
 template <class T>
+inline bool has_bad(const T* x, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i)
+    if (!(x[i] < kInfinity<T>)) return true;
+  return false;
+}
+
+template <class T>
 inline std::int64_t block_count(std::int64_t n) { return (n + kBlockSize<T> - 1) / kBlockSize<T>; }
 
 // Room for the peaks of a row, or for all of it as candidates with the slack that `compress` needs.

@@ -129,6 +129,21 @@ inline V root(V x) {
 }
 #endif
 
+// 1/x, but for the last digits: an estimate of the processor where it has one, improved by Newton's method.
+template <class V>
+inline V roughly_inverse(V x) { return typename Traits<V>::Number(1) / x; }
+#if defined(__AVX512F__)
+inline Floats roughly_inverse(Floats x) {
+  const Floats estimate = (Floats)_mm512_rcp14_ps((__m512)x);
+  return estimate * (2.0f - x * estimate);
+}
+#elif defined(__AVX2__)
+inline Floats roughly_inverse(Floats x) {
+  const Floats estimate = (Floats)_mm256_rcp_ps((__m256)x);
+  return estimate * (2.0f - x * estimate);
+}
+#endif
+
 // One bit per lane where a > b.
 inline unsigned where_greater(Floats a, Floats b) {
 #if defined(__AVX512F__)

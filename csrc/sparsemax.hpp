@@ -2,7 +2,7 @@
 #pragma once
 
 #include "problems.hpp"
-#include "threshold.hpp"
+#include "lockstep.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -15,20 +15,19 @@ void run(const Sparsemax<T>& problem, std::int64_t begin, std::int64_t end) {
 // Centres the direction on the support. NaN counts as support, so that a NaN row stays NaN.
 template <class T>
 inline void sparsemax_product_row(const T* p, const T* v, T* out, std::int64_t n) {
-  const Vector<T> zero{}, one = splat(T(1));
+  const Vector<T> zero{};
   LongSum<T> sums;
-  Vector<T> size{};  // exact up to 2^24 per lane
+  std::int64_t size = 0;
   for (std::int64_t i = 0; i < n; i += kBlockSize<T>) {
     Vector<T> sum{};
     each_vector<T>(n - i < kBlockSize<T> ? n - i : kBlockSize<T>, [&](std::int64_t at, std::int64_t lanes) {
       const Vector<T> weights = load_lanes(p + i + at, lanes, T(0));
-      sum += weights != zero ? load_lanes(v + i + at, lanes, T(0)) : zero;
-      size += weights != zero ? one : zero;
+      sum += weights > zero ? load_lanes(v + i + at, lanes, T(0)) : zero;
+      size += __builtin_popcount(where_greater(weights, zero));
     });
     sums.add(sum);
   }
-  const T total = sum_lanes<T>(size);
-  const T mean = total > 0 ? static_cast<T>(sums.total() / total) : T(0);
+  const T mean = size > 0 ? static_cast<T>(sums.total() / static_cast<double>(size)) : T(0);
   each_vector<T>(n, [&](std::int64_t i, std::int64_t lanes) {
     const Vector<T> weights = load_lanes(p + i, lanes, T(0));
     // 0 * weights hands on a NaN

@@ -15,16 +15,18 @@ namespace OMEGAMAX_ARCH {
 
 struct Linear {
   static constexpr double kOrder = 1;
+  static constexpr int kPeaksFrom = 2;  // blocks in a row from which the detour over its peaks pays
   template <class V> static V slope(V z, V one) { return z > V{} ? one : V{}; }
   template <class V> static V weight(V z) { return z; }
-  template <class T> static T step(T sum, T slope) { return (sum - 1) / slope; }
+  template <class V> static V step(V sum, V slope) { return (sum - typename Traits<V>::Number(1)) / slope; }
 };
 
 struct Square {
   static constexpr double kOrder = 2;
+  static constexpr int kPeaksFrom = 4;
   template <class V> static V slope(V z, V) { return z; }
   template <class V> static V weight(V z) { return z * z; }
-  template <class T> static T step(T sum, T slope) { return (sum - root(sum)) / slope; }
+  template <class V> static V step(V sum, V slope) { return (sum - root(sum)) / slope; }
 };
 
 // How far Newton's method moves from tau; `count` is a multiple of the vector length.
@@ -84,7 +86,7 @@ inline void threshold_row(const T* x, T* weights, T* value, std::int64_t n, T* p
   constexpr T scale = T(1 / Power::kOrder);
   const T top = found.score;
   T tau = -1;
-  if (n > 4 * kBlockSize<T>) {
+  if (n > Power::kPeaksFrom * kBlockSize<T>) {
     // The threshold of some of the scores is a lower bound for all of them, and the peaks are the likeliest.
     const std::int64_t blocks = peaks_size<T>(n);
     for (std::int64_t i = 0; i < blocks; i += kLanes<T>) store(candidates + i, (load(peaks + i) - top) * scale);
@@ -118,13 +120,6 @@ inline void threshold_row(const T* x, T* weights, T* value, std::int64_t n, T* p
   constexpr double q = Power::kOrder;
   const double exact = static_cast<double>(threshold.high) + threshold.low;
   *value = top + static_cast<T>((q * (1 + exact) + exact + moments.total()) * q / (q + 1));
-}
-
-template <class Power, class T>
-inline void threshold_rows(const T* x, T* weights, T* value, std::int64_t n, std::int64_t begin, std::int64_t end) {
-  const Scratch<T> peaks(peaks_size<T>(n)), candidates(candidates_size<T>(n) + peaks_size<T>(n));
-  for (std::int64_t row = begin; row < end; ++row)
-    threshold_row<Power>(x + row * n, weights + row * n, value + row, n, peaks.get(), candidates.get());
 }
 
 }  // namespace OMEGAMAX_ARCH

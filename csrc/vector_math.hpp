@@ -127,7 +127,7 @@ template <class V>
 inline V log1p_normal(V w) {
   using T = typename Traits<V>::Number;
   const V u = T(1) + w;
-  return log_normal(u) + (w - (u - T(1))) / u;
+  return log_normal(u) + (w - (u - T(1))) * roughly_inverse(u);  // the correction is tiny
 }
 
 // x^a for positive normal x.

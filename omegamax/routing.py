@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import torch
@@ -39,9 +40,18 @@ def dual_level_active() -> bool:
     return forward_ad._current_level >= 0
 
 
+def is_tracing() -> bool:
+    """Whether `torch.jit.trace` (or the older ONNX exporter) is recording: a bare kernel would become a constant."""
+    return torch._C._get_tracing_state() is not None
+
+
 def exporting_to_onnx() -> bool:
-    """Whether `torch.onnx.export` is tracing this call; its graph may hold standard operators only."""
-    return torch.onnx.is_in_onnx_export()
+    """Whether `torch.onnx.export` is recording this call; its graph may hold standard operators only.
+
+    `torch.onnx.is_in_onnx_export()` asks the same, but TorchDynamo folds it to False, so the exporter's own flag is read.
+    """
+    flags = sys.modules.get("torch.onnx._internal.exporter._flags")
+    return flags is not None and bool(flags._is_onnx_exporting)
 
 
 def is_concrete(tensor: Tensor) -> bool:

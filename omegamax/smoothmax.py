@@ -82,7 +82,7 @@ class SmoothMax(abc.ABC):
         )
 
     def solve_for_onnx(self, scores: Tensor) -> Solution:
-        """`solve` in operations that ONNX has."""
+        """`solve` in operations that ONNX (and `torch.jit.trace`) can record."""
         who = type(self).__name__
         raise RuntimeError(
             f"{who}: ONNX export needs a solver without data-dependent loops, got {who}, which has none; "
@@ -130,7 +130,7 @@ class SmoothMax(abc.ABC):
 def evaluate(smooth: SmoothMax, scores: Tensor) -> tuple[Tensor, Tensor]:
     """Solves, by the route that the context asks for (see `omegamax.routing`)."""
     parameters = smooth.parameters()
-    if routing.is_compiling() or not routing.is_concrete(scores):
+    if routing.is_compiling() or routing.is_tracing() or not routing.is_concrete(scores):
         return _evaluate_in_graph(smooth, scores, parameters)
     if routing.transforms_active():
         return _TransformableSolve.apply(smooth, scores, *parameters)[:2]
@@ -143,7 +143,7 @@ def evaluate(smooth: SmoothMax, scores: Tensor) -> tuple[Tensor, Tensor]:
 def _evaluate_in_graph(
     smooth: SmoothMax, scores: Tensor, parameters: tuple[Tensor, ...]
 ) -> tuple[Tensor, Tensor]:
-    if routing.exporting_to_onnx():
+    if routing.exporting_to_onnx() or routing.is_tracing():
         solution = smooth.solve_for_onnx(scores)
         return solution.weights, solution.value
     if routing.transforms_active():
@@ -259,9 +259,15 @@ def _recall(ctx: Any) -> tuple[SmoothMax, tuple[Tensor, ...], tuple[Tensor, ...]
 class _Once(torch.autograd.Function):
     """The identity, attached to the graph of what it was computed from; differentiating it raises."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, *origins: Tensor | None) -> Tensor:
+    def forward(tensor: Tensor, *origins: Tensor | None) -> Tensor:
         return tensor.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        pass
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
@@ -269,6 +275,8 @@ class _Once(torch.autograd.Function):
             "SmoothMax: the gradient with respect to a parameter of Ω (alpha, strength) can be taken once, got a second "
             "differentiation; detach the parameter, or differentiate with respect to the scores only"
         )
+
+    jvp = backward
 
 
 def _once(tensor: Tensor, *origins: Tensor | None) -> Tensor:

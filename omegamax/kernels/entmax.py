@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax.kernels.kernel import kernel, launch
+from omegamax.kernels.kernel import kernel, launch, new_solution
 from omegamax.kernels.softmax import softmax
 from omegamax.kernels.sparsemax import sparsemax
 
@@ -150,7 +150,7 @@ def _power(base: Tensor, exponent: Tensor) -> Tensor:
 @entmax.twin
 def _(rows: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
     rows = rows.contiguous()
-    weights, value = torch.empty_like(rows), rows.new_empty(rows.shape[:-1])
+    weights, value = new_solution(rows)
     if rows.shape[-1] == 0:
         return weights, value.fill_(-torch.inf)
     launch("entmax", rows, rows, weights, value, *_per_row(rows, alpha))

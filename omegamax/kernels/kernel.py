@@ -45,6 +45,12 @@ def kernel(reference: F) -> Kernel[F]:
     return Kernel(reference)
 
 
+def new_solution(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Room for weights, shaped as contiguous rows, and for one value per row."""
+    lead = rows.shape[:-1]
+    return torch.empty_like(rows), rows.new_empty(*lead) if lead else rows.new_empty(())  # separate sizes parse faster
+
+
 def launch(name: str, rows: Tensor, *arguments) -> None:
     """Calls the native entry `name` on row-major memory; tensors among the arguments are passed as addresses."""
     columns = rows.shape[-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax.kernels.kernel import kernel, launch
+from omegamax.kernels.kernel import kernel, launch, new_solution
 
 
 @kernel
@@ -30,7 +30,7 @@ def softmax(rows: Tensor) -> tuple[Tensor, Tensor]:
 @softmax.twin
 def _(rows: Tensor) -> tuple[Tensor, Tensor]:
     rows = rows.contiguous()
-    weights, value = torch.empty_like(rows), rows.new_empty(rows.shape[:-1])
+    weights, value = new_solution(rows)
     if rows.shape[-1] == 0:
         return weights, value.fill_(-torch.inf)
     launch("softmax", rows, rows, weights, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax.kernels.kernel import kernel, launch
+from omegamax.kernels.kernel import kernel, launch, new_solution
 from omegamax.kernels.sparsemax import sparsemax
 
 
@@ -58,7 +58,7 @@ def _powers(d: Tensor, c: Tensor, q: float) -> tuple[Tensor, Tensor]:
 @sqpnormmax.twin
 def _(rows: Tensor, p: float) -> tuple[Tensor, Tensor]:
     rows = rows.contiguous()
-    weights, value = torch.empty_like(rows), rows.new_empty(rows.shape[:-1])
+    weights, value = new_solution(rows)
     if rows.shape[-1] == 0:
         return weights, value.fill_(-torch.inf)
     launch("sqpnormmax", rows, rows, weights, value, float(p))

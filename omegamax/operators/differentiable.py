@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,7 +54,8 @@ class Differentiable(Regularizer):
     def solve(self, scores: Tensor) -> Solution:
         """Projected Newton, rows side by side."""
         rtol = torch.finfo(scores.dtype).eps ** (2 / 3) if self.rtol is None else self.rtol
-        weights, value, gap, tolerance = maximize(self.omega, scores.detach(), rtol=rtol, max_iter=self.max_iter)
+        solve = _uncompiled(maximize)
+        weights, value, gap, tolerance = solve(self.omega, scores.detach(), rtol=rtol, max_iter=self.max_iter)
         late = gap > tolerance
         if bool(late.any()):
             worst = (gap - tolerance).nan_to_num(-torch.inf).argmax()
@@ -85,15 +87,10 @@ class Differentiable(Regularizer):
         """Refused: a graph cannot hold a Python function."""
         return SmoothMax.spec(self)
 
-    def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        if routing.is_compiling() and not routing.exporting_to_onnx() and not torch.compiler.is_exporting():
-            return _outside_the_graph(self, scores)
-        return super()._evaluate(scores)
 
-
-@torch.compiler.disable
-def _outside_the_graph(smooth: Differentiable, scores: Tensor) -> tuple[Tensor, Tensor]:
-    return smooth._evaluate(scores)
+def _uncompiled(solver: Callable[..., Any]) -> Callable[..., Any]:
+    """The solver, kept from torch.compile after a graph break: it differentiates twice, which compiled code cannot."""
+    return torch.compiler.disable(solver) if "torch._dynamo" in sys.modules else solver
 
 
 def _hessian_vector(omega: Callable[[Tensor], Tensor], weights: Tensor, vector: Tensor) -> Tensor:
@@ -109,7 +106,7 @@ class _Face(torch.autograd.Function):
 
     @staticmethod
     def forward(omega: Callable[[Tensor], Tensor], point: Tensor, direction: Tensor) -> Tensor:
-        return solve_on_face(omega, point, direction)
+        return _uncompiled(solve_on_face)(omega, point, direction)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -50,10 +50,7 @@ class Oscar(Regularizer):
     def slopes(self, certificate: tuple[Tensor, ...]) -> tuple[Slope, ...]:
         """(d − rank), d the number of positions that are not masked (label −2)."""
         weights, labels = certificate
-        order = weights.argsort(dim=-1, descending=True)
-        rank = torch.empty_like(order).scatter_(
-            -1, order, torch.arange(1, weights.shape[-1] + 1, device=weights.device).expand(weights.shape)
-        )
+        rank = 1 + weights.argsort(dim=-1, descending=True).argsort(dim=-1)
         pairs = (total((labels != -2).to(weights.dtype)) - rank).to(weights.dtype)
         return (Slope(total(pairs * weights), pairs),)
 

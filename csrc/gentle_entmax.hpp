@@ -1,0 +1,242 @@
+// Entmax for 1 < alpha < 2. With e = alpha - 1, q = 1/e and y = e (x - max x) <= 0, the weights are
+//
+//     p = P (1 + y/c)_+^q,    P = c^q the largest weight,    sum p = 1.
+//
+// Writing them relative to the largest keeps every digit as alpha -> 1, where (1 + y/c)^q -> exp(x - max x). The norm
+// (sum (c + y)_+^q)^(1/q) is convex in c: Newton's method descends to its level 1 and never passes it.
+#pragma once
+
+#include "lockstep.hpp"
+#include "softmax.hpp"
+#include "vector_math.hpp"
+
+namespace omegamax {
+namespace OMEGAMAX_ARCH {
+
+// e^x for x <= 0, with nothing below the smallest normal number.
+template <class V>
+inline V exp_of_negative(V x) {
+  using T = typename Traits<V>::Number;
+  using F = Format<T>;
+  const V inside = larger(x, (sizeof(T) == 4 ? T(-87) : T(-708)) - V{});
+  const V shifted = inside * T(1.44269504088896340736) + F::kRounder;
+  const V whole = shifted - F::kRounder;
+  const V r = (inside - whole * F::kLn2High) - whole * F::kLn2Low;
+  const V y = (exp_tail(r) * (r * r) + r) + T(1);
+  return y * from_bits<V>((bits_of<V>(shifted) - bits_of<V>(F::kRounder - V{}) + F::kBias) << F::kFraction);
+}
+
+// u^order for 0 <= u <= 1, zero at zero, in three qualities.
+
+// A few per cent of the logarithm: the bits of a float, read as an integer, are a piecewise linear logarithm.
+struct Rough {
+  static Floats power(Floats u, Floats order) {
+    constexpr float one = 1065353216.0f, unit = 8388608.0f;  // the bits of 1; those of one octave
+    const Ints bits = bits_of<Floats>(u);
+    const Floats fraction = from_bits<Floats>((bits & 0x7fffff) | 0x3f800000) - 1.0f;
+    const Floats log = __builtin_convertvector(bits, Floats) - one + (0.34f * unit) * (fraction - fraction * fraction);
+    const Floats power = larger(order * log + one, Floats{});
+    return u > Floats{} ? from_bits<Floats>(__builtin_convertvector(power, Ints)) : Floats{};
+  }
+};
+
+// Good to the relative precision of u: enough to find c.
+struct Good {
+  template <class V> static V power(V u, V order) {
+    const V inside = larger(u, std::numeric_limits<typename Traits<V>::Number>::min() - V{});
+    const V power = exp_of_negative<V>(order * log_normal<V>(inside));
+    return u > V{} ? power : V{};
+  }
+};
+
+// The weights themselves: u = 1 + w, and log1p keeps the digits of w.
+template <class V>
+inline V full_power(V w, typename Traits<V>::Number order) {
+  using T = typename Traits<V>::Number;
+  const V u = T(1) + w, inside = u > V{} ? w : V{};
+  const V power = exp_of<V>(order * log1p_normal<V>(inside));
+  return u > V{} ? power : V{};
+}
+
+template <class V>
+struct PowerSums {
+  V low, high;  // sums of u^(q-1) and u^q
+  // What Newton's method takes off c.
+  V step(V c, V e) const {
+    using T = typename Traits<V>::Number;
+    return (c * high - exp_of<V>((T(1) - e) * log_normal<V>(high))) / low;
+  }
+};
+
+// How small a step of Newton's method has to be for the next one not to matter. Near alpha = 2 the norm has kinks.
+template <class T>
+inline T tolerance(double e) {
+  return e < 0.75 ? (sizeof(T) == 4 ? T(1.5e-4) : T(5e-9)) : 2 * std::numeric_limits<T>::epsilon();
+}
+
+template <class Quality, class T>
+inline PowerSums<double> power_sums(const T* y, std::int64_t count, T r, T order) {
+  LongSum<T> low, high;
+  const Vector<T> orders = splat(order - 1);
+  for (std::int64_t i = 0; i < count;) {
+    Vector<T> low_block{}, high_block{};
+    const std::int64_t end = i + kBlockSize<T> < count ? i + kBlockSize<T> : count;
+    for (; i < end; i += kLanes<T>) {
+      const Vector<T> u = larger(T(1) + load(y + i) * r, Vector<T>{});
+      const Vector<T> power = Quality::power(u, orders);
+      low_block += power;
+      high_block += power * u;
+    }
+    low.add(low_block);
+    high.add(high_block);
+  }
+  return {low.total(), high.total()};
+}
+
+template <class T>
+inline double gentle_level(const T* y, std::int64_t count, double e) {
+  const T order = static_cast<T>(1 / e);
+  double c = 1;
+  if constexpr (sizeof(T) == 4)
+    for (int iteration = 0; iteration < 8; ++iteration) {
+      const double step = power_sums<Rough>(y, count, static_cast<T>(1 / c), order).step(c, e);
+      if (!(step > 0)) break;
+      c -= step;
+      if (step < 0.02 * c) break;
+    }
+  for (int iteration = 0; iteration < 100; ++iteration) {
+    const double step = power_sums<Good>(y, count, static_cast<T>(1 / c), order).step(c, e);
+    c -= step;
+    // After the first, which may come from the left, all steps go down; one that does not is noise.
+    if (!(step > tolerance<T>(e) * c) && (iteration > 0 || !(-step > tolerance<T>(e) * c))) break;
+  }
+  return c;
+}
+
+// Writes the weights given 1/c; returns sum u^q and sum y u^q.
+template <class T>
+inline PowerSums<double> write_gentle(const T* x, T* weights, std::int64_t n, T top, T e, T r, T order, const T* peaks,
+                                      T floor) {
+  LongSum<T> sums, excesses;
+  for (std::int64_t i = 0; i < n; i += kBlockSize<T>) {
+    const std::int64_t size = n - i < kBlockSize<T> ? n - i : kBlockSize<T>;
+    if (peaks != nullptr && where_greater(load(peaks + i / kBlock), splat(floor)) == 0) {
+      each_vector<T>(size, [&](std::int64_t at, std::int64_t lanes) {
+        store_lanes(weights + i + at, lanes, Vector<T>{});
+      });
+      continue;
+    }
+    Vector<T> sum{}, excess{};
+    each_vector<T>(size, [&](std::int64_t at, std::int64_t lanes) {
+      const Vector<T> scores = load_lanes(x + i + at, lanes, -kInfinity<T>);
+      const Vector<T> y = larger((scores - top) * e, splat(T(-4)));
+      const Vector<T> power = full_power<Vector<T>>(y * r, order);
+      sum += power;
+      excess += power * y;
+      store_lanes(weights + i + at, lanes, power);
+    });
+    sums.add(sum);
+    excesses.add(excess);
+  }
+  const double sum = sums.total();
+  scale_row(weights, n, static_cast<T>(1 / sum));
+  return {excesses.total(), sum};
+}
+
+template <class T>
+inline void gentle_row(const T* x, T* weights, T* value, std::int64_t n, double e, T* peaks, T* candidates) {
+  const Top<T> found = find_top(x, n, peaks);
+  if (!found.usual()) return fill_unusual(found.bad, weights, value, n);
+  const T top = found.score, scale = static_cast<T>(e);
+  const T floor = just_below(static_cast<T>(top - 1 / e));
+  const std::int64_t count = pad(candidates, collect(x, n, peaks, floor, top, scale, candidates), T(-4));
+  const T r = static_cast<T>(1 / gentle_level(candidates, count, e));
+  const PowerSums<double> sums = write_gentle(x, weights, n, top, scale, r, static_cast<T>(1 / e), peaks, floor);
+  // max_Omega = max x + ((1 - c)/e + sum p y)/alpha with c = (1/sum)^e
+  const double mass = -__builtin_expm1(-e * log_normal<double>(sums.high)) / e;
+  *value = top + static_cast<T>((mass + sums.low / sums.high) / (1 + e));
+}
+
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+template <class Quality, class T>
+inline Vector<T> gentle_step(const Vector<T>* y, std::int64_t padded, Vector<T> c, Vector<T> e, Vector<T> order) {
+  Vector<T> low[2] = {}, high[2] = {};
+  const Vector<T> r = T(1) / c, below = order - T(1);
+  for (std::int64_t j = 0; j < padded; j += 2)
+    for (int k = 0; k < 2; ++k) {
+      const Vector<T> u = larger(T(1) + y[j + k] * r, Vector<T>{});
+      const Vector<T> power = Quality::power(u, below);
+      low[k] += power;
+      high[k] += power * u;
+    }
+  return PowerSums<Vector<T>>{low[0] + low[1], high[0] + high[1]}.step(c, e);
+}
+
+// Short rows, one per lane, each with its own e in (0, 1).
+template <class T>
+inline void gentle_lockstep(const T* x, T* weights, T* value, std::int64_t n, std::int64_t count, const double* es,
+                            Vector<T>* y) {
+  Vector<T> e, slack;
+  for (int lane = 0; lane < kLanes<T>; ++lane) {
+    e[lane] = static_cast<T>(es[lane]);
+    slack[lane] = tolerance<T>(es[lane]);
+  }
+  const Columns<T> columns = load_columns(x, n, count, y);
+  const Vector<T> zero{}, order = T(1) / e;
+  for (std::int64_t j = 0; j < columns.padded; ++j) y[j] = larger((y[j] - columns.top) * e, splat(T(-4)));
+  Vector<T> c = splat(T(1));
+  const auto advance = [&](Vector<T> step, Vector<T> least, unsigned moving) {
+    // Lanes that have arrived keep their c.
+    alignas(kVectorBytes) T steps[kLanes<T>];
+    store(steps, step);
+    for (int lane = 0; lane < kLanes<T>; ++lane) steps[lane] = (moving >> lane) & 1u ? steps[lane] : T(0);
+    c -= load(steps);
+    return moving & where_greater(step, least * c);
+  };
+  if constexpr (sizeof(T) == 4) {
+    // The level of some of the scores is an upper bound for all of them.
+    Vector<T> peaks[8];
+    for (int k = 0; k < 8; ++k) peaks[k] = larger((columns.peaks[k] - columns.top) * e, splat(T(-4)));
+    for (int iteration = 0; iteration < 3; ++iteration)
+      c -= larger(gentle_step<Rough, T>(peaks, 8, c, e, order), zero);
+    unsigned moving = columns.good;
+    for (int iteration = 0; iteration < 8 && moving != 0; ++iteration) {
+      const Vector<T> step = gentle_step<Rough, T>(y, columns.padded, c, e, order);
+      moving = advance(step, splat(T(0.02)), moving & where_greater(step, zero));
+    }
+  }
+  unsigned moving = columns.good;
+  for (int iteration = 0; iteration < 100 && moving != 0; ++iteration) {
+    const Vector<T> step = gentle_step<Good, T>(y, columns.padded, c, e, order);
+    const unsigned rising = iteration == 0 ? where_greater(-step, slack * c) & moving : 0u;
+    moving = advance(step, slack, moving) | rising;
+  }
+  alignas(kVectorBytes) double highs[kLanes<T>], lows[kLanes<T>];
+  alignas(kVectorBytes) T tops[kLanes<T>], inverses[kLanes<T>];
+  store(tops, columns.top);
+  store(inverses, T(1) / c);
+  for (std::int64_t row = 0; row < count; ++row) {
+    highs[row] = 1, lows[row] = 0;
+    if (((columns.good >> row) & 1u) == 0) continue;
+    const PowerSums<double> sums = write_gentle<T>(x + row * n, weights + row * n, n, tops[row],
+                                                   static_cast<T>(es[row]), inverses[row],
+                                                   static_cast<T>(1 / es[row]), nullptr, T(0));
+    highs[row] = sums.high;
+    lows[row] = sums.low / sums.high;
+  }
+  for (std::int64_t row = 0; row < count; row += kLanes<double>) {
+    const Doubles exponent = load(es + row), sum = load(highs + row);
+    const Doubles mass = -expm1_of<Doubles>(-exponent * log_normal<Doubles>(sum)) / exponent;
+    const Doubles above = (mass + load(lows + row)) / (1.0 + exponent);
+    for (std::int64_t lane = 0; lane < kLanes<double> && row + lane < count; ++lane)
+      value[row + lane] = tops[row + lane] + static_cast<T>(above[lane]);
+  }
+  fill_unusual_rows(columns, x, weights, value, n, count);
+}
+#else
+template <class T>
+inline void gentle_lockstep(const T*, T*, T*, std::int64_t, std::int64_t, const double*, Vector<T>*) {}
+#endif
+
+}  // namespace OMEGAMAX_ARCH
+}  // namespace omegamax
