@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import omegamax as om
 
-EXPERTS, WIDTH, STEPS = 8, 32, 300
+EXPERTS, WIDTH, STEPS = 8, 32, 250
 
 
 class Mixture(nn.Module):
@@ -64,6 +64,7 @@ def train(model: Mixture, generator: torch.Generator) -> None:
 
 
 def main() -> None:
+    torch.set_num_threads(1)  # the tensors are tiny: threads would only wait for each other
     routers = {
         "softmax": om.Shannon(),
         "entmax15": om.Tsallis(1.5),
