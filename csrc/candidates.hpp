@@ -62,21 +62,23 @@ inline std::int64_t gather_above(const T* x, std::int64_t n, T top, T level, T* 
       found += __builtin_popcount(hit);
     };
     for (; i + 64 <= n; i += 64) {
-      const __m512 a = _mm512_sub_ps(_mm512_loadu_ps(x + i), tops), b = _mm512_sub_ps(_mm512_loadu_ps(x + i + 16), tops);
-      const __m512 c = _mm512_sub_ps(_mm512_loadu_ps(x + i + 32), tops), d = _mm512_sub_ps(_mm512_loadu_ps(x + i + 48), tops);
+      const __m512 a = _mm512_sub_ps(_mm512_loadu_ps(x + i), tops);
+      const __m512 b = _mm512_sub_ps(_mm512_loadu_ps(x + i + 16), tops);
+      const __m512 c = _mm512_sub_ps(_mm512_loadu_ps(x + i + 32), tops);
+      const __m512 d = _mm512_sub_ps(_mm512_loadu_ps(x + i + 48), tops);
       const __mmask16 ha = _mm512_cmp_ps_mask(a, levels, _CMP_GT_OQ), hb = _mm512_cmp_ps_mask(b, levels, _CMP_GT_OQ);
       const __mmask16 hc = _mm512_cmp_ps_mask(c, levels, _CMP_GT_OQ), hd = _mm512_cmp_ps_mask(d, levels, _CMP_GT_OQ);
       if ((ha | hb | hc | hd) == 0) continue;
-      if (ha) keep(a, ha, i);
-      if (hb) keep(b, hb, i + 16);
-      if (hc) keep(c, hc, i + 32);
-      if (hd) keep(d, hd, i + 48);
+      keep(a, ha, i);  // storing nothing is cheaper than a branch that cannot be predicted
+      keep(b, hb, i + 16);
+      keep(c, hc, i + 32);
+      keep(d, hd, i + 48);
     }
     for (; i < n; i += 16) {
       const __mmask16 there = n - i >= 16 ? 0xffff : static_cast<__mmask16>((1u << (n - i)) - 1);
       const __m512 a = _mm512_sub_ps(_mm512_maskz_loadu_ps(there, x + i), tops);
       const __mmask16 hit = _mm512_mask_cmp_ps_mask(there, a, levels, _CMP_GT_OQ);
-      if (hit) keep(a, hit, i);
+      keep(a, hit, i);
     }
     return found;
   }
@@ -109,27 +111,83 @@ struct SimplexThreshold {
   }
 };
 
+constexpr std::int64_t kPad = 8;  // places after the last entry that `project_simplex` may overwrite
+
+// Eight doubles at once on every instruction set (GCC and Clang lower these to what there is).
+typedef double Wide __attribute__((vector_size(64), aligned(8), may_alias));
+typedef long long WideMask __attribute__((vector_size(64)));
+
+inline double sum_of(Wide v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }
+inline Wide where_positive(Wide v) { return reinterpret_cast<Wide>((v > 0) & reinterpret_cast<WideMask>(v)); }
+
 // Newton's method from below on the convex, piecewise linear sum (y - tau)_+ - 1: finite and monotone (Michelot, 1986).
-inline SimplexThreshold project_simplex(const double* y, std::int64_t n) {
-  double largest = y[0];
-#pragma omp simd reduction(max : largest)
-  for (std::int64_t i = 0; i < n; ++i) largest = y[i] > largest ? y[i] : largest;
-  double tau = largest - 1;
+inline SimplexThreshold project_simplex(double* y, std::int64_t n) {
+  // Whole vectors only: a short tail would cost more than a short row.
+  const std::int64_t blocks = (n + kPad - 1) / kPad;
+  for (std::int64_t i = n; i < blocks * kPad; ++i) y[i] = -1.7976931348623157e308;
+  const Wide* wide = reinterpret_cast<const Wide*>(y);
+  Wide tops = wide[0];
+  for (std::int64_t b = 1; b < blocks; ++b) tops = wide[b] > tops ? wide[b] : tops;
+  double tau = tops[0];
+  for (int l = 1; l < kPad; ++l) tau = tops[l] > tau ? tops[l] : tau;
+  tau -= 1;  // where the largest alone would fill the simplex
   std::int64_t size = 0;
   for (;;) {
-    double sum = 0, above = 0;
-#pragma omp simd reduction(+ : sum, above)
-    for (std::int64_t i = 0; i < n; ++i) {
-      const double excess = y[i] - tau;
-      sum += excess > 0 ? excess : 0;
-      above += excess > 0 ? 1.0 : 0.0;
+    Wide sums = {};
+    WideMask counts = {};
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      const Wide excess = wide[b] - tau;
+      sums += where_positive(excess);
+      counts -= excess > 0;
     }
-    const double step = (sum - 1) / above;
-    const std::int64_t now = static_cast<std::int64_t>(above);
+    const std::int64_t now = (counts[0] + counts[1]) + (counts[2] + counts[3]) + (counts[4] + counts[5]) +
+                             (counts[6] + counts[7]);
+    const double step = (sum_of(sums) - 1) / static_cast<double>(now);
     if (now == size || !(step > 0)) return {tau, step, now};
     size = now;
     tau += step;
   }
+}
+
+// Writes the positions with p != 0, in order; returns how many there are. NaN counts, so that a NaN row stays NaN.
+template <class T>
+inline std::int64_t gather_support(const T* p, std::int64_t n, std::int32_t* support) {
+  std::int64_t found = 0, i = 0;
+#ifdef __AVX512F__
+  if constexpr (sizeof(T) == 4) {
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const auto keep = [&](__mmask16 hit, std::int64_t at) {
+      const __m512i at_lanes = _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<int>(at)));
+      _mm512_storeu_si512(support + found, _mm512_maskz_compress_epi32(hit, at_lanes));
+      found += __builtin_popcount(hit);
+    };
+    const auto hits = [&](std::int64_t at) {
+      return _mm512_cmp_ps_mask(_mm512_loadu_ps(p + at), _mm512_setzero_ps(), _CMP_NEQ_UQ);
+    };
+    for (; i + 64 <= n; i += 64) {
+      const __mmask16 a = hits(i), b = hits(i + 16), c = hits(i + 32), d = hits(i + 48);
+      if ((a | b | c | d) == 0) continue;
+      keep(a, i);
+      keep(b, i + 16);
+      keep(c, i + 32);
+      keep(d, i + 48);
+    }
+    for (; i + 16 <= n; i += 16) keep(hits(i), i);
+  }
+#endif
+  constexpr std::int64_t kBlock = 32;
+  for (; i < n; i += kBlock) {
+    const std::int64_t stop = i + kBlock < n ? i + kBlock : n;
+    int hits = 0;
+#pragma omp simd reduction(| : hits)
+    for (std::int64_t j = i; j < stop; ++j) hits |= p[j] != 0;
+    if (hits == 0) continue;
+    for (std::int64_t j = i; j < stop; ++j) {
+      support[found] = static_cast<std::int32_t>(j);
+      found += p[j] != 0;
+    }
+  }
+  return found;
 }
 
 // What every row of a simplex kernel that has no weights to give looks like. Returns whether the row was such a one.

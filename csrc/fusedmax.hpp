@@ -21,93 +21,164 @@ inline bool any_kept(const T* x, std::int64_t from, std::int64_t to) {
   return false;
 }
 
-// Why candidates suffice. The level sets {y > t} of the denoised row solve max_S sum_S (x_i - t) - strength Perimeter(S). An entry with
-// x_i <= t - 2 strength is in no such set: taking it out gains 2 strength and costs at most as much. The threshold of the
-// projection is at least max x - 1 - 2 strength (take S = {argmax}), so nothing at or below max x - 1 - 4 strength matters except that it is low:
-// the other entries fall into runs, and a run with a low neighbour is pulled down by strength at that end.
+// Why candidates suffice. The level sets {y > t} of the denoised row solve max_S sum_S (x_i - t) - strength
+// Perimeter(S). An entry with x_i <= t - 2 strength is in no such set: taking it out gains 2 strength and costs at
+// most as much. The threshold of the projection is at least max x - 1 - 2 strength (take S = {argmax}), so nothing at
+// or below max x - 1 - 4 strength matters except that it is low: the other entries fall into runs, and a run with a
+// low neighbour is pulled down by strength at that end.
 //
-// x - y is a subgradient of the penalty at p = (y - tau)_+, and the penalty is homogeneous, so strength TV(p) = <x - y, p>:
-// the value needs no total variation.
+// x - y is a subgradient of the penalty at p = (y - tau)_+, and the penalty is homogeneous, so strength TV(p) = <x -
+// y, p>: the value needs no total variation.
 template <class T>
-void run(const Fusedmax<T>& problem, std::int64_t begin, std::int64_t end) {
-  const std::int64_t n = problem.columns;
-  Buffer buffer(Buffer::size<T>(n + kSlack) + Buffer::size<std::int32_t>(n + kSlack) + 2 * Buffer::size<double>(n) +
-                Buffer::size<bool>(n) + TotalVariation::bytes(n));
-  T* found = buffer.take<T>(n + kSlack);
-  std::int32_t* position = buffer.take<std::int32_t>(n + kSlack);
-  double* z = buffer.take<double>(n);
-  double* y = buffer.take<double>(n);
-  bool* together = buffer.take<bool>(n);
-  TotalVariation solver(buffer, n);
-  for (std::int64_t row = begin; row < end; ++row) {
-    const T* x = problem.scores + row * n;
-    T* weights = problem.weights + row * n;
-    bool* joined = problem.joined + row * n;
-    const double strength = problem.strengths ? problem.strengths[row] : problem.strength;
-    const Extent<T> whole = extent(x, n);
-    std::memset(joined, 0, n);
-    if (fill_degenerate(whole, !valid_strength(strength), weights, problem.value + row, n)) continue;
-    const std::int64_t m = gather_above(x, n, whole.top, static_cast<T>(-1 - 4 * strength), found, position);
+class FusedRows {
+ public:
+  explicit FusedRows(const Fusedmax<T>& problem)
+      : problem_(problem), n_(problem.columns), buffer_(bytes(n_)), solver_(buffer_, n_) {
+    for (int r = 0; r < rows_at_once(n_); ++r) {
+      Row& row = rows_[r];
+      row.found = buffer_.template take<T>(n_ + kSlack);
+      row.position = buffer_.template take<std::int32_t>(n_ + kSlack);
+      row.z = buffer_.template take<double>(n_);
+      row.y = buffer_.template take<double>(n_ + kPad);
+      row.together = buffer_.template take<bool>(n_);
+    }
+    tasks_ = buffer_.template take<Task>(rows_at_once(n_) * (n_ / 3 + 1));
+  }
 
+  void run(std::int64_t begin, std::int64_t end) {
+    while (begin < end) {
+      int used = 0;
+      task_count_ = 0;
+      for (; begin < end && used < rows_at_once(n_); ++begin) used += prepare(rows_[used], begin);
+      solver_.solve(tasks_, task_count_);
+      for (int r = 0; r < used; ++r) write(rows_[r]);
+    }
+  }
+
+ private:
+  using Task = TotalVariation::Task;
+  static constexpr int kRows = 16;
+
+  // Rows prepared before the solver runs: enough to fill its lanes, also when few runs of a short row need it.
+  static int rows_at_once(std::int64_t n) { return n <= 1024 ? kRows : TotalVariation::kLanes; }
+
+  struct Row {
+    std::int64_t index, size;
+    double top;
+    T* found;                // the candidates, relative to the largest score
+    std::int32_t* position;  // and where they are
+    double *z, *y;           // the same with the ends of runs pulled down; denoised
+    bool* together;
+  };
+
+  static std::int64_t bytes(std::int64_t n) {
+    return rows_at_once(n) * (Buffer::size<T>(n + kSlack) + Buffer::size<std::int32_t>(n + kSlack) +
+                              2 * Buffer::size<double>(n + kPad) +
+                    Buffer::size<bool>(n)) +
+           Buffer::size<Task>(rows_at_once(n) * (n / 3 + 1)) + TotalVariation::bytes(n);
+  }
+
+  // Gathers the candidates and cuts them into runs; short runs are solved on the spot. False: the row needs no more.
+  bool prepare(Row& row, std::int64_t index) {
+    const T* x = problem_.scores + index * n_;
+    const double strength = problem_.strengths ? problem_.strengths[index] : problem_.strength;
+    const Extent<T> whole = extent(x, n_);
+    mark_removed(x, whole.removed, problem_.joined + index * n_);
+    if (fill_degenerate(whole, !valid_strength(strength), problem_.weights + index * n_, problem_.value + index, n_))
+      return false;
+    row.index = index;
+    row.top = whole.top;
+    const std::int64_t m = gather_above(x, n_, whole.top, static_cast<T>(-1 - 4 * strength), row.found, row.position);
+    row.size = m;
+    const std::int32_t* position = row.position;
+    for (std::int64_t i = 0; i < m; ++i) row.z[i] = row.found[i];
     for (std::int64_t first = 0; first < m;) {
       std::int64_t last = first;
-      z[first] = found[first];
       while (last + 1 < m && (position[last + 1] == position[last] + 1 ||
-                              (whole.removed && !any_kept(x, position[last] + 1, position[last + 1])))) {
-        ++last;
-        z[last] = found[last];
-      }
+                              (whole.removed && !any_kept(x, position[last] + 1, position[last + 1])))) ++last;
       const bool low_before = first > 0 || (whole.removed ? any_kept(x, 0, position[first]) : position[first] > 0);
-      const bool low_after = last + 1 < m || (whole.removed ? any_kept(x, position[last] + 1, n) : position[last] + 1 < n);
-      z[first] -= low_before ? strength : 0;
-      z[last] -= low_after ? strength : 0;
-      solver.solve(z + first, last + 1 - first, strength, y + first, together + first);
+      const std::int64_t next = position[last] + 1;
+      const bool low_after = last + 1 < m || (whole.removed ? any_kept(x, next, n_) : next < n_);
+      row.z[first] -= low_before ? strength : 0;
+      row.z[last] -= low_after ? strength : 0;
+      if (first == last) {
+        row.y[first] = row.z[first];
+        row.together[first] = false;
+      } else {
+        const Task task{row.z + first, last + 1 - first, strength, row.y + first, row.together + first};
+        if (!TotalVariation::solve_at_once(task)) tasks_[task_count_++] = task;
+      }
       first = last + 1;
     }
-
-    const SimplexThreshold threshold = project_simplex(y, m);
-    double value = 0.5;
-    if (m < n) std::memset(weights, 0, n * sizeof(T));
-    for (std::int64_t k = 0; k < m; ++k) {
-      const double p = threshold(y[k]);
-      value += p * (y[k] - p / 2);
-      weights[position[k]] = static_cast<T>(p);
-      joined[position[k]] = together[k] && p > 0;
-    }
-    problem.value[row] = static_cast<T>(whole.top + value);
+    return true;
   }
+
+  // A removed position shows as joined without weight: the derivative by strength must know where it was.
+  void mark_removed(const T* x, bool any, bool* joined) const {
+    if (!any) {
+      std::memset(joined, 0, n_);
+      return;
+    }
+    const T infinity = static_cast<T>(__builtin_inf());
+    for (std::int64_t i = 0; i < n_; ++i) joined[i] = x[i] == -infinity;
+  }
+
+  void write(const Row& row) {
+    T* weights = problem_.weights + row.index * n_;
+    bool* joined = problem_.joined + row.index * n_;
+    const SimplexThreshold threshold = project_simplex(row.y, row.size);
+    double value = 0.5;
+    if (row.size < n_) {
+      std::memset(weights, 0, n_ * sizeof(T));
+      for (std::int64_t k = 0; k < row.size; ++k) {
+        const double p = threshold(row.y[k]);
+        value += p * (row.y[k] - p / 2);
+        const T weight = static_cast<T>(p);
+        weights[row.position[k]] = weight;
+        joined[row.position[k]] = row.together[k] & (weight > 0);
+      }
+    } else {
+#pragma omp simd reduction(+ : value)
+      for (std::int64_t k = 0; k < n_; ++k) {
+        const double p = threshold(row.y[k]);
+        value += p * (row.y[k] - p / 2);
+        const T weight = static_cast<T>(p);
+        weights[k] = weight;
+        joined[k] = row.together[k] & (weight > 0);
+      }
+    }
+    problem_.value[row.index] = static_cast<T>(row.top + value);
+  }
+
+  const Fusedmax<T>& problem_;
+  std::int64_t n_;
+  Buffer buffer_;
+  TotalVariation solver_;
+  Row rows_[kRows];
+  Task* tasks_;
+  std::int64_t task_count_ = 0;
+};
+
+template <class T>
+void run(const Fusedmax<T>& problem, std::int64_t begin, std::int64_t end) {
+  FusedRows<T>(problem).run(begin, end);
 }
 
 // On the support: the mean of the direction over each segment, minus its mean over the support.
 template <class T>
 void run(const FusedmaxProduct<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;
-  constexpr std::int64_t kBlock = 32;
-  Buffer buffer(Buffer::size<std::int32_t>(n));
-  std::int32_t* support = buffer.take<std::int32_t>(n);
+  Buffer buffer(Buffer::size<std::int32_t>(n + kSlack));
+  std::int32_t* support = buffer.take<std::int32_t>(n + kSlack);
   for (std::int64_t row = begin; row < end; ++row) {
     const T* p = problem.weights + row * n;
     const bool* joined = problem.joined + row * n;
     const T* v = problem.direction + row * n;
     T* out = problem.product + row * n;
-    std::int64_t size = 0;
+    const std::int64_t size = gather_support(p, n, support);
+    std::memset(out, 0, n * sizeof(T));
     double total = 0;
-    for (std::int64_t i = 0; i < n; i += kBlock) {
-      const std::int64_t stop = i + kBlock < n ? i + kBlock : n;
-      int hits = 0;
-#pragma omp simd reduction(| : hits)
-      for (std::int64_t j = i; j < stop; ++j) {
-        hits |= p[j] != 0;  // NaN counts as support, so that a NaN row stays NaN
-        out[j] = 0;
-      }
-      if (hits == 0) continue;
-      for (std::int64_t j = i; j < stop; ++j) {
-        const bool in = p[j] != 0;
-        support[size] = static_cast<std::int32_t>(j);
-        size += in;
-        total += in ? v[j] + 0 * p[j] : 0;
-      }
-    }
+    for (std::int64_t k = 0; k < size; ++k) total += v[support[k]] + 0 * p[support[k]];
     const double mean = size > 0 ? total / static_cast<double>(size) : 0;
     for (std::int64_t start = 0; start < size;) {
       double sum = v[support[start]];

@@ -1,5 +1,5 @@
-// Sorting non-negative numbers with their indices, by their bits: for numbers >= 0 the order of the bit patterns, read as
-// integers, is the order of the numbers.
+// Sorting non-negative numbers with their indices, by their bits: for numbers >= 0 the order of the bit patterns, read
+// as integers, is the order of the numbers.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,11 @@ class Ordering {
  public:
   using Key = typename BitsOf<T>::type;
 
-  static std::int64_t bytes(std::int64_t n) { return 2 * Buffer::size<Item>(n) + Buffer::size<std::uint32_t>(kMostDigits); }
+  static std::int64_t bytes(std::int64_t n) {
+    return 2 * Buffer::size<Item>(n) + Buffer::size<std::uint32_t>(kMostCounts);
+  }
   Ordering(Buffer& buffer, std::int64_t n)
-      : items_(buffer.take<Item>(n)), spare_(buffer.take<Item>(n)), counts_(buffer.take<std::uint32_t>(kMostDigits)) {}
+      : items_(buffer.take<Item>(n)), spare_(buffer.take<Item>(n)), counts_(buffer.take<std::uint32_t>(kMostCounts)) {}
 
   // The bits of |x|; the sign of zero is dropped.
   static Key ascending(T x) {
@@ -48,7 +50,7 @@ class Ordering {
 
  private:
   struct Item { Key key; std::uint32_t index; };
-  static constexpr int kMostDigits = 1 << 11;
+  static constexpr int kMostCounts = 6 << 11;  // six digits of eleven bits in a double; eight of eight bits need fewer
 
   bool is_sorted(std::int64_t n) const {
     for (std::int64_t i = 1; i < n; ++i)
@@ -67,31 +69,42 @@ class Ordering {
 
   // The rank of an entry is the number of entries before it: no branches, so the processor never guesses wrong.
   void counting_sort(std::int64_t n) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      const Key key = items_[i].key;
-      Key rank = 0;
-#pragma omp simd reduction(+ : rank)
-      for (std::int64_t j = 0; j < n; ++j) rank += Key(items_[j].key < key) + Key((items_[j].key == key) & (j < i));
-      spare_[rank] = items_[i];
+    Key keys[64], ranks[64];
+    for (std::int64_t i = 0; i < 64; ++i) {
+      keys[i] = i < n ? items_[i].key : ~Key(0);
+      ranks[i] = 0;
     }
+    for (std::int64_t j = 0; j < n; ++j) {  // entry j comes before all with a larger key
+      const Key key = keys[j];
+#pragma omp simd
+      for (std::int64_t i = 0; i < 64; ++i) ranks[i] += Key(key < keys[i]);
+    }
+    // Equal keys have equal ranks so far: hand out the following places in order.
+    Key taken[64] = {};
+    for (std::int64_t i = 0; i < n; ++i) spare_[ranks[i] + taken[ranks[i]]++] = items_[i];
     swap();
   }
 
-  // Least significant digit first; a digit that all keys share costs only its count.
+  // Least significant digit first, all digits counted in one pass; a digit that all keys share is skipped.
   template <int kBits>
   void radix_sort(std::int64_t n) {
     constexpr std::uint32_t digits = 1u << kBits;
-    for (int shift = 0; shift < static_cast<int>(8 * sizeof(Key)); shift += kBits) {
-      std::memset(counts_, 0, digits * sizeof(std::uint32_t));
-      for (std::int64_t i = 0; i < n; ++i) ++counts_[(items_[i].key >> shift) & (digits - 1)];
-      if (counts_[(items_[0].key >> shift) & (digits - 1)] == static_cast<std::uint64_t>(n)) continue;
+    constexpr int passes = (8 * static_cast<int>(sizeof(Key)) + kBits - 1) / kBits;
+    std::memset(counts_, 0, passes * digits * sizeof(std::uint32_t));
+    for (std::int64_t i = 0; i < n; ++i)
+      for (int pass = 0; pass < passes; ++pass)
+        ++counts_[pass * digits + ((items_[i].key >> (pass * kBits)) & (digits - 1))];
+    for (int pass = 0; pass < passes; ++pass) {
+      const int shift = pass * kBits;
+      std::uint32_t* places = counts_ + pass * digits;
+      if (places[(items_[0].key >> shift) & (digits - 1)] == static_cast<std::uint64_t>(n)) continue;
       std::uint32_t before = 0;
       for (std::uint32_t d = 0; d < digits; ++d) {
-        const std::uint32_t here = counts_[d];
-        counts_[d] = before;
+        const std::uint32_t here = places[d];
+        places[d] = before;
         before += here;
       }
-      for (std::int64_t i = 0; i < n; ++i) spare_[counts_[(items_[i].key >> shift) & (digits - 1)]++] = items_[i];
+      for (std::int64_t i = 0; i < n; ++i) spare_[places[(items_[i].key >> shift) & (digits - 1)]++] = items_[i];
       swap();
     }
   }

@@ -16,12 +16,12 @@ namespace OMEGAMAX_ARCH {
 
 // How low a score x (relative to the largest) can be and still receive weight, among n of which only these matter.
 //
-// Sort the scores downwards. If m of them are supported, take the last as reference, z_i = x_i - strength (m - i): the threshold of the
-// projection is at least (sum_{i <= k} z_i - 1)/k for every k <= m. For the k that sparsemax supports that is T - strength (m - (k + 1)/2)
-// with T = (sum_{i <= k} x_i - 1)/k, and the last supported score, z_m = x_m, lies above it. So does every supported score, and
-// with fewer scores in question the bound rises: repeat until that no longer helps. (k <= m: spreading weight
-// lowers the penalty, so sparsemax supports fewer.)
-inline double lowest_useful(const double* x, std::int64_t n, double strength) {
+// Sort the scores downwards. If m of them are supported, take the last as reference, z_i = x_i - strength (m - i): the
+// threshold of the projection is at least (sum_{i <= k} z_i - 1)/k for every k <= m. For the k that sparsemax supports
+// that is T - strength (m - (k + 1)/2) with T = (sum_{i <= k} x_i - 1)/k, and the last supported score, z_m = x_m,
+// lies above it. So does every supported score, and with fewer scores in question the bound rises: repeat until that
+// no longer helps. (k <= m: spreading weight lowers the penalty, so sparsemax supports fewer.)
+inline double lowest_useful(double* x, std::int64_t n, double strength) {
   const SimplexThreshold sparse = project_simplex(x, n);
   const double tau = sparse.high + sparse.low;
   const double k = static_cast<double>(sparse.size);
@@ -50,17 +50,17 @@ inline double useful_window(const T* x, std::int64_t n, T top, double kept, doub
   }
 }
 
-// x_i + strength i differs from z_i above by a constant, which the projection does not see and the value takes back. As for fusedmax, the
-// value needs no penalty: strength sum max(p_i, p_j) = <x - y, p>.
+// x_i + strength i differs from z_i above by a constant, which the projection does not see and the value takes back.
+// As for fusedmax, the value needs no penalty: strength sum max(p_i, p_j) = <x - y, p>.
 template <class T>
 void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;
-  Buffer buffer(Buffer::size<T>(n + kSlack) + Buffer::size<std::int32_t>(n + kSlack) + 2 * Buffer::size<double>(n) +
-                Buffer::size<bool>(n) + Ordering<T>::bytes(n) + Pooling::bytes(n));
+  Buffer buffer(Buffer::size<T>(n + kSlack) + Buffer::size<std::int32_t>(n + kSlack) +
+                2 * Buffer::size<double>(n + kPad) + Buffer::size<bool>(n) + Ordering<T>::bytes(n) + Pooling::bytes(n));
   T* found = buffer.take<T>(n + kSlack);
   std::int32_t* position = buffer.take<std::int32_t>(n + kSlack);
-  double* z = buffer.take<double>(n);
-  double* y = buffer.take<double>(n);
+  double* z = buffer.take<double>(n + kPad);
+  double* y = buffer.take<double>(n + kPad);
   bool* joined = buffer.take<bool>(n);
   Ordering<T> order(buffer, n);
   Pooling pooling(buffer, n);
@@ -72,7 +72,12 @@ void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
     const Extent<T> whole = extent(x, n);
     std::memset(labels, 0xff, n * sizeof(std::int32_t));
     if (fill_degenerate(whole, !valid_strength(strength), weights, problem.value + row, n)) continue;
-    const std::int64_t kept = whole.removed ? count_kept(x, n) : n;
+    std::int64_t kept = n;
+    if (whole.removed) {  // the derivative by strength must know how many positions there were
+      const T infinity = static_cast<T>(__builtin_inf());
+      kept = count_kept(x, n);
+      for (std::int64_t i = 0; i < n; ++i) labels[i] = x[i] == -infinity ? -2 : -1;
+    }
 
     const double window = useful_window(x, n, whole.top, static_cast<double>(kept), strength);
     std::int64_t m = gather_above(x, n, whole.top, static_cast<T>(-window), found, position);
@@ -117,32 +122,18 @@ template <class T>
 void run(const OscarmaxProduct<T>& problem, std::int64_t begin, std::int64_t end) {
   struct Cluster { double sum, size; };
   const std::int64_t n = problem.columns;
-  constexpr std::int64_t kBlock = 32;
-  Buffer buffer(Buffer::size<std::int32_t>(n) + Buffer::size<Cluster>(n));
-  std::int32_t* support = buffer.take<std::int32_t>(n);
+  Buffer buffer(Buffer::size<std::int32_t>(n + kSlack) + Buffer::size<Cluster>(n));
+  std::int32_t* support = buffer.take<std::int32_t>(n + kSlack);
   Cluster* clusters = buffer.take<Cluster>(n);
   for (std::int64_t row = begin; row < end; ++row) {
     const T* p = problem.weights + row * n;
     const std::int32_t* labels = problem.labels + row * n;
     const T* v = problem.direction + row * n;
     T* out = problem.product + row * n;
-    std::int64_t size = 0;
+    const std::int64_t size = gather_support(p, n, support);
     bool nan = false;
-    for (std::int64_t i = 0; i < n; i += kBlock) {
-      const std::int64_t stop = i + kBlock < n ? i + kBlock : n;
-      int hits = 0;
-#pragma omp simd reduction(| : hits)
-      for (std::int64_t j = i; j < stop; ++j) {
-        hits |= p[j] != 0;
-        out[j] = 0;
-      }
-      if (hits == 0) continue;
-      for (std::int64_t j = i; j < stop; ++j) {
-        support[size] = static_cast<std::int32_t>(j);
-        size += p[j] != 0;
-        nan |= p[j] != p[j];
-      }
-    }
+    for (std::int64_t k = 0; k < size; ++k) nan |= p[support[k]] != p[support[k]];
+    std::memset(out, 0, n * sizeof(T));
     if (nan) {
       for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(__builtin_nan(""));
       continue;

@@ -13,106 +13,223 @@ namespace OMEGAMAX_ARCH {
 // argmin_y 1/2 ||y - x||^2 + strength sum |y_{i+1} - y_i|, for one sequence at a time.
 //
 // Let f_k(b) be the least cost of the first k + 1 entries with y_k = b. Its derivative is piecewise linear and
-// increasing; f'_{k+1}(b) = clip(f'_k(b), -strength, strength) + b - x_{k+1}. The knots of f'_k lie between the two points
-// low_k and high_k where f'_k crosses -strength and strength, and a step only removes knots from both ends and adds one at each, so
-// all steps together are linear. Backwards, y_k = clip(y_{k+1}, low_k, high_k): strictly inside, the two are joined.
+// increasing; f'_{k+1}(b) = clip(f'_k(b), -strength, strength) + b - x_{k+1}. The knots of f'_k lie between the two
+// points low_k and high_k where f'_k crosses -strength and strength, and a step only removes knots from both ends and
+// adds one at each, so all steps together are linear. Backwards, y_k = clip(y_{k+1}, low_k, high_k): strictly inside,
+// the two are joined.
+//
+// One step waits for the one before it, so several sequences are solved side by side: the processor overlaps them.
 class TotalVariation {
  public:
-  static std::int64_t bytes(std::int64_t n) { return Buffer::size<Knot>(2 * n + 2) + Buffer::size<Band>(n); }
-  TotalVariation(Buffer& buffer, std::int64_t n)
-      : knots_(buffer.take<Knot>(2 * n + 2)), bands_(buffer.take<Band>(n)), middle_(n) {}
+  static constexpr int kLanes = 4;
 
-  // Works on n entries (at most the size given when made). joined[k] says that k and k - 1 are in one segment.
-  void solve(const double* x, std::int64_t n, double strength, double* y, bool* joined) {
-    if (n == 0) return;
-    joined[0] = false;
-    if (n == 1) { y[0] = x[0]; return; }
-    if (n == 2) return solve_pair(x, strength, y, joined);
-    backward(x, n, strength, forward(x, n, strength), y, joined);
+  struct Task {
+    const double* x;
+    std::int64_t n;
+    double strength;
+    double* y;
+    bool* joined;  // joined[k]: k and k - 1 are in one segment
+  };
+
+  // For sequences of at most n entries.
+  static std::int64_t bytes(std::int64_t n) {
+    return kLanes * (Buffer::size<Knot>(2 * n + 10) + Buffer::size<Band>(n));
+  }
+  TotalVariation(Buffer& buffer, std::int64_t n) : middle_(n + 4) {
+    for (Lane& lane : lanes_) {
+      lane.knots = buffer.take<Knot>(2 * n + 10);
+      lane.bands = buffer.take<Band>(n);
+    }
+  }
+
+  void solve(const Task* tasks, std::int64_t count) {
+    int used = 0;
+    for (std::int64_t t = 0; t < count; ++t) {
+      if (solve_at_once(tasks[t])) continue;
+      lanes_[used].task = tasks[t];
+      if (++used == kLanes) {
+        solve_lanes<kLanes>(kLanes);
+        used = 0;
+      }
+    }
+    solve_lanes<1>(used);
+  }
+
+  // Too short or too simple to need the dynamic program.
+  static bool solve_at_once(const Task& task) {
+    const double* x = task.x;
+    double* y = task.y;
+    if (task.n == 2) {
+      const double gap = x[1] - x[0];
+      const bool joined = gap < 2 * task.strength && gap > -2 * task.strength;
+      const double pull = gap > 0 ? task.strength : -task.strength;
+      y[0] = joined ? (x[0] + x[1]) / 2 : x[0] + pull;
+      y[1] = joined ? y[0] : x[1] - pull;
+      task.joined[0] = false;
+      task.joined[1] = joined;
+      return true;
+    }
+    if (task.n > 2 && task.strength > 0) return is_one_segment(task);
+    for (std::int64_t i = 0; i < task.n; ++i) {
+      y[i] = x[i];
+      task.joined[i] = false;
+    }
+    return true;
   }
 
  private:
-  // To the right of `at` the derivative gains slope * b + offset.
+  // To the right of `at` the derivative is (slope + c) b + (offset - s), where c counts the entries seen so far and s
+  // is their sum: so a step, which adds b - x_k everywhere, touches no knot but the outermost ones.
   struct Knot { double at, slope, offset; };
   struct Band { double low, high; };
 
-  static void solve_pair(const double* x, double strength, double* y, bool* joined) {
-    const double gap = x[1] - x[0];
-    joined[1] = gap < 2 * strength && gap > -2 * strength;
-    const double pull = gap > 0 ? strength : -strength;
-    y[0] = joined[1] ? (x[0] + x[1]) / 2 : x[0] + pull;
-    y[1] = joined[1] ? y[0] : x[1] - pull;
+  // The whole sequence is one segment if the dual, the cumulative sum of x - mean, stays within the strength.
+  static bool is_one_segment(const Task& task) {
+    const double* x = task.x;
+    double mean = 0;
+#pragma omp simd reduction(+ : mean)
+    for (std::int64_t i = 0; i < task.n; ++i) mean += x[i];
+    mean /= static_cast<double>(task.n);
+    double dual = 0;
+    for (std::int64_t i = 0; i + 1 < task.n; ++i) {
+      dual += x[i] - mean;
+      if (!(dual < task.strength && dual > -task.strength)) return false;
+    }
+    for (std::int64_t i = 0; i < task.n; ++i) {
+      task.y[i] = mean;
+      task.joined[i] = i > 0;
+    }
+    return true;
   }
 
-  // Fills the bands of all entries but the last; returns the minimiser of f_{n-1}, the value of the last entry.
-  double forward(const double* x, std::int64_t n, double strength) {
-    Knot* first = knots_ + middle_;
-    Knot* last = first + 1;
-    bands_[0] = {x[0] - strength, x[0] + strength};
-    *first = {bands_[0].low, 1, strength - x[0]};
-    *last = {bands_[0].high, -1, strength + x[0]};
-    for (std::int64_t k = 1; k + 1 < n; ++k) {
-      // The line left of all knots is b - x_k - strength; walk right until it reaches -strength.
-      double slope = 1, offset = -strength - x[k];
-      while (first <= last && slope * first->at + offset <= -strength) {
-        slope += first->slope;
-        offset += first->offset;
-        ++first;
-      }
-      --first;
-      const double low = (-strength - offset) / slope;
-      const double left_slope = slope, left_offset = offset;
-      // The line right of all knots is b - x_k + strength; walk left until it reaches strength, or the new knot.
-      slope = 1, offset = strength - x[k];
-      while (last > first && slope * last->at + offset >= strength) {
-        slope -= last->slope;
-        offset -= last->offset;
-        --last;
-      }
+  struct Lane {
+    Task task;
+    Knot* knots;
+    Band* bands;
+    Knot* first;
+    Knot* last;
+    double centre, count, sum;
+
+    // Sums of entries centred at their mean stay small.
+    void begin(std::int64_t middle) {
+      const double* x = task.x;
+      double total = 0;
+#pragma omp simd reduction(+ : total)
+      for (std::int64_t i = 0; i < task.n; ++i) total += x[i];
+      centre = total / static_cast<double>(task.n);
+      std::memset(knots + middle - 4, 0, 10 * sizeof(Knot));  // places that are looked at before they are first used
+      first = knots + middle;
+      last = first + 1;
+      const double start = x[0] - centre;
+      bands[0] = {start - task.strength, start + task.strength};
+      first->at = bands[0].low;
+      last->at = bands[0].high;
+      count = 1;
+      sum = start;
+    }
+
+    __attribute__((always_inline)) double value(const Knot& knot) const {
+      return (knot.slope + count) * knot.at + (knot.offset - sum);
+    }
+
+    // Outside all knots the derivative is b - x_k -+ strength.
+    __attribute__((always_inline)) void add(std::int64_t k) {
+      const double before = sum;
+      count += 1;
+      sum += task.x[k] - centre;
+      first[-1].slope = last->slope = 1 - count;
+      first[-1].offset = before - task.strength;
+      last->offset = before + task.strength;
+    }
+
+    // Finds low_k and high_k. How many knots go at each end cannot be predicted by the processor, so how many of the
+    // four outermost are beyond the bound is counted without a branch; more than four are rare.
+    __attribute__((always_inline)) void clip(std::int64_t k) {
+      const double bound = task.strength;
+      const std::int64_t left_1 = value(first[0]) <= -bound, left_2 = left_1 & (value(first[1]) <= -bound);
+      const std::int64_t left_3 = left_2 & (value(first[2]) <= -bound), left_4 = left_3 & (value(first[3]) <= -bound);
+      const std::int64_t right_1 = value(last[0]) >= bound, right_2 = right_1 & (value(last[-1]) >= bound);
+      const std::int64_t right_3 = right_2 & (value(last[-2]) >= bound);
+      const std::int64_t right_4 = right_3 & (value(last[-3]) >= bound);
+      std::int64_t left = left_1 + left_2 + left_3 + left_4, right = right_1 + right_2 + right_3 + right_4;
+      const std::int64_t live = last + 1 - first;
+      if (left == 4) while (left < live && value(first[left]) <= -bound) ++left;
+      if (right == 4) while (right < live && value(last[-right]) >= bound) ++right;
+      left = left < live ? left : live;  // what lies beyond are knots removed earlier
+      right = right < live - left ? right : live - left;
+      first += left - 1;
+      last -= right;
+      const double low = (sum - bound - first->offset) / (first->slope + count);
+      const double high = (sum + bound - last->offset) / (last->slope + count);
+      first->at = low;
       ++last;
-      const double high = (strength - offset) / slope;
-      *first = {low, left_slope, left_offset + strength};
-      *last = {high, -slope, strength - offset};
-      bands_[k] = {low, high};
+      last->at = high;
+      bands[k] = {low, high};
     }
-    double slope = 1, offset = -strength - x[n - 1];
-    while (first <= last && slope * first->at + offset <= 0) {
-      slope += first->slope;
-      offset += first->offset;
-      ++first;
-    }
-    return -offset / slope;
-  }
 
-  // The segments come from the bands; their values from the optimality condition, so that they are exact to rounding:
-  // mean of x over the segment, moved by strength towards each neighbouring segment.
-  void backward(const double* x, std::int64_t n, double strength, double current, double* y, bool* joined) {
-    double sum = 0, right = 0;  // right: +-strength towards the following segment, 0 at the end of the sequence
-    std::int64_t end = n;
-    for (std::int64_t k = n - 1; k >= 0; --k) {
-      sum += x[k];
-      double left = 0;
-      if (k > 0) {
-        const Band band = bands_[k - 1];
-        if (current > band.low && current < band.high) {
-          joined[k] = true;
-          continue;
+    // The minimiser of the last f, which is the value of the last entry.
+    double minimiser() {
+      while (first <= last && value(*first) <= 0) ++first;
+      return (sum - first[-1].offset) / (first[-1].slope + count);
+    }
+
+    // The segments come from the bands; their values from the optimality condition, so that they are exact to
+    // rounding: the mean of x over the segment, moved by strength towards each neighbouring segment.
+    void backward(double current) const {
+      double total = 0, right = 0;  // right: +-strength towards the following segment, 0 at the end of the sequence
+      std::int64_t end = task.n;
+      for (std::int64_t k = task.n - 1; k >= 0; --k) {
+        total += task.x[k];
+        double left = 0;
+        if (k > 0) {
+          const Band band = bands[k - 1];
+          if (current > band.low && current < band.high) {
+            task.joined[k] = true;
+            continue;
+          }
+          const bool rising = current >= band.high;
+          left = rising ? -task.strength : task.strength;
+          current = rising ? band.high : band.low;
         }
-        const bool rising = current >= band.high;
-        left = rising ? -strength : strength;
-        current = rising ? band.high : band.low;
+        task.joined[k] = false;
+        const double mean = (total + (right + left)) / static_cast<double>(end - k);
+        for (std::int64_t i = k; i < end; ++i) task.y[i] = mean;
+        end = k;
+        right = -left;
+        total = 0;
       }
-      joined[k] = false;
-      const double mean = (sum + (right + left)) / static_cast<double>(end - k);
-      for (std::int64_t i = k; i < end; ++i) y[i] = mean;
-      end = k;
-      right = -left;
-      sum = 0;
+    }
+  };
+
+  template <int kTogether>
+  void solve_lanes(int used) {
+    for (int begin = 0; begin < used; begin += kTogether) {
+      Lane lanes[kTogether];  // copies, whose members can live in registers
+      std::int64_t shortest = lanes_[begin].task.n;
+      for (int l = 0; l < kTogether; ++l) {
+        lanes[l] = lanes_[begin + l];
+        lanes[l].begin(middle_);
+        shortest = lanes[l].task.n < shortest ? lanes[l].task.n : shortest;
+      }
+      for (std::int64_t k = 1; k + 1 < shortest; ++k) {
+        for (int l = 0; l < kTogether; ++l) {
+          lanes[l].add(k);
+          lanes[l].clip(k);
+        }
+      }
+      for (int l = 0; l < kTogether; ++l) {
+        const std::int64_t last = lanes[l].task.n - 1;
+        for (std::int64_t k = shortest - 1; k < last; ++k) {
+          lanes[l].add(k);
+          lanes[l].clip(k);
+        }
+        lanes[l].add(last);
+        lanes[l].backward(lanes[l].minimiser());
+      }
     }
   }
 
-  Knot* knots_;
-  Band* bands_;
+  Lane lanes_[kLanes];
   std::int64_t middle_;
 };
 
@@ -129,25 +246,37 @@ inline bool valid_strength(double strength) { return strength >= 0 && strength <
 
 template <class T>
 void run(const ProxTv1d<T>& problem, std::int64_t begin, std::int64_t end) {
+  using Task = TotalVariation::Task;
+  constexpr int kLanes = TotalVariation::kLanes;
   const std::int64_t n = problem.columns;
-  Buffer buffer(2 * Buffer::size<double>(n) + TotalVariation::bytes(n));
-  double* x = buffer.take<double>(n);
-  double* y = buffer.take<double>(n);
+  Buffer buffer(2 * Buffer::size<double>(kLanes * n) + TotalVariation::bytes(n));
+  double* x = buffer.take<double>(kLanes * n);
+  double* y = buffer.take<double>(kLanes * n);
   TotalVariation solver(buffer, n);
+  Task tasks[kLanes];
+  int used = 0;
+  const auto finish = [&] {
+    solver.solve(tasks, used);
+    for (int t = 0; t < used; ++t) {
+      T* out = problem.solution + (tasks[t].joined - problem.joined);  // of the same shape
+      for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(tasks[t].y[i]);
+    }
+    used = 0;
+  };
   for (std::int64_t row = begin; row < end; ++row) {
     const T* in = problem.rows + row * n;
-    T* out = problem.solution + row * n;
     bool* joined = problem.joined + row * n;
     const double strength = problem.strengths ? problem.strengths[row] : problem.strength;
     if (!valid_strength(strength) || !all_finite(in, n)) {
-      for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(__builtin_nan(""));
+      for (std::int64_t i = 0; i < n; ++i) problem.solution[row * n + i] = static_cast<T>(__builtin_nan(""));
       std::memset(joined, 0, n);
       continue;
     }
-    for (std::int64_t i = 0; i < n; ++i) x[i] = in[i];
-    solver.solve(x, n, strength, y, joined);
-    for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(y[i]);
+    for (std::int64_t i = 0; i < n; ++i) x[used * n + i] = in[i];
+    tasks[used] = {x + used * n, n, strength, y + used * n, joined};
+    if (++used == kLanes) finish();
   }
+  finish();
 }
 
 template <class T>

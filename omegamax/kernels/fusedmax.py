@@ -17,9 +17,9 @@ def fusedmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Te
 
         argmax_{p >= 0, sum p = 1}  <p, x> - 1/2 (||p||^2 - 1) - strength * sum_i |p_{i+1} - p_i|
 
-    It is the projection onto the simplex of the row denoised by total variation (Niculae & Blondel, 2017). Entries of -inf
-    are removed: their neighbours become adjacent. Returns the weights, the value of the maximum (one per row), and `joined`,
-    shaped as rows: joined[i] says that i is supported and in the same segment as the supported entry before it.
+    It is the projection onto the simplex of the row denoised by total variation (Niculae & Blondel, 2017). Entries of
+    -inf are removed: their neighbours become adjacent. Returns the weights, the value of the maximum (one per row), and
+    `joined`, shaped as rows: joined[i] says that i is supported and in the segment of the supported entry before it.
     """
     if rows.shape[-1] == 0:
         return torch.empty_like(rows), rows.new_full(rows.shape[:-1], -torch.inf), rows.bool()
@@ -43,7 +43,9 @@ def fusedmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Te
     bad = ~valid & (top != -torch.inf) | ~((strength >= 0) & strength.isfinite())
     weights = torch.where(bad, torch.nan, weights.gather(-1, place))
     value = torch.where(bad.squeeze(-1), torch.nan, value)
-    return weights.to(rows.dtype), value.to(rows.dtype), joined.gather(-1, place)
+    weights = weights.to(rows.dtype)
+    joined = (joined.gather(-1, place) & (weights > 0)) | (rows == -torch.inf)
+    return weights, value.to(rows.dtype), joined
 
 
 @fusedmax.twin

@@ -19,9 +19,9 @@ def groupmax(rows: Tensor, groups: Tensor, strength: float | Tensor) -> tuple[Te
 
         argmax_{p >= 0, sum p = 1}  <p, x> - 1/2 (||p||^2 - 1) - strength * sum_g ||p_g||_2
 
-    `groups` (n,) holds the group, 0 .. n - 1, of each position. For a multiplier tau and u = (x - tau)_+ the solution is
-    p_g = u_g (1 - strength / ||u_g||)_+, and sum p decreases in tau: one root, by Newton's method kept inside a bracket.
-    Entries of -inf are removed. Returns the weights and the value of the maximum, one per row.
+    `groups` (n,) holds the group, 0 .. n - 1, of each position. For a multiplier tau and u = (x - tau)_+ the solution
+    is p_g = u_g (1 - strength / ||u_g||)_+, and sum p decreases in tau: one root, by Newton's method kept inside a
+    bracket. Entries of -inf are removed. Returns the weights and the value of the maximum, one per row.
     """
     if rows.shape[-1] == 0:
         return torch.empty_like(rows), rows.new_full(rows.shape[:-1], -torch.inf)
@@ -55,7 +55,6 @@ def groupmax(rows: Tensor, groups: Tensor, strength: float | Tensor) -> tuple[Te
     total = p.sum(-1, keepdim=True)
     p = torch.where(valid, p / torch.where(total > 0, total, 1), 0)
     inside = torch.where(p > 0, shifted, 0)
-    # sum_g ||p_g||: the first position of each group speaks for it
     norms = torch.zeros_like(p).scatter_add(-1, groups.expand_as(p), p.square()).sqrt().sum(-1)
     value = (p * (inside - p / 2)).sum(-1) + 0.5 - strength.expand_as(top).squeeze(-1) * norms
     value = torch.where(top.squeeze(-1) > -torch.inf, top.squeeze(-1) + value, -torch.inf)
@@ -91,7 +90,7 @@ def _excess(difference: Tensor, groups: Tensor, strength: Tensor) -> tuple[Tenso
 def groupmax_product(weights: Tensor, groups: Tensor, strength: float | Tensor, direction: Tensor) -> Tensor:
     """Jacobian of groupmax times a direction v: M v - M 1 (1'M v) / (1'M 1), on the support.
 
-    With n = ||p_g|| and r = n + strength, M_g = (n/r) I + strength/(r n^2) p_g p_g' inverts the Hessian of the objective.
+    With n = ||p_g|| and r = n + strength, M_g = (n/r) I + strength/(r n^2) p_g p_g' inverts the objective's Hessian.
     """
     strength = as_tensor(strength, weights)
     support = weights != 0  # NaN rows stay NaN

@@ -17,9 +17,9 @@ def isotonic(rows: Tensor) -> tuple[Tensor, Tensor]:
 
         argmin_{y_1 <= ... <= y_n}  ||y - x||^2
 
-    Returns the solution and `joined`, both shaped as rows: joined[i] says that i was pooled with i - 1 (equal neighbours
-    do not violate the order and are not pooled). The Jacobian is `segment_mean(joined, .)`. A row with a non-finite entry
-    gives NaN. Best & Chakravarti (1990).
+    Returns the solution and `joined`, both shaped as rows: joined[i] says that i was pooled with i - 1 (equal
+    neighbours do not violate the order and are not pooled). The Jacobian is `segment_mean(joined, .)`. A row with a
+    non-finite entry gives NaN. Best & Chakravarti (1990).
     """
     wide = widen(rows)
     finite = wide.isfinite().all(-1, keepdim=True)

@@ -18,10 +18,11 @@ def oscarmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Te
         argmax_{p >= 0, sum p = 1}  <p, x> - 1/2 (||p||^2 - 1) - strength * sum_{i < j} max(p_i, p_j)
 
     On the simplex the weights are ordered as the scores, so with these sorted downwards the penalty is linear,
-    strength * sum_i (d - i) p_i for d entries: subtract, restore the order (isotonic regression), project. (Composing the
-    OSCAR proximal operator with the projection, as first published, ranks by |x| and is not optimal for scores of mixed
-    sign.) Entries of -inf are removed. Returns the weights, the value of the maximum (one per row), and int32 labels shaped as rows:
-    the cluster of each supported entry, -1 elsewhere. Equal scores share a cluster, unless strength is 0, when each entry is its own.
+    strength * sum_i (d - i) p_i for d entries: subtract, restore the order (isotonic regression), project. (Composing
+    the OSCAR proximal operator with the projection, as first published, ranks by |x| and is not optimal for scores of
+    mixed sign.) Entries of -inf are removed. Returns the weights, the value of the maximum (one per row), and int32
+    labels shaped as rows: the cluster of each supported entry, -2 where an entry was removed, -1 elsewhere. Equal scores share a cluster, unless
+    strength is 0, when each entry is its own.
     """
     columns = rows.shape[-1]
     if columns == 0:
@@ -32,7 +33,7 @@ def oscarmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Te
     valid_strength = (strength >= 0) & strength.isfinite()
     valid = top.isfinite() & valid_strength
     strength = torch.where(valid_strength, strength, 0)
-    ordered, order = torch.where(valid, wide - top, -torch.inf).sort(dim=-1, descending=True, stable=True)
+    ordered, order = torch.where(valid, wide - top, -torch.inf).sort(dim=-1, descending=True)
     kept = ordered > -torch.inf
     rank = torch.arange(columns, dtype=wide.dtype, device=rows.device)
     # Up to a constant, which the projection does not see and the value takes back, x_i - strength (d - i).
@@ -49,7 +50,8 @@ def oscarmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Te
     bad = ~valid & (top != -torch.inf) | ~valid_strength
     weights = torch.where(bad, torch.nan, weights.gather(-1, place))
     value = torch.where(bad.squeeze(-1), torch.nan, value)
-    return weights.to(rows.dtype), value.to(rows.dtype), labels.gather(-1, place).to(torch.int32)
+    labels = torch.where(rows == -torch.inf, -2, labels.gather(-1, place)).to(torch.int32)
+    return weights.to(rows.dtype), value.to(rows.dtype), labels
 
 
 @oscarmax.twin

@@ -17,9 +17,9 @@ def prox_owl(rows: Tensor, owl_weights: Tensor) -> tuple[Tensor, Tensor]:
 
         argmin_y  1/2 ||y - x||^2 + sum_i w_i |y|_(i)        |y|_(1) >= ... >= |y|_(n)
 
-    The weights w, of shape (n,) or broadcastable to rows, are non-negative and non-increasing; OSCAR is w_i = strength (n - i).
-    Returns the solution and int32 labels, both shaped as rows: the cluster of entries the solver pooled, -1 where
-    the solution is zero. A row with a non-finite entry gives NaN. Zeng & Figueiredo (2014).
+    The weights w, of shape (n,) or broadcastable to rows, are non-negative and non-increasing; OSCAR is
+    w_i = strength (n - i). Returns the solution and int32 labels, both shaped as rows: the cluster of entries the
+    solver pooled, -1 where the solution is zero. A row with a non-finite entry gives NaN. Zeng & Figueiredo (2014).
     """
     wide, w = widen(rows), widen(owl_weights)
     finite = wide.isfinite().all(-1, keepdim=True) & w.expand_as(rows).isfinite().all(-1, keepdim=True)

@@ -27,9 +27,9 @@ def prox_group(rows: Tensor, groups: Tensor, strength: float | Tensor) -> Tensor
 
 @kernel
 def prox_group_product(rows: Tensor, groups: Tensor, strength: float | Tensor, direction: Tensor) -> Tensor:
-    """Jacobian of `prox_group` at rows times a direction v: (1 - strength/r) v_g + strength/r^3 x_g <x_g, v_g>, r = ||x_g||.
+    """Jacobian of `prox_group` at rows times a direction v.
 
-    Zero for groups with r <= strength.
+    (1 - strength/r) v_g + strength/r^3 x_g <x_g, v_g> with r = ||x_g||; zero for groups with r <= strength.
     """
     strength = as_tensor(strength, rows)
     norm = group_norm(rows, groups)

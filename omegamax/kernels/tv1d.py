@@ -17,7 +17,7 @@ def prox_tv1d(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor]:
 
     Returns the solution and `joined`, both shaped as rows: joined[i] says that i lies in the same segment as i - 1, as
     the solver found it (at strength 0 nothing is joined, not even equal neighbours). Values are equal to the bit within
-    a segment. A row with a non-finite entry or an invalid strength gives NaN. Linear time on every input (Johnson, 2013).
+    a segment. A row with a non-finite entry or an invalid strength gives NaN. Linear time on any input (Johnson, 2013).
     """
     wide = widen(rows)
     strength = as_tensor(strength, wide)
@@ -38,9 +38,9 @@ def _(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor]:
 def denoise(rows: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
     """Total variation denoising with a strength of its own for each edge (..., n - 1); a strength of 0 cuts the row.
 
-    Johnson's dynamic programming, all rows at once. Let f_k(b) be the least cost of entries 0..k with y_k = b. Its derivative
-    is increasing and piecewise linear: f'_{k+1}(b) = clip(f'_k(b), -strength_k, strength_k) + b - x_{k+1}. Where it crosses
-    -strength_k and strength_k are low_k and high_k, and backwards y_k = clip(y_{k+1}, low_k, high_k).
+    Johnson's dynamic programming, all rows at once. Let f_k(b) be the least cost of entries 0..k with y_k = b. Its
+    derivative is increasing and piecewise linear: f'_{k+1}(b) = clip(f'_k(b), -strength_k, strength_k) + b - x_{k+1}.
+    Where it crosses -strength_k and strength_k are low_k and high_k, and backwards y_k = clip(y_{k+1}, low_k, high_k).
     """
     n = rows.shape[-1]
     if n <= 1 or rows.numel() == 0:

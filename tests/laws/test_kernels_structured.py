@@ -62,7 +62,7 @@ def every_composition(n):
     """All ways to cut 0..n-1 into consecutive blocks, as lists of (start, stop)."""
     for cuts in itertools.product([False, True], repeat=n - 1):
         edges = [0, *[i + 1 for i, cut in enumerate(cuts) if cut], n]
-        yield list(zip(edges, edges[1:]))
+        yield list(itertools.pairwise(edges))
 
 
 def tv_objective(y, x, strength):
@@ -88,7 +88,9 @@ def simplex_penalties(strength, groups=None):
     return {
         "fused": lambda p: strength * np.abs(np.diff(p)).sum(),
         "oscar": lambda p: strength * sum(max(a, b) for a, b in itertools.combinations(p, 2)),
-        "group": lambda p: strength * sum(np.linalg.norm(p[groups == g]) for g in set(groups)) if groups is not None else 0,
+        "group": lambda p: (
+            strength * sum(np.linalg.norm(p[groups == g]) for g in set(groups)) if groups is not None else 0
+        ),
     }
 
 
@@ -100,7 +102,9 @@ def epigraph_qp(x, rows, strength):
     """argmax <p,x> - |p|^2/2 - strength sum_r max over the two rows of r applied to p, on the simplex (SLSQP)."""
     n, m = len(x), len(rows)
     start = np.concatenate([np.full(n, 1 / n), np.full(m, 1.0)])
-    lower = np.concatenate([np.concatenate([-a, b], 1) for a, b in [(np.array([r[k] for r in rows]), np.eye(m)) for k in (0, 1)]])
+    lower = np.concatenate(
+        [np.concatenate([-a, b], 1) for a, b in [(np.array([r[k] for r in rows]), np.eye(m)) for k in (0, 1)]]
+    )
     result = optimize.minimize(
         lambda v: 0.5 * v[:n] @ v[:n] - v[:n] @ x + strength * v[n:].sum(),
         start,
@@ -154,7 +158,7 @@ def test_tv_is_the_best_segmentation(backend, strength):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [1, 2, 3, 17, 200])
+@pytest.mark.parametrize("n", [1, 2, 3, 17, 90])
 def test_tv_native_is_reference(backend, dtype, n):
     rows = torch.cat([normal(8, n), normal(4, n).cumsum(-1), torch.zeros(1, n), torch.arange(n)[None] * 0.01]).to(dtype)
     rows = torch.cat([rows, rows[:1] * 1e4])
@@ -184,7 +188,9 @@ def test_tv_edges(backend):
 def test_tv_optimality_on_long_rows(backend, shape):
     n = 3000
     t = torch.arange(n, dtype=torch.float64)
-    x = {"ramp": t * 1e-3, "parabola": (t / n - 0.5) ** 2 * 10, "steps": (t // 100) % 2, "noise": normal(n)}[shape][None]
+    x = {"ramp": t * 1e-3, "parabola": (t / n - 0.5) ** 2 * 10, "steps": (t // 100) % 2, "noise": normal(n)}[shape][
+        None
+    ]
     if backend.__name__ == "reference":
         x = x[:, ::20].contiguous()
     for strength in (0.1, 5.0):
@@ -193,7 +199,9 @@ def test_tv_optimality_on_long_rows(backend, shape):
         assert dual.abs().max() <= strength + 1e-9 and dual[0, -1].abs() < 1e-9
         assert torch.allclose(dual[:, :-1][~joined[:, 1:]].abs(), torch.tensor(strength, dtype=x.dtype))
         rising = torch.sign(y[:, :-1] - y[:, 1:])
-        assert torch.allclose((dual[:, :-1] * rising)[~joined[:, 1:]], strength * rising.abs()[~joined[:, 1:]], atol=1e-8)
+        assert torch.allclose(
+            (dual[:, :-1] * rising)[~joined[:, 1:]], strength * rising.abs()[~joined[:, 1:]], atol=1e-8
+        )
 
 
 def test_segment_mean(backend):
@@ -201,7 +209,9 @@ def test_segment_mean(backend):
     joined = prox_tv1d(x, 0.8)[1]
     v = normal(3, 4, 9, seed=2)
     out = backend(segment_mean, joined, v)
-    expected = torch.stack([v_[l == k].mean() for v_, l in zip(v.reshape(-1, 9), partition(joined).reshape(-1, 9)) for k in l])
+    expected = torch.stack(
+        [v_[l == k].mean() for v_, l in zip(v.reshape(-1, 9), partition(joined).reshape(-1, 9)) for k in l]
+    )
     torch.testing.assert_close(out.reshape(-1), expected)
     jacobian = dense_jacobian(lambda z: backend(prox_tv1d, z, 0.8)[0], x)
     torch.testing.assert_close((jacobian @ v[..., None]).squeeze(-1), out, atol=1e-8, rtol=0)
@@ -220,7 +230,9 @@ def clustered(request):
 def same_grouping(kind, a, b):
     if kind == "fused":
         return torch.equal(a, b)
-    return torch.equal(a[..., :, None] == a[..., None, :], b[..., :, None] == b[..., None, :]) and torch.equal(a < 0, b < 0)
+    return torch.equal(a[..., :, None] == a[..., None, :], b[..., :, None] == b[..., None, :]) and torch.equal(
+        a < 0, b < 0
+    )
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.02, 0.1, 0.7])
@@ -242,7 +254,12 @@ def test_clustered_solve_their_problem(backend, clustered, strength):
 
 def assorted(n, dtype):
     rows = [normal(6, n), 10 * normal(3, n, seed=1), 0.1 * normal(3, n, seed=2), 1e-3 * normal(2, n, seed=3)]
-    rows += [torch.zeros(1, n), torch.arange(n)[None] * 0.03, -torch.arange(n)[None] * 0.5, (normal(3, n, seed=4) * 2).round() / 2]
+    rows += [
+        torch.zeros(1, n),
+        torch.arange(n)[None] * 0.03,
+        -torch.arange(n)[None] * 0.5,
+        (normal(3, n, seed=4) * 2).round() / 2,
+    ]
     rows = torch.cat(rows).to(torch.float64)
     hidden = torch.where(normal(*rows.shape, seed=5) > 0.3, -INF, rows)
     tail = torch.where(torch.arange(n) >= max(1, n // 2), -INF, rows)
@@ -251,7 +268,7 @@ def assorted(n, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [1, 2, 5, 16, 130])
+@pytest.mark.parametrize("n", [1, 2, 5, 16, 80])
 def test_clustered_native_is_reference(backend, clustered, dtype, n):
     kind, kernel, product, _ = clustered
     rows = assorted(n, dtype)
@@ -295,7 +312,11 @@ def test_removing_is_masking(backend, clustered):
     keep = [1, 2, 5, 6, 7, 8, 10, 11]
     weights, value, groups = backend(kernel, x, 0.15)
     small = backend(kernel, x[:, keep].contiguous(), 0.15)
-    assert torch.equal(weights[:, keep], small[0]) and torch.equal(value, small[1]) and same_grouping(kind, groups[:, keep], small[2])
+    assert (
+        torch.equal(weights[:, keep], small[0])
+        and torch.equal(value, small[1])
+        and same_grouping(kind, groups[:, keep], small[2])
+    )
 
 
 def test_strength_zero_is_sparsemax(backend, clustered):
@@ -315,7 +336,9 @@ def test_clustered_products(backend, clustered, strength):
     x, v = normal(12, 7, seed=6), normal(12, 7, seed=7)
     weights, _, groups = backend(kernel, x, strength)
     jacobian = dense_jacobian(lambda z: backend(kernel, z, strength)[0], x)
-    torch.testing.assert_close((jacobian @ v[..., None]).squeeze(-1), backend(product, weights, groups, v), atol=1e-8, rtol=0)
+    torch.testing.assert_close(
+        (jacobian @ v[..., None]).squeeze(-1), backend(product, weights, groups, v), atol=1e-8, rtol=0
+    )
 
 
 def test_ties_are_equal_to_the_bit(backend):
@@ -343,15 +366,21 @@ def test_clustered_large_rows(clustered, arch):
         x = torch.cat([x, 10 * x[:2], 0.01 * x[:2], 0 * x[:1]])
         strength = 0.1 if kind == "fused" else 1 / 5000
         weights, value, groups = kernel.native(x, strength)
-        exact, exact_value, exact_groups = kernel.native(x.double(), strength)
+        exact, exact_value, _ = kernel.native(x.double(), strength)
         torch.testing.assert_close(weights.double(), exact, atol=1e-8, rtol=1e-5)
         torch.testing.assert_close(value.double(), exact_value, atol=1e-6, rtol=1e-6)
         assert (weights.double().sum(-1) - 1).abs().max() < 1e-6 and (exact.sum(-1) - 1).abs().max() < 1e-14
-        y = kernel.reference(x[[0, 4, 8]], strength)[0] if kind == "oscar" else kernel.reference(x[[0, 4, 8], :700], strength)[0]
+        y = (
+            kernel.reference(x[[0, 4, 8]], strength)[0]
+            if kind == "oscar"
+            else kernel.reference(x[[0, 4, 8], :700], strength)[0]
+        )
         z = weights[[0, 4, 8]] if kind == "oscar" else kernel.native(x[[0, 4, 8], :700], strength)[0]
         torch.testing.assert_close(z, y)
         v = normal(*x.shape, seed=1, dtype=torch.float32)
-        torch.testing.assert_close(product.native(weights, groups, v), product.reference(weights, groups, v), atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(
+            product.native(weights, groups, v), product.reference(weights, groups, v), atol=1e-5, rtol=1e-4
+        )
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         assert torch.equal(kernel.native(x, strength)[0], weights)
@@ -370,7 +399,9 @@ def isotonic_by_formula(x):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_isotonic(backend, dtype):
-    rows = torch.cat([normal(20, 12), (normal(10, 12) * 2).round(), -torch.arange(12.0)[None], torch.ones(1, 12)]).to(dtype)
+    rows = torch.cat([normal(20, 12), (normal(10, 12) * 2).round(), -torch.arange(12.0)[None], torch.ones(1, 12)]).to(
+        dtype
+    )
     y, joined = backend(isotonic, rows)
     expected = np.stack([isotonic_by_formula(r) for r in rows.double().numpy()])
     np.testing.assert_allclose(y.numpy(), expected, **tolerance(dtype))
@@ -382,7 +413,9 @@ def test_isotonic(backend, dtype):
 
 
 def test_isotonic_formula_agrees():
-    rows = torch.cat([normal(20, 15), normal(5, 15, seed=1).sort().values, torch.ones(1, 15), (normal(20, 15) * 2).round()])
+    rows = torch.cat(
+        [normal(20, 15), normal(5, 15, seed=1).sort().values, torch.ones(1, 15), (normal(20, 15) * 2).round()]
+    )
     y, joined = pool(rows)
     z, joined_z = pool_by_formula(rows)
     torch.testing.assert_close(y, z)
@@ -393,14 +426,21 @@ def test_isotonic_formula_agrees():
 @pytest.mark.parametrize("n", [1, 4, 40, 700, 3000])
 def test_owl_native_is_reference(backend, dtype, n):
     x = torch.cat([normal(4, n), (normal(2, n) * 2).round(), 0 * normal(1, n)]).to(dtype)
-    for w in (torch.arange(n).flip(0) * (2 / n), torch.full((n,), 0.1), torch.zeros(n), normal(7, n).abs().sort(descending=True).values):
+    for w in (
+        torch.arange(n).flip(0) * (2 / n),
+        torch.full((n,), 0.1),
+        torch.zeros(n),
+        normal(7, n).abs().sort(descending=True).values,
+    ):
         y, labels = backend(prox_owl, x, w.to(dtype))
         expected, expected_labels = prox_owl.reference(x, w.to(dtype))
         torch.testing.assert_close(y, expected)
         assert same_grouping("oscar", labels[:, :500], expected_labels[:, :500])
         assert torch.equal(labels < 0, y == 0)
         v = normal(*x.shape, seed=4, dtype=dtype)
-        torch.testing.assert_close(backend(owl_product, y, labels, v), owl_product.reference(y, labels, v), **tolerance(dtype))
+        torch.testing.assert_close(
+            backend(owl_product, y, labels, v), owl_product.reference(y, labels, v), **tolerance(dtype)
+        )
 
 
 def test_owl_solves_its_problem(backend):
@@ -423,7 +463,9 @@ def test_owl_solves_its_problem(backend):
         np.testing.assert_allclose((row - solution) @ solution, np.sort(np.abs(solution))[::-1] @ w.numpy(), atol=1e-12)
     v = normal(10, 5, seed=5)
     jacobian = dense_jacobian(lambda z: backend(prox_owl, z, w)[0], x)
-    torch.testing.assert_close((jacobian @ v[..., None]).squeeze(-1), backend(owl_product, y, labels, v), atol=1e-8, rtol=0)
+    torch.testing.assert_close(
+        (jacobian @ v[..., None]).squeeze(-1), backend(owl_product, y, labels, v), atol=1e-8, rtol=0
+    )
 
 
 # ---------------------------------------------------------------- groups
@@ -447,7 +489,9 @@ def test_groupmax_solves_its_problem():
 
 def test_groupmax_edges():
     groups = torch.tensor([0, 1, 0])
-    x = torch.tensor([[NAN, 1.0, 2.0], [1.0, INF, 2.0], [-INF] * 3, [1.0, -INF, 1e30], [1e4, 1e4, -INF], [2.0, 1.0, 1.5]])
+    x = torch.tensor(
+        [[NAN, 1.0, 2.0], [1.0, INF, 2.0], [-INF] * 3, [1.0, -INF, 1e30], [1e4, 1e4, -INF], [2.0, 1.0, 1.5]]
+    )
     weights, value = groupmax(x, groups, 0.3)
     assert weights[:2].isnan().all() and value[:2].isnan().all()
     assert (weights[2] == 0).all() and value[2] == -INF
@@ -466,8 +510,10 @@ def test_groupmax_product():
     x, v = normal(10, 7), normal(10, 7, seed=2)
     for strength in (0.0, 0.2, torch.linspace(0.1, 1, 10, dtype=x.dtype)[:, None]):
         weights, _ = groupmax(x, groups, strength)
-        jacobian = dense_jacobian(lambda z: groupmax(z, groups, strength)[0], x)
-        torch.testing.assert_close((jacobian @ v[..., None]).squeeze(-1), groupmax_product(weights, groups, strength, v), atol=1e-7, rtol=0)
+        jacobian = dense_jacobian(lambda z, s=strength: groupmax(z, groups, s)[0], x)
+        torch.testing.assert_close(
+            (jacobian @ v[..., None]).squeeze(-1), groupmax_product(weights, groups, strength, v), atol=1e-7, rtol=0
+        )
 
 
 def test_prox_group():
@@ -475,8 +521,10 @@ def test_prox_group():
     x, v = normal(10, 6), normal(10, 6, seed=2)
     for strength in (0.0, 0.8, torch.linspace(0.1, 2, 10, dtype=x.dtype)[:, None]):
         y = prox_group(x, groups, strength)
-        jacobian = dense_jacobian(lambda z: prox_group(z, groups, strength), x)
-        torch.testing.assert_close((jacobian @ v[..., None]).squeeze(-1), prox_group_product(x, groups, strength, v), atol=1e-8, rtol=0)
+        jacobian = dense_jacobian(lambda z, s=strength: prox_group(z, groups, s), x)
+        torch.testing.assert_close(
+            (jacobian @ v[..., None]).squeeze(-1), prox_group_product(x, groups, strength, v), atol=1e-8, rtol=0
+        )
         for row, solution, s in zip(x, y, torch.as_tensor(strength, dtype=x.dtype).expand(10, 1)):
             for g in range(3):
                 a, b = row[groups == g], solution[groups == g]
@@ -523,12 +571,18 @@ def test_products_have_derivatives_and_batch(name):
         lambda a, b: product(torch.where(inside, a, w), b), (w_, v_), eps=1e-7, atol=1e-5, check_undefined_grad=False
     )
     many = torch.stack([v, 2 * v, v.flip(-1)])
-    torch.testing.assert_close(torch.func.vmap(lambda b: product(w, b))(many), torch.stack([product(w, b) for b in many]))
+    torch.testing.assert_close(
+        torch.func.vmap(lambda b: product(w, b))(many), torch.stack([product(w, b) for b in many])
+    )
     _, tangent = torch.func.jvp(lambda a: product(a, v), (w,), (inside * normal(3, 6, seed=3),))
     assert tangent.isfinite().all()
 
 
 def test_groupmax_product_learns_its_strength():
-    w, groups, v = groupmax(normal(2, 6), torch.tensor([0, 1, 0, 2, 1, 1]), 0.3)[0], torch.tensor([0, 1, 0, 2, 1, 1]), normal(2, 6, seed=1)
+    w, groups, v = (
+        groupmax(normal(2, 6), torch.tensor([0, 1, 0, 2, 1, 1]), 0.3)[0],
+        torch.tensor([0, 1, 0, 2, 1, 1]),
+        normal(2, 6, seed=1),
+    )
     strength = torch.tensor(0.3, dtype=w.dtype, requires_grad=True)
     assert torch.autograd.gradcheck(lambda s: groupmax_product(w, groups, s, v), (strength,))
