@@ -64,8 +64,11 @@ $(venv)/.bench: $(installed)
 docs: $(venv)/.docs
 	$(bin)/mkdocs build --strict
 
+# The packages of the extra alone: installing ".[docs]" would compile the kernels again.
 $(venv)/.docs: $(installed)
-	$(pip) install -q -c constraints.txt -e ".[docs]"
+	$(bin)/python -c 'from importlib.metadata import requires; \
+	  print(*(r.split(";")[0] for r in requires("omegamax") if r.endswith("\"docs\"")), sep="\n")' > $(venv)/docs.txt
+	$(pip) install -q -c constraints.txt -r $(venv)/docs.txt
 	@touch $@
 
 # A copy of the package with sanitized kernels, first on the path. The sanitizers must be loaded before Python, and
