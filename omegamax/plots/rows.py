@@ -14,6 +14,8 @@ from omegamax import registry
 from omegamax.plots.style import INK, ZERO, bare, colour, look
 from omegamax.smoothmax import SmoothMax
 
+_WIDTH = 6.4  # inches of a printed page that panels may fill
+
 
 def row_comparison(
     scores: Tensor,
@@ -39,24 +41,27 @@ def row_comparison(
             f"row_comparison: labels must name each of the {scores.numel()} scores, got {len(names)}; give one each"
         )
     charts = registry.lineup(scores.numel()) if regularizers is None else regularizers
-    columns = min(3, len(charts) + 1)
+    columns = min(3 if scores.numel() <= 16 else 2 if scores.numel() <= 26 else 1, len(charts) + 1)
     lines = math.ceil((len(charts) + 1) / columns)
     weights = {name: smooth.argmax(scores) for name, smooth in charts.items()}
     tallest = max((height for row in weights.values() if (height := float(row.max())) < 1), default=1.0)
     with look():
-        figure = Figure(figsize=(7.0, 0.45 + 1.25 * lines), layout="constrained")
+        figure = Figure(figsize=(_WIDTH + 0.6, 0.45 + (1.25 if columns > 1 else 0.95) * lines), layout="constrained")
         grid = figure.subplots(lines, columns, sharex=True, squeeze=False).ravel()
         _draw_scores(grid[0], scores)
         for axes, (name, row) in zip(grid[1:], weights.items()):
             _draw_weights(axes, row, colour(name))
             axes.set_title(name, loc="left", pad=3)
             axes.set_ylim(0, 1.06 * (tallest if float(row.max()) < 1 else 1))
-        for axes in grid[len(charts) + 1 :]:
-            axes.set_visible(False)
-        long = max(map(len, names)) > 3 and len(names) > 6
+        for place in range(len(charts) + 1, len(grid)):  # an empty place: the panel above it carries the labels
+            grid[place].set_visible(False)
+            grid[place - columns].tick_params(labelbottom=True)
+        slot = _WIDTH / columns / scores.numel()  # inches for one position
+        every = math.ceil(0.12 / slot)  # a line of type is this high
+        upright = 0.065 * max(map(len, names)) > slot * every
         for axes in grid:
             axes.set_xlim(-0.6, scores.numel() - 0.4)
-            axes.set_xticks(range(scores.numel()), names, rotation=90 if long else 0)
+            axes.set_xticks(range(0, scores.numel(), every), names[::every], rotation=90 if upright else 0)
             axes.locator_params(axis="y", nbins=4)
             bare(axes)
     return figure
