@@ -1,8 +1,8 @@
-"""Names for the command line, configurations and plots: a string to a regularizer. Below this file there are no strings."""
+"""Names for the command line, configurations and plots: a string to a regularizer. Below there are no strings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from omegamax.operators import Fused, GroupLasso, Hard, Oscar, Scaled, Shannon, SquaredNorm, SquaredPNorm, Tsallis
@@ -27,3 +27,18 @@ def regularizer(name: str, *, gamma: float = 1.0, **options: Any) -> SmoothMax:
         raise ValueError(f"regularizer: name must be one of {', '.join(OPERATORS)}, got {name!r}; choose one of these")
     smooth = OPERATORS[name](**options)
     return smooth if gamma == 1 else Scaled(smooth, gamma)
+
+
+def lineup(columns: int, groups: Sequence[int] | None = None) -> dict[str, SmoothMax]:
+    """One of each operator for a row of this many scores, for tables and pictures; groups of three by default."""
+    groups = [position // 3 for position in range(columns)] if groups is None else groups
+    return {
+        "hardmax": Hard(),
+        "softmax": Shannon(),
+        "entmax15": Tsallis(1.5),
+        "sparsemax": SquaredNorm(),
+        "sqpnormmax": SquaredPNorm(1.5),
+        "fusedmax": Fused(0.1),
+        "oscarmax": Oscar(0.05),
+        "groupmax": GroupLasso(groups, 0.4),
+    }

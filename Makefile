@@ -1,0 +1,97 @@
+# Every target sets itself up: the first run makes .venv and builds the kernels, later runs reuse them.
+#
+#   make demo      the operators on one row of scores: a table, and three pictures in report/
+#   make test      the whole suite with the native kernels, then what matters again with the reference ones
+#   make check     format, lint, types, layers and the fast tests (before every commit)
+#   make format    lets ruff rewrite what it can
+#   make bench     times the operators against torch.softmax and the entmax package
+#   make docs      builds the documentation into site/
+#   make sanitize  the kernel tests under the address and undefined-behaviour sanitizers
+#   make clean     removes everything that these targets made
+
+PYTHON ?= python3
+CXX ?= c++
+WORKERS ?= 2
+
+venv := .venv
+bin := $(venv)/bin
+pip := $(bin)/python -m pip --disable-pip-version-check
+installed := $(venv)/.installed
+sanitized := build/sanitize
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench docs sanitize clean
+
+help:
+	@sed -n 's/^# \{0,2\}//p' Makefile | sed -n '1,10p'
+
+setup: $(installed)
+
+# Where the standard library lacks ensurepip (Debian without python3-venv), the caller's own pip fills the environment.
+$(installed): pyproject.toml constraints.txt CMakeLists.txt $(wildcard csrc/*)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "make: Python 3.10 or newer is needed, $(PYTHON) is older; run make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(venv) || \
+	  { $(PYTHON) -m venv --clear --without-pip $(venv) && $(PYTHON) -m pip --python $(bin)/python install pip; }
+	$(pip) install -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: $(installed)
+	$(bin)/omegamax demo --out report
+
+test: $(installed)
+	$(bin)/python -m pytest -n $(WORKERS)
+	OMEGAMAX_KERNELS=reference $(bin)/python -m pytest -n $(WORKERS) -m "not slow" tests/laws $(wildcard tests/test_*.py)
+
+check: $(installed)
+	$(bin)/ruff format --check .
+	$(bin)/ruff check .
+	$(bin)/mypy
+	$(bin)/lint-imports
+	$(bin)/python -m pytest -n $(WORKERS) -m "not slow"
+
+format: $(installed)
+	$(bin)/ruff format .
+	$(bin)/ruff check --fix .
+
+bench: $(venv)/.bench
+	$(bin)/python benchmarks/run.py
+
+$(venv)/.bench: $(installed)
+	$(pip) install -q -c constraints.txt entmax==1.3
+	@touch $@
+
+docs: $(venv)/.docs
+	$(bin)/mkdocs build --strict
+
+# The packages of the extra alone: installing ".[docs]" would compile the kernels again.
+$(venv)/.docs: $(installed)
+	$(bin)/python -c 'from importlib.metadata import requires; \
+	  print(*(r.split(";")[0] for r in requires("omegamax") if r.endswith("\"docs\"")), sep="\n")' > $(venv)/docs.txt
+	$(pip) install -q -c constraints.txt -r $(venv)/docs.txt
+	@touch $@
+
+# A copy of the package with sanitized kernels, first on the path. The sanitizers must be loaded before Python, and
+# Python's own interned memory is no leak of ours.
+sanitize: $(sanitized)/.built
+	rm -rf $(sanitized)/package && mkdir -p $(sanitized)/package
+	cp -r omegamax $(sanitized)/package/ && rm -f $(sanitized)/package/omegamax/kernels/_native*
+	cp $(sanitized)/_native* $(sanitized)/package/omegamax/kernels/
+	PYTHONPATH=$(sanitized)/package \
+	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	  $(bin)/python -m pytest -n $(WORKERS) -p no:cacheprovider $(wildcard tests/laws/test_kernels_*.py)
+
+$(sanitized)/.built: $(venv)/.sanitize CMakeLists.txt $(wildcard csrc/*)
+	$(bin)/cmake -S . -B $(sanitized) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(bin))/ninja \
+	  -DCMAKE_CXX_COMPILER=$(CXX) -DPython_EXECUTABLE=$(abspath $(bin))/python -DOMEGAMAX_SANITIZE=ON
+	$(bin)/cmake --build $(sanitized)
+	@touch $@
+
+$(venv)/.sanitize: $(installed)
+	$(pip) install -q cmake ninja "nanobind>=2.2"
+	@touch $@
+
+clean:
+	rm -rf $(venv) build dist report site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	find omegamax tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

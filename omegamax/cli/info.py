@@ -1,0 +1,39 @@
+"""`omegamax info`."""
+
+from __future__ import annotations
+
+import os
+import platform
+
+import torch
+
+import omegamax
+from omegamax import routing
+from omegamax.kernels.kernel import KERNELS
+
+_ARCHES = {"baseline": "baseline", "v3": "AVX2", "v4": "AVX-512"}
+
+
+def describe() -> str:
+    """Versions, kernels and threads, one per line."""
+    lines = {
+        "omegamax": omegamax.__version__,
+        "torch": torch.__version__,
+        "python": f"{platform.python_version()} ({platform.system()}, {platform.machine()})",
+        "kernels": _kernels(),
+        "threads": str(torch.get_num_threads()),
+        "OMEGAMAX_KERNELS": os.environ.get("OMEGAMAX_KERNELS") or "not set",
+    }
+    return "\n".join(f"{name:<17} {value}" for name, value in lines.items())
+
+
+def _kernels() -> str:
+    if routing.native is None:
+        if os.environ.get("OMEGAMAX_KERNELS", "").lower() == "reference":
+            return "pure PyTorch (asked for by OMEGAMAX_KERNELS)"
+        return "pure PyTorch (no compiled kernels; install a C++ compiler and reinstall)"
+    native = sum(kernel.native is not None for kernel in KERNELS.values())
+    supported = ", ".join(_ARCHES.get(arch, arch) for arch in routing.native.supported_archs())
+    arch = routing.native.arch()
+    arch = _ARCHES.get(arch, arch)
+    return f"native, {arch} ({native} of {len(KERNELS)} kernels compiled; this processor runs {supported})"

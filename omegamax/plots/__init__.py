@@ -1,0 +1,16 @@
+"""Figures from tensors; nothing here trains. Needs the extra `plot` (matplotlib).
+
+Every function returns a `matplotlib.figure.Figure` that belongs to no window and no pyplot state: save it with
+`figure.savefig("name.pdf")`, or let a notebook show it.
+"""
+
+try:
+    import matplotlib as _matplotlib  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        'omegamax.plots: matplotlib is needed to draw, got none; install it with pip install "omegamax[plot]"'
+    ) from error
+
+from omegamax.plots.denoising import denoising as denoising
+from omegamax.plots.operators import figure2 as figure2
+from omegamax.plots.rows import row_comparison as row_comparison

@@ -1,0 +1,89 @@
+"""The command `omegamax`: what it prints, what it draws, and how it refuses."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import omegamax
+from omegamax import cli, routing
+from omegamax.cli import demo
+
+
+def run(capsys, *arguments):
+    try:
+        code = cli.main(arguments)
+    except SystemExit as stop:
+        code = stop.code
+    return code, *capsys.readouterr()
+
+
+def test_help_teaches_with_examples(capsys):
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    assert "omegamax demo --out figures" in out
+    assert run(capsys)[:2] == (0, out)  # no command: the same
+
+
+def test_info_names_versions_and_kernels(capsys):
+    code, out, _ = run(capsys, "info")
+    assert code == 0
+    assert omegamax.__version__ in out
+    assert torch.__version__ in out
+    assert ("native" if routing.native else "pure PyTorch") in out
+
+
+def test_info_says_when_nothing_is_compiled(capsys, monkeypatch):
+    monkeypatch.setattr(routing, "native", None)
+    monkeypatch.delenv("OMEGAMAX_KERNELS", raising=False)
+    assert "pure PyTorch (no compiled kernels; install a C++ compiler and reinstall)" in run(capsys, "info")[1]
+    monkeypatch.setenv("OMEGAMAX_KERNELS", "reference")
+    assert "asked for by OMEGAMAX_KERNELS" in run(capsys, "info")[1]
+
+
+def test_demo_prints_the_table_and_draws(capsys, tmp_path):
+    code, out, err = run(capsys, "demo", "--out", str(tmp_path / "new" / "directory"))
+    assert (code, err) == (0, "")
+    pictures = sorted(path.name for path in (tmp_path / "new" / "directory").iterdir())
+    assert pictures == ["denoising.png", "figure2.png", "operators.png"]
+    assert all(f"{name}.png" in out for name in ("denoising", "figure2", "operators"))
+
+
+def test_table_has_a_line_per_operator():
+    lines = demo.table().splitlines()
+    titles = list(demo.operators())
+    assert [line[:16].strip() for line in lines[3:]] == titles
+    numbers = {title: line[16:].split() for title, line in zip(titles, lines[3:])}
+    n = len(demo.WORDS)
+    assert numbers["hardmax"][n:-1] == ["1", "1", "1"]
+    assert numbers["softmax"][n] == str(n)
+    fused, sparse = numbers["fusedmax (0.1)"], numbers["sparsemax"]
+    assert int(fused[n + 1]) < int(sparse[n + 1])  # fewer segments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [(["dance"], "dance"), (["demo", "--paint"], "--paint"), (["demo", "--out"], "--out")],
+)
+def test_mistakes_get_one_sentence_and_code_2(capsys, arguments, reason):
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert reason in err
+    assert err.count("\n") == 1
+
+
+def test_unwritable_directory(capsys, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    code, out, err = run(capsys, "demo", "--out", str(tmp_path / "file"))
+    assert (code, out) == (2, "")
+    assert err.startswith("omegamax demo: cannot write to") and err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_runs_as_a_module():
+    environment = {**os.environ, "OMEGAMAX_KERNELS": "reference"}
+    command = [sys.executable, "-m", "omegamax", "info"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert "pure PyTorch (asked for by OMEGAMAX_KERNELS)" in done.stdout

@@ -1,0 +1,75 @@
+"""The figures: they draw without a screen, and what they show is what the operators return."""
+
+import sys
+
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+import omegamax as om
+from omegamax import plots, registry
+from omegamax.plots.rows import segments
+
+
+def heights(axes):
+    return sorted({round(patch.get_height(), 6) for patch in axes.patches if patch.get_zorder() == 2})
+
+
+def test_figure2_shows_five_operators_and_a_zoom(tmp_path):
+    figure = plots.figure2()
+    left, right = figure.axes[:2]
+    assert len(left.lines) == len(right.lines) == 5
+    assert len(right.child_axes) == 1
+    at_end = [line.get_ydata()[-1] for line in left.lines]  # all meet the plain maximum, up to softmax's tail
+    assert max(at_end) - min(at_end) < 0.02
+    figure.savefig(tmp_path / "figure2.pdf")
+
+
+def test_rows_show_the_weights():
+    scores = torch.tensor([1.0, 0.9, 0.2, -1.0])
+    figure = plots.row_comparison(scores, ["a", "b", "c", "d"], regularizers={"fusedmax": om.Fused(0.1)})
+    assert isinstance(figure, Figure)
+    drawn = heights(figure.axes[1])
+    weights = om.fusedmax(scores, strength=0.1)
+    assert drawn == sorted({round(weight, 6) for weight in weights.tolist() if weight > 0})
+
+
+def test_rows_show_every_operator_by_default():
+    titles = [axes.get_title(loc="left") for axes in plots.row_comparison(torch.randn(7)).axes]
+    assert titles == ["scores", *registry.lineup(7)]
+    assert set(registry.OPERATORS) <= {*titles, "entmax"}
+
+
+def test_rows_take_masked_scores(tmp_path):
+    plots.row_comparison(torch.tensor([1.0, -torch.inf, 0.5])).savefig(tmp_path / "masked.png")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [((torch.zeros(2, 3),), "one row"), (([1.0, 2.0],), "one row"), ((torch.zeros(3), ["a"]), "each of the 3")],
+)
+def test_rows_refuse(arguments, said):
+    with pytest.raises(ValueError, match=said):
+        plots.row_comparison(*arguments)
+
+
+def test_denoising_draws_the_prox():
+    signal = torch.tensor([0.0, 0.2, 3.0, 3.2])
+    drawn = plots.denoising(signal, 0.5).axes[0].lines[-1].get_ydata()
+    torch.testing.assert_close(torch.as_tensor(drawn), om.prox_tv1d(signal, 0.5))
+    with pytest.raises(ValueError, match="one signal"):
+        plots.denoising(torch.zeros(2, 3))
+
+
+def test_segments():
+    assert segments(torch.tensor([0.0, 0.4, 0.4, 0.2, 0.0, 0.2])) == [(1, 2), (3, 3), (5, 5)]
+    assert segments(torch.zeros(3)) == []
+
+
+def test_nothing_touches_pyplot_or_the_settings():
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    plots.denoising()
+    assert dict(matplotlib.rcParams) == before
+    assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()

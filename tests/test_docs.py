@@ -1,0 +1,89 @@
+"""What the documentation shows is what happens: Python blocks of the README and docs/, and examples in docstrings."""
+
+import doctest
+import importlib
+import importlib.util
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import omegamax
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# PyTorch's own, while it exports
+pytestmark = [pytest.mark.filterwarnings(f"ignore::{kind}") for kind in ("DeprecationWarning", "FutureWarning")]
+
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(omegamax.__path__, "omegamax.")
+    if not module.name.endswith(("_native", "__main__"))
+]
+
+
+@pytest.fixture(autouse=True)
+def as_a_reader_would(tmp_path, monkeypatch):
+    """Default settings, and files written elsewhere."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    monkeypatch.chdir(tmp_path)
+    yield
+    torch.set_default_dtype(before)
+
+
+def check(examples, namespace, name, path):
+    """Runs a doctest in the namespace, which keeps what it defines."""
+    test = doctest.DocTest(examples, namespace, name, str(path), None, None)
+    test.globs = namespace
+    said = []
+    doctest.DocTestRunner(optionflags=FLAGS).run(test, out=said.append, clear_globs=False)
+    assert not said, "".join(said)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_page(path):
+    text = path.read_text(encoding="utf-8")
+    namespace = {"__name__": path.stem}
+    for match in BLOCK.finditer(text):
+        block = match.group(1)
+        if "onnx" in block and importlib.util.find_spec("onnxscript") is None:
+            continue
+        line = text[: match.start(1)].count("\n")
+        if ">>>" in block:
+            check(doctest.DocTestParser().get_examples(block), namespace, f"{path.name}:{line}", path)
+        else:
+            exec(compile("\n" * line + block, str(path), "exec"), namespace)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name):
+    module = importlib.import_module(name)
+    known = {"torch": torch, **vars(omegamax), **vars(module)}
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module, name, globs=known):
+        if test.examples:
+            check(test.examples, dict(known), test.name, test.filename)
+
+
+def test_links_between_pages_lead_somewhere():
+    for path in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)", path.read_text(encoding="utf-8")):
+            if not target.startswith("http"):
+                assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_every_page_is_in_the_navigation():
+    listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    missing = [path.name for path in PAGES[1:] if path.name not in listed]
+    assert not missing, f"add {missing} to mkdocs.yml"
+
+
+def test_public_names_are_in_the_reference():
+    reference = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    public = [name for name, thing in vars(omegamax).items() if callable(thing) and not name.startswith("_")]
+    missing = [name for name in public if not re.search(rf"^::: omegamax\S*\.{name}$", reference, re.MULTILINE)]
+    assert not missing, f"add {missing} to docs/api.md"
