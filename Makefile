@@ -75,8 +75,8 @@ $(venv)/.docs: $(installed)
 # Python's own interned memory is no leak of ours.
 sanitize: $(sanitized)/.built
 	rm -rf $(sanitized)/package && mkdir -p $(sanitized)/package
-	cp -r omegamax $(sanitized)/package/ && rm -f $(sanitized)/package/omegamax/kernels/_native*
-	cp $(sanitized)/_native* $(sanitized)/package/omegamax/kernels/
+	cp -r omegamax $(sanitized)/package/ && rm -f $(sanitized)/package/omegamax/_native*
+	cp $(sanitized)/_native* $(sanitized)/package/omegamax/
 	PYTHONPATH=$(sanitized)/package \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \

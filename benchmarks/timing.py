@@ -55,7 +55,12 @@ def versions() -> dict[str, str]:
 def write(name: str, title: str, sections: list[tuple[str, list[str], list[list[object]]]]) -> None:
     """Tables as Markdown for people and JSON for programs, with the versions."""
     RESULTS.mkdir(exist_ok=True)
-    lines = [f"# {title}", "", f"Made by `benchmarks/{name}.py`. " + "; ".join(f"{k} {v}" for k, v in versions().items()), ""]
+    lines = [
+        f"# {title}",
+        "",
+        f"Made by `benchmarks/{name}.py`. " + "; ".join(f"{k} {v}" for k, v in versions().items()),
+        "",
+    ]
     for heading, header, rows in sections:
         lines += [f"## {heading}", "", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
         lines += ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows] + [""]

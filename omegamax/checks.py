@@ -14,7 +14,9 @@ _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 def check_floating(who: str, scores: Any) -> None:
     """Scores are a dense floating-point tensor."""
     if not isinstance(scores, Tensor):
-        raise TypeError(f"{who}: scores must be a Tensor, got {type(scores).__name__}; wrap them with torch.tensor(...)")
+        raise TypeError(
+            f"{who}: scores must be a Tensor, got {type(scores).__name__}; wrap them with torch.tensor(...)"
+        )
     if scores.dtype not in _FLOATS:
         raise TypeError(f"{who}: scores must be floating point, got {scores.dtype}; convert them with scores.float()")
     if scores.layout is not torch.strided:
@@ -129,8 +131,8 @@ def check_row_parameter(who: str, name: str, parameter: Any, scores: Tensor) -> 
     fits = len(padded) == scores.dim() and shape[-1] == 1
     if not fits or any(a not in (1, b) for a, b in zip(padded, scores.shape)):
         raise ValueError(
-            f"{who}: {name} must broadcast against scores {tuple(scores.shape)} with size 1 along the row, got {shape}; "
-            f"for one {name} per head of (batch, heads, queries, keys) give it the shape (heads, 1, 1)"
+            f"{who}: {name} must broadcast against scores {tuple(scores.shape)} with size 1 along the row, "
+            f"got {shape}; for one {name} per head of (batch, heads, queries, keys) give it the shape (heads, 1, 1)"
         )
 
 

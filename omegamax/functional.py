@@ -71,7 +71,7 @@ def sparsemax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mas
 
 
 def entmax15(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask: Tensor | None = None) -> Tensor:
-    """entmax of order 1.5: halfway between softmax and sparsemax, smooth and sparse.
+    """Entmax of order 1.5: halfway between softmax and sparsemax, smooth and sparse.
 
     >>> entmax15(torch.tensor([1.0, 0.5, -2.0]))
     tensor([0.6740, 0.3260, 0.0000])

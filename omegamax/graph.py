@@ -63,9 +63,7 @@ def _solve_backward(ctx: Any, grad_weights: Tensor | None, grad_value: Tensor | 
     weights, constants, parameter = ctx.saved_tensors
     product = None
     if grad_weights is not None:
-        product = torch.ops.omegamax.hessian_product(
-            weights, constants, parameter, grad_weights, ctx.leaf, ctx.numbers
-        )
+        product = torch.ops.omegamax.hessian_product(weights, constants, parameter, grad_weights, ctx.leaf, ctx.numbers)
     wanted = (parameter,) if parameter is not None and ctx.needs_input_grad[1] else ()
     smooth = rebuild(ctx.leaf, ctx.numbers, parameter)
     grad_scores, *grad_parameters = pull_back(smooth, _certificate(weights, constants), wanted, product, grad_value)

@@ -21,7 +21,7 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 try:
-    from omegamax.kernels import _native as native
+    from omegamax import _native as native  # type: ignore[attr-defined]
 except ImportError:  # installed without a compiler: the PyTorch twins do all the work
     native = None  # type: ignore[assignment]
 
@@ -48,7 +48,7 @@ def is_tracing() -> bool:
 def exporting_to_onnx() -> bool:
     """Whether `torch.onnx.export` is recording this call; its graph may hold standard operators only.
 
-    `torch.onnx.is_in_onnx_export()` asks the same, but TorchDynamo folds it to False, so the exporter's own flag is read.
+    `torch.onnx.is_in_onnx_export()` asks the same, but TorchDynamo folds it to False: the exporter's own flag is read.
     """
     flags = sys.modules.get("torch.onnx._internal.exporter._flags")
     return flags is not None and bool(flags._is_onnx_exporting)

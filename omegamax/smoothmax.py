@@ -140,9 +140,7 @@ def evaluate(smooth: SmoothMax, scores: Tensor) -> tuple[Tensor, Tensor]:
     return solution.weights, solution.value
 
 
-def _evaluate_in_graph(
-    smooth: SmoothMax, scores: Tensor, parameters: tuple[Tensor, ...]
-) -> tuple[Tensor, Tensor]:
+def _evaluate_in_graph(smooth: SmoothMax, scores: Tensor, parameters: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
     if routing.exporting_to_onnx() or routing.is_tracing():
         solution = smooth.solve_for_onnx(scores)
         return solution.weights, solution.value
@@ -178,10 +176,10 @@ class _Solve(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, _: None, scores: Tensor | None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
-        smooth, certificate, parameters = _recall(ctx)
+        smooth, certificate, _parameters = _recall(ctx)
         weights = certificate[0]
         event = tuple(range(-smooth.event_ndim, 0))
-        direction = scores
+        direction: Any = scores
         along_value = None if scores is None else (weights * scores).sum(event)
         if any(tangent is not None for tangent in tangents):
             for tangent, slope in zip(tangents, smooth.slopes(certificate)):
@@ -215,7 +213,9 @@ class _TransformableSolve(_Solve):
     """The same rules in the form that `torch.func` can transform."""
 
     @staticmethod
-    def forward(smooth: SmoothMax, scores: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
+    def forward(  # type: ignore[override]
+        smooth: SmoothMax, scores: Tensor, *parameters: Tensor
+    ) -> tuple[Tensor, ...]:
         weights, value, certificate = smooth.with_parameters(parameters).solve(scores)
         return (weights, value, *certificate[1:])
 
@@ -240,9 +240,7 @@ class _TransformableSolve(_Solve):
         return outputs, (0,) * len(outputs)
 
 
-def _remember(
-    ctx: Any, smooth: SmoothMax, certificate: tuple[Tensor, ...], parameters: tuple[Tensor, ...]
-) -> None:
+def _remember(ctx: Any, smooth: SmoothMax, certificate: tuple[Tensor, ...], parameters: tuple[Tensor, ...]) -> None:
     ctx.smooth, ctx.n_certificate = smooth, len(certificate)
     ctx.mark_non_differentiable(*certificate[1:])
     ctx.set_materialize_grads(False)
@@ -272,8 +270,8 @@ class _Once(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         raise RuntimeError(
-            "SmoothMax: the gradient with respect to a parameter of Ω (alpha, strength) can be taken once, got a second "
-            "differentiation; detach the parameter, or differentiate with respect to the scores only"
+            "SmoothMax: the gradient with respect to a parameter of Ω (alpha, strength) can be taken once, got a "
+            "second differentiation; detach the parameter, or differentiate with respect to the scores only"
         )
 
     jvp = backward

@@ -48,7 +48,7 @@ def _finish(rows: Tensor, top: Tensor, weights: Tensor, above: Tensor) -> tuple[
 
 
 def _order_three_halves(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """p = (y - tau)_+^2 with y = x/2: given the support, tau solves a quadratic equation; sorting finds the support."""
+    """P = (y - tau)_+^2 with y = x/2: given the support, tau solves a quadratic equation; sorting finds the support."""
     shifted, top = _shift(rows)
     half = shifted.clamp(min=-4) / 2  # weights vanish below -1
     ordered = half.sort(dim=-1, descending=True).values

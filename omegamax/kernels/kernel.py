@@ -35,6 +35,7 @@ class Kernel(Generic[F]):
         return native
 
     def __call__(self, *inputs):
+        """The kernel on these inputs."""
         if self.native is not None and routing.runs_native(*inputs):
             return self.native(*inputs)
         return self.reference(*inputs)

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
-from omegamax.inference.simplex_newton import certified_gap, maximize, solve_on_face
 from omegamax.operators.regularizer import Regularizer, Solution
+from omegamax.operators.simplex_newton import certified_gap, maximize, solve_on_face
 from omegamax.smoothmax import SmoothMax
 
 
@@ -46,8 +46,8 @@ class Differentiable(Regularizer):
         if not isinstance(value, Tensor) or value.shape != weights.shape[:-1]:
             came = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise ValueError(
-                f"Differentiable: fn must map weights {tuple(weights.shape)} to {tuple(weights.shape[:-1])}, got {came}; "
-                "sum over the last axis only, as in 0.5 * p.square().sum(-1)"
+                f"Differentiable: fn must map weights {tuple(weights.shape)} to {tuple(weights.shape[:-1])}, "
+                f"got {came}; sum over the last axis only, as in 0.5 * p.square().sum(-1)"
             )
         return value
 
@@ -60,8 +60,9 @@ class Differentiable(Regularizer):
         if bool(late.any()):
             worst = (gap - tolerance).nan_to_num(-torch.inf).argmax()
             warnings.warn(
-                f"Differentiable: {int(late.sum())} of {late.numel()} rows stopped after {self.max_iter} iterations with a "
-                f"duality gap of {gap.flatten()[worst].item():.2e} (tolerance {tolerance.flatten()[worst].item():.2e}); "
+                f"Differentiable: {int(late.sum())} of {late.numel()} rows stopped after {self.max_iter} iterations "
+                f"with a duality gap of {gap.flatten()[worst].item():.2e} "
+                f"(tolerance {tolerance.flatten()[worst].item():.2e}); "
                 "raise max_iter or rtol, or check that fn is strongly convex",
                 stacklevel=2,
             )
@@ -97,7 +98,12 @@ def _hessian_vector(omega: Callable[[Tensor], Tensor], weights: Tensor, vector: 
     """H v, zero outside the support; finite also where the Hessian is infinite at zero weights."""
     support = weights > 0
     point = torch.where(support, weights, torch.finfo(weights.dtype).tiny)
-    _, pull_back = torch.func.vjp(torch.func.grad(lambda p: omega(p).sum()), point)  # H is symmetric
+
+    def total(p: Tensor) -> Tensor:
+        return omega(p).sum()
+
+    gradient: Any = torch.func.grad(total)
+    pull_back: Any = torch.func.vjp(gradient, point)[1]  # H is symmetric
     return torch.where(support, pull_back(vector)[0], 0)
 
 

@@ -83,5 +83,3 @@ class GroupLasso(Regularizer):
     def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         checks.check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
         return super()._evaluate(scores)
-
-

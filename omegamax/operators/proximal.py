@@ -3,7 +3,8 @@
     prox_f(x) = argmin_y ½‖y − x‖² + f(y) = argmax_y <y, x> − (½‖y‖² + f(y)) = argmax_Ω(x),    Ω = ½‖·‖² + f
 
 so they share the contract, its derivatives and every route of `SmoothMax`. Each f here is positively homogeneous, hence
-<x − y, y> = f(y) at the optimum and the maximum is simply ½‖y‖². They take no masks: a row with a non-finite entry is NaN.
+<x − y, y> = f(y) at the optimum and the maximum is simply ½‖y‖². They take no masks: a row with a non-finite entry is
+NaN.
 """
 
 from __future__ import annotations

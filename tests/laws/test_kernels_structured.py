@@ -210,7 +210,7 @@ def test_segment_mean(backend):
     v = normal(3, 4, 9, seed=2)
     out = backend(segment_mean, joined, v)
     expected = torch.stack(
-        [v_[l == k].mean() for v_, l in zip(v.reshape(-1, 9), partition(joined).reshape(-1, 9)) for k in l]
+        [v_[own == k].mean() for v_, own in zip(v.reshape(-1, 9), partition(joined).reshape(-1, 9)) for k in own]
     )
     torch.testing.assert_close(out.reshape(-1), expected)
     jacobian = dense_jacobian(lambda z: backend(prox_tv1d, z, 0.8)[0], x)

@@ -1,4 +1,4 @@
-"""softmax, sparsemax, entmax, sqpnormmax: native == reference == a slow, obvious oracle; products == finite differences."""
+"""softmax, sparsemax, entmax, sqpnormmax: native == reference == a slow oracle; products == finite differences."""
 
 import functools
 
@@ -144,7 +144,7 @@ def test_reference_matches_native(case, dtype):
             tolerance = 0.05
         torch.testing.assert_close(weights, again, rtol=0, atol=tolerance, equal_nan=True)
         torch.testing.assert_close(value, value_again, rtol=tolerance, atol=tolerance, equal_nan=True)
-        assert (weights[3] == 0).all() or n == 1 and weights[3] == 0
+        assert (weights[3] == 0).all() or (n == 1 and weights[3] == 0)
         assert value[3] == -INF
         assert weights[4].isnan().all() and value[4].isnan() and weights[5].isnan().all() and value[5].isnan()
         assert (weights.isnan().all(-1) == weights.isnan().any(-1)).all() and weights.isnan().any(-1).sum() == 2
@@ -157,7 +157,9 @@ def test_reference_matches_native(case, dtype):
             product_again = case.multiply(weights, direction, native=False)
             scale_of = product_again.nan_to_num().abs().amax(-1, keepdim=True).clamp(min=1)
             tolerance = 1e-4 if dtype is torch.float32 else 1e-10
-            torch.testing.assert_close(product / scale_of, product_again / scale_of, rtol=0, atol=tolerance, equal_nan=True)
+            torch.testing.assert_close(
+                product / scale_of, product_again / scale_of, rtol=0, atol=tolerance, equal_nan=True
+            )
             assert (product[3] == 0).all() and product[4].isnan().all()
 
 
@@ -194,7 +196,9 @@ def test_entmax_takes_one_order_per_row(arch):
     torch.testing.assert_close(value, reference_value, rtol=0, atol=1e-12, equal_nan=True)
     direction = torch.randn_like(x)
     product = entmax_product(weights, alpha, direction)
-    torch.testing.assert_close(product, entmax_product.reference(weights, alpha, direction), rtol=1e-8, atol=1e-8, equal_nan=True)
+    torch.testing.assert_close(
+        product, entmax_product.reference(weights, alpha, direction), rtol=1e-8, atol=1e-8, equal_nan=True
+    )
     for row in range(6):
         alone, _ = entmax(x[row], alpha[row].double().item())
         torch.testing.assert_close(weights[row], alone, rtol=0, atol=1e-14)

@@ -1,7 +1,7 @@
 """Maximising <p, θ> − Ω(p) over the simplex for any smooth, strongly convex Ω, rows side by side.
 
-A primal–dual interior-point method, then a Newton polish on the face it finds. Letters: g = θ − ∇Ω(p) is the gradient of
-the objective, ν the multiplier of Σ p = 1, s ≥ 0 the slacks of p ≥ 0. The optimum is where
+A primal–dual interior-point method, then a Newton polish on the face it finds. Letters: g = θ − ∇Ω(p) is the gradient
+of the objective, ν the multiplier of Σ p = 1, s ≥ 0 the slacks of p ≥ 0. The optimum is where
 
     g + s = ν,    p_i s_i = 0,    Σ p = 1
 
@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-
 
 Omega = Callable[[Tensor], Tensor]
 HessianVector = Callable[[Tensor], Tensor]
@@ -57,7 +56,7 @@ def maximize(omega: Omega, scores: Tensor, *, rtol: float, max_iter: int) -> Max
 
 
 def certified_gap(omega: Omega, scores: Tensor, weights: Tensor) -> Tensor:
-    """max g − <g, p> at any point of the simplex: an upper bound on max_Ω(θ) − (<p, θ> − Ω(p))."""
+    """Max g − <g, p> at any point of the simplex: an upper bound on max_Ω(θ) − (<p, θ> − Ω(p))."""
     allowed = scores > -torch.inf
     _, g, _ = _derivatives(omega, torch.where(allowed, scores, 0), weights)
     return _gap(g, weights, allowed, 0.0)[0].squeeze(-1)
@@ -156,7 +155,7 @@ def _polish(omega: Omega, x: Tensor, p: Tensor, allowed: Tensor) -> Tensor:
 
 
 def _derivatives(omega: Omega, x: Tensor, p: Tensor) -> tuple[Tensor, Tensor, HessianVector]:
-    """The objective, its gradient g, and v → H v on the positive weights; at zeros derivatives are taken just inside."""
+    """The objective, its gradient g, and v → H v on the positive weights; at zeros they are taken just inside."""
     with torch.enable_grad():
         inside = p.detach().clamp(min=torch.finfo(p.dtype).tiny).requires_grad_()
         value = omega(inside)
@@ -185,8 +184,8 @@ def _projected_cg(
 ) -> Tensor:
     """Conjugate gradients for (H + diag(barrier)) y = v − ν, Σ y = 0 on the free set.
 
-    The preconditioner is (H p)/p + barrier. That ratio is the diagonal of H where Ω is separable, and close to it after a
-    low-rank addition: it takes out the huge spread of an entropy's curvature 1/p.
+    The preconditioner is (H p)/p + barrier. That ratio is the diagonal of H where Ω is separable, and close to it after
+    a low-rank addition: it takes out the huge spread of an entropy's curvature 1/p.
     """
     ratio = hessian_vector(torch.where(free, p, 0)) / torch.where(free, p, 1) + barrier
     usable = free & (ratio > 0) & (ratio < torch.inf)

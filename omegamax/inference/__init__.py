@@ -1,1 +1,0 @@
-"""How it is chosen: solvers that know a problem only through its functions."""
