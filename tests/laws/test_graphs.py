@@ -161,8 +161,11 @@ def to_onnx(module, scores, dynamic=True):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [c for c in ONE_EACH if c.exported], ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "case, dtype",
+    [*((c, torch.float32) for c in ONE_EACH if c.exported), (SPARSEMAX, torch.float64), (OSCAR, torch.float64)],
+    ids=str,
+)
 def test_onnx_runs_in_onnxruntime(case, dtype):
     onnxruntime = pytest.importorskip("onnxruntime")
     module = case.module(gamma=0.7, **case.arguments(6)).eval()
