@@ -147,6 +147,13 @@ NB_MODULE(_native, m) {
                 (Address{rows_}, Address{owl_weights}, owl_stride, Address{solution}, Address{labels}));
   OMEGAMAX_BIND(m, "owl_product", OwlProduct, (At solution, At labels, At direction, At product),
                 (Address{solution}, Address{labels}, Address{direction}, Address{product}));
+  OMEGAMAX_BIND(m, "groupmax", Groupmax,
+                (At scores, At groups, At strengths, double strength, At weights, At value),
+                (Address{scores}, Address{groups}, Address{strengths}, strength, Address{weights}, Address{value}));
+  OMEGAMAX_BIND(m, "groupmax_product", GroupmaxProduct,
+                (At weights, At groups, At strengths, double strength, At direction, At product),
+                (Address{weights}, Address{groups}, Address{strengths}, strength, Address{direction},
+                 Address{product}));
 }
 
 }  // namespace omegamax

@@ -2,6 +2,7 @@
 // standard library that the linker could merge across instruction sets: everything lives in the arch's namespace.
 #include "entmax.hpp"
 #include "fusedmax.hpp"
+#include "groupmax.hpp"
 #include "isotonic.hpp"
 #include "oscarmax.hpp"
 #include "owl.hpp"

@@ -10,6 +10,7 @@
 
 namespace omegamax {
 
+// Sparsemax: the Euclidean projection of each row onto the simplex.
 template <class T>
 struct Sparsemax {
   const T* scores;
@@ -18,6 +19,7 @@ struct Sparsemax {
   std::int64_t columns;
 };
 
+// Its Jacobian times a direction: centre the direction on the support, zero elsewhere.
 template <class T>
 struct SparsemaxProduct {
   const T* weights;
@@ -26,6 +28,7 @@ struct SparsemaxProduct {
   std::int64_t columns;
 };
 
+// Softmax and its log-partition.
 template <class T>
 struct Softmax {
   const T* scores;
@@ -42,6 +45,7 @@ struct SoftmaxProduct {
   std::int64_t columns;
 };
 
+// Entmax of order alpha >= 1: one for all rows, or one per row where `alphas` is not null.
 template <class T>
 struct Entmax {
   const T* scores;
@@ -62,6 +66,7 @@ struct EntmaxProduct {
   std::int64_t columns;
 };
 
+// Squared p-norm regularization, 1 < p <= 2.
 template <class T>
 struct Sqpnormmax {
   const T* scores;
@@ -80,6 +85,7 @@ struct SqpnormmaxProduct {
   std::int64_t columns;
 };
 
+// Total variation denoising of each row, and its segments (joined[i]: i is in the segment of i - 1).
 template <class T>
 struct ProxTv1d {
   const T* rows;
@@ -90,6 +96,7 @@ struct ProxTv1d {
   std::int64_t columns;
 };
 
+// The mean of the direction over each segment.
 template <class T>
 struct SegmentMean {
   const bool* joined;
@@ -98,6 +105,7 @@ struct SegmentMean {
   std::int64_t columns;
 };
 
+// Fusedmax: the projection onto the simplex of the denoised row.
 template <class T>
 struct Fusedmax {
   const T* scores;
@@ -118,6 +126,7 @@ struct FusedmaxProduct {
   std::int64_t columns;
 };
 
+// Non-decreasing least squares.
 template <class T>
 struct Isotonic {
   const T* rows;
@@ -126,6 +135,7 @@ struct Isotonic {
   std::int64_t columns;
 };
 
+// Oscarmax, with the cluster of each supported entry (-1 elsewhere).
 template <class T>
 struct Oscarmax {
   const T* scores;
@@ -146,6 +156,7 @@ struct OscarmaxProduct {
   std::int64_t columns;
 };
 
+// The proximal operator of the ordered weighted l1 norm.
 template <class T>
 struct ProxOwl {
   const T* rows;
@@ -165,7 +176,32 @@ struct OwlProduct {
   std::int64_t columns;
 };
 
+// Groupmax: whole groups of positions are selected or dropped.
+template <class T>
+struct Groupmax {
+  const T* scores;
+  const std::int64_t* groups;  // the group of each position, shared by all rows
+  const T* strengths;          // one per row, or nullptr: then `strength`
+  double strength;
+  T* weights;
+  T* value;  // one per row
+  std::int64_t columns;
+};
+
+template <class T>
+struct GroupmaxProduct {
+  const T* weights;
+  const std::int64_t* groups;
+  const T* strengths;
+  double strength;
+  const T* direction;
+  T* product;
+  std::int64_t columns;
+};
+
 #define OMEGAMAX_KERNELS(X) \
+  X(Groupmax)              \
+  X(GroupmaxProduct)       \
   X(Sparsemax)             \
   X(SparsemaxProduct)      \
   X(Softmax)               \

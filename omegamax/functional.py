@@ -175,7 +175,7 @@ def groupmax(
     `groups` gives the group number of each position, or the positions of each group.
 
     >>> groupmax(torch.tensor([1.0, 0.8, 0.5, -1.0]), groups=[0, 0, 1, 1], strength=0.5)
-    tensor([0.6276, 0.2490, 0.1233, 0.0000])
+    tensor([0.5587, 0.4413, 0.0000, 0.0000])
     """
     checks.check_strength("groupmax", strength)
     return _along("groupmax", GroupLasso(groups, _oriented(strength, scores, dim)), scores, dim, gamma, mask).weights

@@ -34,11 +34,10 @@ class Maximum(NamedTuple):
 
 def maximize(omega: Omega, scores: Tensor, *, rtol: float, max_iter: int) -> Maximum:
     """Solves every row; −inf scores are left out, undefined rows become NaN."""
-    n = scores.shape[-1]
-    rows = scores.reshape(-1, n)
-    if rows.numel() == 0:
+    if scores.numel() == 0:
         empty = scores.new_full(scores.shape[:-1], -torch.inf)
         return Maximum(torch.zeros_like(scores), empty, torch.zeros_like(empty), torch.zeros_like(empty))
+    rows = scores.reshape(-1, scores.shape[-1])
     undefined = (rows.isnan() | (rows == torch.inf)).any(-1, keepdim=True)
     allowed = (rows > -torch.inf) & ~undefined
     count = allowed.sum(-1, keepdim=True)

@@ -43,7 +43,8 @@ def _shift(rows: Tensor) -> tuple[Tensor, Tensor]:
 def _finish(rows: Tensor, top: Tensor, weights: Tensor, above: Tensor) -> tuple[Tensor, Tensor]:
     """Weights and value with rows of nothing but -inf set to zero and -inf."""
     masked = top == -torch.inf
-    return torch.where(masked, 0, weights).to(rows.dtype), torch.where(masked, -torch.inf, top + above).squeeze(-1).to(rows.dtype)
+    value = torch.where(masked, -torch.inf, top + above).squeeze(-1)
+    return torch.where(masked, 0, weights).to(rows.dtype), value.to(rows.dtype)
 
 
 def _order_three_halves(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -103,7 +104,7 @@ def _gentle(d: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
     """Orders up to 2. Newton's method on the norm (sum (c - e d)_+^(1/e))^e, convex in c, kept honest by bisection."""
     high, low = torch.ones_like(d[..., :1]) + 0 * e, torch.zeros_like(d[..., :1]) + 0 * e
     c = high
-    for iteration in range(64):
+    for iteration in range(32):
         slopes, powers = _relative_powers(d, e, c)
         slope, total = slopes.sum(-1, keepdim=True), powers.sum(-1, keepdim=True)
         step = (c * total - total.pow(1 - e)) / slope
@@ -172,6 +173,8 @@ def entmax_product(weights: Tensor, alpha: float | Tensor, direction: Tensor) ->
 
     J = diag(s) - s s' / (1's) with s = p^(2 - alpha) on the support, zero elsewhere.
     """
+    if weights.shape[-1] == 0:
+        return 0 * direction
     support = weights != 0  # NaN rows stay NaN
     p = torch.where(support, weights, 1)
     if isinstance(alpha, Tensor):

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
-from omegamax.kernels.kernel import kernel
-from omegamax.kernels.per_row import as_tensor, widen
+from omegamax.kernels.kernel import kernel, launch, new_solution
+from omegamax.kernels.per_row import as_tensor, native_parameter, widen
 from omegamax.kernels.prox_group import group_norm, group_sum
 
 _MAX_STEPS = 100  # each step at least halves the bracket or follows Newton; doubles have 53 bits
@@ -63,6 +63,16 @@ def groupmax(rows: Tensor, groups: Tensor, strength: float | Tensor) -> tuple[Te
     return weights.to(rows.dtype), torch.where(bad.squeeze(-1), torch.nan, value).to(rows.dtype)
 
 
+@groupmax.twin
+def _(rows: Tensor, groups: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor]:
+    rows = rows.contiguous()
+    weights, value = new_solution(rows)
+    if rows.shape[-1] == 0:
+        return weights, value.fill_(-torch.inf)
+    launch("groupmax", rows, rows, groups, *native_parameter(strength, rows), weights, value)
+    return weights, value
+
+
 def _shrink(difference: Tensor, groups: Tensor, strength: Tensor) -> Tensor:
     """u_g (1 - strength / ||u_g||)_+ for u = (x - tau)_+."""
     u = difference.clamp(min=0)
@@ -109,3 +119,11 @@ def groupmax_product(weights: Tensor, groups: Tensor, strength: float | Tensor, 
     empty = total == 0
     centre = mv.sum(-1, keepdim=True) / torch.where(empty, 1, total)
     return torch.where(support, mv - m1 * centre, 0) + 0 * weights
+
+
+@groupmax_product.twin
+def _(weights: Tensor, groups: Tensor, strength: float | Tensor, direction: Tensor) -> Tensor:
+    weights, direction = weights.contiguous(), direction.contiguous()
+    product = torch.empty_like(direction)
+    launch("groupmax_product", direction, weights, groups, *native_parameter(strength, direction), direction, product)
+    return product

@@ -1,0 +1,69 @@
+"""Timing on a noisy machine: rounds of every contestant in turn, and the fastest round of each."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+
+import torch
+
+import omegamax
+from omegamax import routing
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def fastest(contestants: dict[str, Callable[[], object]], *, seconds: float = 0.4, least: int = 5) -> dict[str, float]:
+    """Seconds per call of each contestant. They take turns, so that a busy moment hits all of them."""
+    for run in contestants.values():
+        run()
+    best = dict.fromkeys(contestants, float("inf"))
+    start, rounds = time.perf_counter(), 0
+    gc.disable()
+    while rounds < least or time.perf_counter() - start < seconds * len(contestants):
+        for name, run in contestants.items():
+            before = time.perf_counter()
+            run()
+            best[name] = min(best[name], time.perf_counter() - before)
+        rounds += 1
+    gc.enable()
+    return best
+
+
+def versions() -> dict[str, str]:
+    """What was measured, on what."""
+    native = routing.native
+    found = {"omegamax": omegamax.__version__, "torch": torch.__version__, "python": platform.python_version()}
+    for peer in ("entmax",):
+        try:
+            found[peer] = metadata.version(peer)
+        except metadata.PackageNotFoundError:
+            found[peer] = "not installed"
+    found["kernels"] = "reference" if native is None else f"native ({native.arch()})"
+    found["threads"] = str(torch.get_num_threads())
+    found["cores"] = str(os.cpu_count())
+    found["torch cpu capability"] = torch.backends.cpu.get_cpu_capability()
+    return found
+
+
+def write(name: str, title: str, sections: list[tuple[str, list[str], list[list[object]]]]) -> None:
+    """Tables as Markdown for people and JSON for programs, with the versions."""
+    RESULTS.mkdir(exist_ok=True)
+    lines = [f"# {title}", "", f"Made by `benchmarks/{name}.py`. " + "; ".join(f"{k} {v}" for k, v in versions().items()), ""]
+    for heading, header, rows in sections:
+        lines += [f"## {heading}", "", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+        lines += ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows] + [""]
+    (RESULTS / f"{name}.md").write_text("\n".join(lines))
+    data = {"versions": versions(), "sections": [{"heading": h, "header": c, "rows": r} for h, c, r in sections]}
+    (RESULTS / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n")
+    print("\n".join(lines))
+
+
+def _cell(cell: object) -> str:
+    return f"{cell:.2f}" if isinstance(cell, float) else str(cell)

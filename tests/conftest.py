@@ -1,0 +1,37 @@
+"""One seed, one thread per worker, and the choice between native and reference kernels."""
+
+import os
+
+import hypothesis
+import pytest
+import torch
+
+from omegamax import routing
+
+hypothesis.settings.register_profile("omegamax", deadline=None, derandomize=True, database=None, max_examples=15)
+hypothesis.settings.load_profile("omegamax")
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)
+
+
+def pytest_configure(config):
+    # PyTorch scripts its own derivative formulas the first time forward-mode AD is used.
+    config.addinivalue_line("filterwarnings", "ignore:.torch.jit:DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+# Where both exist, the quick round takes the kernels that users meet; the full one takes both.
+BACKENDS = ["reference"] if routing.native is None else ["native", pytest.param("reference", marks=pytest.mark.slow)]
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request, monkeypatch):
+    """Runs the test with the compiled kernels and again with their PyTorch twins."""
+    if request.param == "reference":
+        monkeypatch.setattr(routing, "native", None)
+    return request.param

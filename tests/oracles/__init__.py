@@ -1,0 +1,1 @@
+"""Slow, obvious solvers in numpy and scipy. Nothing here imports the library."""

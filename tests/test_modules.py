@@ -1,0 +1,122 @@
+"""Modules: parameters that stay in their range and learn."""
+
+import pytest
+import torch
+from cases import CASES, LEARNABLE, normal
+
+import omegamax as om
+
+BOUNDS = {"alpha": (1.0, 1.5), "strength": (0.0, 0.1)}
+close = torch.testing.assert_close
+
+
+def test_above_starts_where_told_and_stays_above():
+    for bound, start in ((1.0, 1.5), (0.0, 0.01), (1.0, 1.0001), (0.0, 50.0)):
+        number = om.Above(bound, start)
+        assert float(number().detach()) == pytest.approx(start, rel=1e-5)
+        with torch.no_grad():
+            number.raw.fill_(-30.0)
+        assert float(number().detach()) >= bound
+        with torch.no_grad():
+            number.raw.fill_(40.0)
+        assert float(number().detach()) == pytest.approx(bound + 40)
+    assert om.Above(1.0, 2.0, (3, 1, 1))().shape == (3, 1, 1)
+    assert "bound=1.0" in repr(om.Above(1.0, 2.0))
+
+
+@pytest.mark.parametrize("case", LEARNABLE, ids=str)
+def test_a_learnable_parameter_lowers_a_loss(case):
+    """The target is what the same operator gives at another value."""
+    bound, start = BOUNDS[case.learnable]
+    scores = normal(64, 6, dtype=torch.float32)
+    goal = start + 0.4 if case.learnable == "alpha" else 0.01
+    target = case.functional(scores, **case.arguments(6, **{case.learnable: goal}))
+    module = case.module(**case.arguments(6, **{case.learnable: om.Above(bound, start)}))
+    assert len(list(module.parameters())) == 1
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.1)
+    losses = []
+    for _ in range(30):
+        loss = (module(scores) - target).square().sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.3 * losses[0]
+    learned = float(getattr(module, case.learnable)().detach())
+    assert abs(learned - goal) < abs(start - goal)
+
+
+def test_a_learnable_temperature():
+    scores = normal(32, 6, dtype=torch.float32)
+    target = om.sparsemax(scores, gamma=0.4)
+    module = om.Sparsemax(gamma=om.Above(0.0, 1.0))
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.1)
+    for _ in range(60):
+        loss = (module(scores) - target).square().sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert float(module.gamma().detach()) == pytest.approx(0.4, abs=0.02)
+
+
+def test_one_order_per_head():
+    """(batch, heads, queries, keys) with alpha (heads, 1, 1): each head as if alone."""
+    scores = normal(2, 3, 4, 5, dtype=torch.float32)
+    module = om.Entmax(alpha=om.Above(1.0, 1.5, (3, 1, 1)))
+    with torch.no_grad():
+        module.alpha.raw.copy_(torch.tensor([-5.0, 0.0, 2.0]).reshape(3, 1, 1))
+    weights = module(scores)
+    for head, alpha in enumerate(module.alpha().detach().flatten()):
+        close(weights[:, head], om.entmax(scores[:, head], alpha=alpha.item()), atol=1e-6, rtol=1e-5)
+    (weights * normal(2, 3, 4, 5, seed=1, dtype=torch.float32)).sum().backward()
+    assert module.alpha.raw.grad.shape == (3, 1, 1) and bool((module.alpha.raw.grad != 0).all())
+
+
+def test_a_parameter_per_row_with_another_dim():
+    """alpha broadcasts against scores with size 1 along dim, whichever dim."""
+    scores, alpha = normal(5, 4), torch.tensor([[1.1, 1.5, 2.0, 3.0]]).double()
+    weights = om.Entmax(0, alpha=alpha)(scores)
+    for column in range(4):
+        close(weights[:, column], om.entmax(scores[:, column], alpha=float(alpha[0, column])), atol=1e-13, rtol=0)
+    gamma = torch.tensor([[0.1, 0.5, 1.0, 2.0]]).double()
+    by_gamma = om.sparsemax(scores, 0, gamma=gamma)
+    for column in range(4):
+        close(by_gamma[:, column], om.sparsemax(scores[:, column], gamma=float(gamma[0, column])), atol=1e-13, rtol=0)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_modules_describe_themselves_and_hold_no_hidden_state(case):
+    module = case.module(gamma=0.5, **case.arguments(6))
+    assert "dim=-1" in repr(module) and "0.5" in repr(module)
+    assert module.state_dict() == {}
+
+
+@pytest.mark.parametrize("case", LEARNABLE, ids=str)
+def test_parameters_are_found_saved_and_loaded(case):
+    bound, start = BOUNDS[case.learnable]
+    make = lambda start: case.module(**case.arguments(6, **{case.learnable: om.Above(bound, start)}))  # noqa: E731
+    module, other = make(start), make(2 * start + 1)
+    assert list(module.state_dict()) == [f"{case.learnable}.raw"]
+    scores = normal(3, 6)
+    assert not torch.allclose(module(scores), other(scores))
+    other.load_state_dict(module.state_dict())
+    assert torch.equal(module(scores), other(scores))
+
+
+def test_a_parameter_given_belongs_to_the_module():
+    """A Parameter given as alpha belongs to the module."""
+    alpha = torch.nn.Parameter(torch.tensor(1.5))
+    module = om.Entmax(alpha=alpha)
+    assert [id(p) for p in module.parameters()] == [id(alpha)]
+
+
+def test_a_mixture_that_runs_only_its_experts():
+    """Gates that are exactly zero skip the computation and change nothing."""
+    scores = normal(40, 4, dtype=torch.float32)
+    gates = om.gate(scores, om.SquaredNorm())
+    experts = torch.randn(4)
+    closed = gates == 0
+    assert bool(closed.any()) and bool((gates == 1).any())
+    dense = (gates * experts).sum(-1)
+    sparse = torch.stack([sum((g * e for g, e in zip(row, experts) if g > 0), torch.tensor(0.0)) for row in gates])
+    close(dense, sparse)

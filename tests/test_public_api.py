@@ -1,0 +1,102 @@
+"""What is listed is documented, tested and has the defaults of the paper."""
+
+import inspect
+import re
+import subprocess
+import sys
+
+import cases
+import pytest
+import torch
+
+import omegamax as om
+from omegamax import registry
+
+PUBLIC = [name for name in vars(om) if not name.startswith("_") and not inspect.ismodule(getattr(om, name))]
+EXPECTED = """
+    hardmax softmax sparsemax entmax15 entmax sqpnormmax fusedmax oscarmax groupmax smooth_max smooth_argmax gate
+    Hard Shannon SquaredNorm Tsallis SquaredPNorm Fused Oscar GroupLasso Differentiable Scaled Regularizer
+    SmoothMax Solution project_simplex prox_tv1d prox_oscar prox_owl prox_group isotonic_regression
+    sample gumbel_argmax straight_through_argmax Above
+    Hardmax Softmax Sparsemax Entmax15 Entmax SqPNormMax Fusedmax Oscarmax Groupmax
+""".split()  # noqa: SIM905
+
+
+def test_the_promised_names_are_there():
+    assert set(EXPECTED) <= set(PUBLIC)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_is_documented(name):
+    thing = getattr(om, name)
+    text = thing.__doc__ or ""
+    assert len(text) > 20 and not text.startswith(f"{name}(")  # not the line a dataclass writes for itself
+    if inspect.isclass(thing) and not issubclass(thing, tuple):
+        for method, function in vars(thing).items():
+            if inspect.isfunction(function) and not method.startswith("_"):
+                assert inspect.getdoc(function), f"{name}.{method}"
+
+
+def test_every_registered_name_has_a_row():
+    assert {case.registered for case in cases.CASES} == set(registry.OPERATORS)
+    for case in cases.CASES:
+        options = {} if case.registered == "entmax15" else case.arguments(6)
+        scores = cases.normal(3, 6)
+        smooth = registry.regularizer(case.registered, gamma=0.5, **options)
+        assert torch.equal(smooth.argmax(scores), case(scores, gamma=0.5))
+
+
+def test_every_regularizer_has_a_row():
+    exempt = {om.Regularizer, om.Differentiable}  # abstract; tested in test_differentiable
+    leaves = {getattr(om, n) for n in PUBLIC if inspect.isclass(getattr(om, n))}
+    leaves = {leaf for leaf in leaves if issubclass(leaf, om.Regularizer)} - exempt
+    assert {type(case.regularizer(6)) for case in cases.CASES} == leaves
+
+
+def test_traits_agree_with_the_classes():
+    for case in cases.CASES:
+        assert case.regularizer(6).symmetric == case.symmetric
+        if case.learnable:
+            assert case.regularizer(6).learnable == case.learnable
+
+
+@pytest.mark.parametrize("name", [case.functional.__name__ for case in cases.ONE_EACH])
+def test_signatures_are_alike(name):
+    parameters = inspect.signature(getattr(om, name)).parameters
+    assert list(parameters)[:2] == ["scores", "dim"] and parameters["dim"].default == -1
+    assert parameters["gamma"].default == 1.0 and parameters["mask"].default is None
+    for later in list(parameters)[2:]:
+        assert parameters[later].kind is inspect.Parameter.KEYWORD_ONLY
+
+
+def test_defaults_are_the_papers():
+    expected = {"fusedmax": ("strength", 0.1), "oscarmax": ("strength", 0.01), "sqpnormmax": ("p", 1.5)}
+    modules = {"fusedmax": om.Fusedmax, "oscarmax": om.Oscarmax, "sqpnormmax": om.SqPNormMax}
+    leaves = {"fusedmax": om.Fused, "oscarmax": om.Oscar, "sqpnormmax": om.SquaredPNorm}
+    for name, (option, value) in expected.items():
+        assert inspect.signature(getattr(om, name)).parameters[option].default == value
+        assert getattr(modules[name](), option) == value
+        assert getattr(leaves[name](), option) == value
+    assert om.Scaled(om.Hard()).gamma == 1.0
+
+
+def test_regularizers_are_frozen():
+    for case in cases.CASES:
+        with pytest.raises(AttributeError):
+            case.regularizer(6).something = 1
+
+
+def test_version():
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", om.__version__)
+
+
+@pytest.mark.slow
+def test_importing_brings_nothing_heavy():
+    """Torch and numpy at most: no scipy, matplotlib, onnx, no compiler."""
+    program = (
+        "import torch, sys; before = set(sys.modules); import omegamax; "
+        "print([m for m in set(sys.modules) - before if m.split('.')[0] not in ('omegamax', 'torch', 'numpy')])"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    heavy = {"scipy", "matplotlib", "onnx", "onnxscript", "pandas", "sklearn"}
+    assert not heavy & {module.split(".")[0].strip("'[] ") for module in found.split(",")}
