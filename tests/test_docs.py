@@ -14,8 +14,9 @@ import omegamax
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-# PyTorch's own, while it exports
-pytestmark = [pytest.mark.filterwarnings(f"ignore::{kind}") for kind in ("DeprecationWarning", "FutureWarning")]
+# PyTorch's and onnxscript's own, while they export
+_EXPORT_WARNINGS = ("DeprecationWarning", "FutureWarning", "RuntimeWarning")
+pytestmark = [pytest.mark.filterwarnings(f"ignore::{kind}") for kind in _EXPORT_WARNINGS]
 
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
