@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from typing import Any
@@ -21,12 +22,12 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 try:
-    from omegamax import _native as native  # type: ignore[attr-defined]
+    native: Any = importlib.import_module("omegamax._native")
 except ImportError:  # installed without a compiler: the PyTorch twins do all the work
-    native = None  # type: ignore[assignment]
+    native = None
 
 if os.environ.get("OMEGAMAX_KERNELS", "").lower() == "reference":
-    native = None  # type: ignore[assignment]
+    native = None
 
 _PLAIN_TYPES = (Tensor, Parameter)
 _NATIVE_DTYPES = (torch.float32, torch.float64)

@@ -38,7 +38,8 @@ def oscarmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Te
     rank = torch.arange(columns, dtype=wide.dtype, device=rows.device)
     # Up to a constant, which the projection does not see and the value takes back, x_i - strength (d - i).
     tilted = torch.where(kept, ordered + strength * rank, torch.inf)
-    lowest = tilted.amin(-1, keepdim=True).clamp(max=torch.finfo(wide.dtype).max)
+    lowest = tilted.amin(-1, keepdim=True)
+    lowest = torch.where(lowest == torch.inf, 0, lowest)
     solution, joined = pool(-torch.where(kept, tilted, lowest))  # removed entries, last, violate nothing
     weights, value = sparsemax.reference(torch.where(kept, -solution, -torch.inf))
     value = top.squeeze(-1) + value - (strength * (kept.sum(-1, keepdim=True) - 1)).squeeze(-1)

@@ -55,7 +55,7 @@ def variation(weights: Tensor, removed: Tensor) -> Slope:
     """The total variation of what is left after removing positions, and its subgradient D' sign(D p)."""
     position = torch.arange(1, weights.shape[-1] + 1, device=weights.device).expand(weights.shape)
     latest = torch.where(removed, 0, position).cummax(-1).values  # 1 + last kept position up to here
-    before = torch.nn.functional.pad(latest[..., :-1], (1, 0))  # the same, strictly before; 0 means none
+    before = torch.nn.functional.pad(latest, (1, 0))[..., :-1]  # the same, strictly before; 0 means none
     jump = weights - weights.gather(-1, (before - 1).clamp(min=0))
     jump = torch.where(removed | (before == 0), 0, jump)
     sign = jump.sign()
