@@ -198,7 +198,7 @@ def test_onnx_export_is_refused_with_a_reason(module):
 
         module = Module()
     with pytest.raises(Exception) as caught:
-        to_onnx(module, normal(4, 6), dynamic=False)
+        to_onnx(module.eval(), normal(4, 6), dynamic=False)
     chain, error = [], caught.value
     while error is not None:
         chain.append(str(error))
