@@ -31,7 +31,7 @@ def sqpnormmax(rows: Tensor, p: float) -> tuple[Tensor, Tensor]:
     high = torch.ones_like(top)
     low = high * (0.5 * rows.shape[-1] ** (-2 / q))
     c = high
-    for iteration in range(60):
+    for iteration in range(32):
         lowest, u = _powers(d, c, q)
         a, b = (lowest * u).sum(-1, keepdim=True), (lowest * u * u).sum(-1, keepdim=True)
         excess = c * a - b.pow(1 - 2 / q)

@@ -1,0 +1,14 @@
+"""Runs every benchmark of this folder; results go to benchmarks/results/. Arguments are handed on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHMARKS = ["rows.py"]
+
+if __name__ == "__main__":
+    for name in BENCHMARKS:
+        print(f"== {name}", flush=True)
+        subprocess.run([sys.executable, str(Path(__file__).parent / name), *sys.argv[1:]], check=True)
