@@ -6,6 +6,7 @@
 
 #include "buffer.hpp"
 #include "candidates.hpp"
+#include "fused_lockstep.hpp"
 #include "problems.hpp"
 #include "tv1d.hpp"
 
@@ -45,14 +46,17 @@ class FusedRows {
     tasks_ = buffer_.template take<Task>(rows_at_once(n_) * (n_ / 3 + 1));
   }
 
-  void run(std::int64_t begin, std::int64_t end) {
-    while (begin < end) {
-      int used = 0;
-      task_count_ = 0;
-      for (; begin < end && used < rows_at_once(n_); ++begin) used += prepare(rows_[used], begin);
-      solver_.solve(tasks_, task_count_);
-      for (int r = 0; r < used; ++r) write(rows_[r]);
-    }
+  void add(std::int64_t row) {
+    used_ += prepare(rows_[used_], row);
+    if (used_ == rows_at_once(n_)) finish();
+  }
+
+  // Solves what was added.
+  void finish() {
+    solver_.solve(tasks_, task_count_);
+    for (int r = 0; r < used_; ++r) write(rows_[r]);
+    task_count_ = 0;
+    used_ = 0;
   }
 
  private:
@@ -157,11 +161,20 @@ class FusedRows {
   Row rows_[kRows];
   Task* tasks_;
   std::int64_t task_count_ = 0;
+  int used_ = 0;
 };
 
 template <class T>
 void run(const Fusedmax<T>& problem, std::int64_t begin, std::int64_t end) {
-  FusedRows<T>(problem).run(begin, end);
+  const std::int64_t n = problem.columns;
+  FusedRows<T> general(problem);
+  if (kHasLockstep && n <= kLockstepColumns) {
+    Buffer buffer(FusedShort<T>::bytes(n));
+    FusedShort<T>(problem, buffer).run(begin, end, general);
+  } else {
+    for (std::int64_t row = begin; row < end; ++row) general.add(row);
+  }
+  general.finish();
 }
 
 // On the support: the mean of the direction over each segment, minus its mean over the support.

@@ -7,56 +7,11 @@
 #pragma once
 
 #include "lockstep.hpp"
+#include "power.hpp"
 #include "softmax.hpp"
-#include "vector_math.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
-
-// e^x for x <= 0, with nothing below the smallest normal number.
-template <class V>
-inline V exp_of_negative(V x) {
-  using T = typename Traits<V>::Number;
-  using F = Format<T>;
-  const V inside = larger(x, (sizeof(T) == 4 ? T(-87) : T(-708)) - V{});
-  const V shifted = inside * T(1.44269504088896340736) + F::kRounder;
-  const V whole = shifted - F::kRounder;
-  const V r = (inside - whole * F::kLn2High) - whole * F::kLn2Low;
-  const V y = (exp_tail(r) * (r * r) + r) + T(1);
-  return y * from_bits<V>((bits_of<V>(shifted) - bits_of<V>(F::kRounder - V{}) + F::kBias) << F::kFraction);
-}
-
-// u^order for 0 <= u <= 1, zero at zero, in three qualities.
-
-// A few per cent of the logarithm: the bits of a float, read as an integer, are a piecewise linear logarithm.
-struct Rough {
-  static Floats power(Floats u, Floats order) {
-    constexpr float one = 1065353216.0f, unit = 8388608.0f;  // the bits of 1; those of one octave
-    const Ints bits = bits_of<Floats>(u);
-    const Floats fraction = from_bits<Floats>((bits & 0x7fffff) | 0x3f800000) - 1.0f;
-    const Floats log = __builtin_convertvector(bits, Floats) - one + (0.34f * unit) * (fraction - fraction * fraction);
-    const Floats power = larger(order * log + one, Floats{});
-    return u > Floats{} ? from_bits<Floats>(__builtin_convertvector(power, Ints)) : Floats{};
-  }
-};
-
-// Good to the relative precision of u: enough to find c.
-struct Good {
-  template <class V> static V power(V u, V order) {
-    const V inside = larger(u, std::numeric_limits<typename Traits<V>::Number>::min() - V{});
-    const V power = exp_of_negative<V>(order * log_normal<V>(inside));
-    return u > V{} ? power : V{};
-  }
-};
-
-// The weights themselves: u = 1 + w, and log1p keeps the digits of w.
-template <class V>
-inline V full_power(V w, typename Traits<V>::Number order) {
-  using T = typename Traits<V>::Number;
-  const V u = T(1) + w, inside = u > V{} ? w : V{};
-  const V power = exp_of<V>(order * log1p_normal<V>(inside));
-  return u > V{} ? power : V{};
-}
 
 template <class V>
 struct PowerSums {
@@ -99,7 +54,7 @@ inline double gentle_level(const T* y, std::int64_t count, double e) {
   double c = 1;
   if constexpr (sizeof(T) == 4)
     for (int iteration = 0; iteration < 8; ++iteration) {
-      const double step = power_sums<Rough>(y, count, static_cast<T>(1 / c), order).step(c, e);
+      const double step = power_sums<Fair>(y, count, static_cast<T>(1 / c), order).step(c, e);
       if (!(step > 0)) break;
       c -= step;
       if (step < 0.02 * c) break;
@@ -186,11 +141,7 @@ inline void gentle_lockstep(const T* x, T* weights, T* value, std::int64_t n, st
   for (std::int64_t j = 0; j < columns.padded; ++j) y[j] = larger((y[j] - columns.top) * e, splat(T(-4)));
   Vector<T> c = splat(T(1));
   const auto advance = [&](Vector<T> step, Vector<T> least, unsigned moving) {
-    // Lanes that have arrived keep their c.
-    alignas(kVectorBytes) T steps[kLanes<T>];
-    store(steps, step);
-    for (int lane = 0; lane < kLanes<T>; ++lane) steps[lane] = (moving >> lane) & 1u ? steps[lane] : T(0);
-    c -= load(steps);
+    c = choose<T>(moving, c - step, c);  // lanes that have arrived keep their c
     return moving & where_greater(step, least * c);
   };
   if constexpr (sizeof(T) == 4) {
@@ -198,10 +149,10 @@ inline void gentle_lockstep(const T* x, T* weights, T* value, std::int64_t n, st
     Vector<T> peaks[8];
     for (int k = 0; k < 8; ++k) peaks[k] = larger((columns.peaks[k] - columns.top) * e, splat(T(-4)));
     for (int iteration = 0; iteration < 3; ++iteration)
-      c -= larger(gentle_step<Rough, T>(peaks, 8, c, e, order), zero);
+      c -= larger(gentle_step<Fair, T>(peaks, 8, c, e, order), zero);
     unsigned moving = columns.good;
     for (int iteration = 0; iteration < 8 && moving != 0; ++iteration) {
-      const Vector<T> step = gentle_step<Rough, T>(y, columns.padded, c, e, order);
+      const Vector<T> step = gentle_step<Fair, T>(y, columns.padded, c, e, order);
       moving = advance(step, splat(T(0.02)), moving & where_greater(step, zero));
     }
   }

@@ -47,6 +47,18 @@ inline void transpose(Vector<T>* tile) {
   if constexpr (kLanes<T> == 16) transpose_stage<8, T>(tile);
 }
 
+// a where the lane's bit is set, b elsewhere.
+template <class T>
+inline Vector<T> choose(unsigned bits, Vector<T> a, Vector<T> b) {
+  if constexpr (sizeof(T) == 4)
+    return (Floats)_mm512_mask_blend_ps(static_cast<__mmask16>(bits), (__m512)b, (__m512)a);
+  else
+    return (Doubles)_mm512_mask_blend_pd(static_cast<__mmask8>(bits), (__m512d)b, (__m512d)a);
+}
+
+inline Floats absolute(Floats x) { return (Floats)_mm512_abs_ps((__m512)x); }
+inline Doubles absolute(Doubles x) { return (Doubles)_mm512_abs_pd((__m512d)x); }
+
 // Short rows as columns: y[j] holds score j of each row, up to `padded` with -inf; lanes beyond the rows repeat the last.
 template <class T>
 struct Columns {
