@@ -83,6 +83,8 @@ def _is_number(number: Any) -> bool:
 
 def _check_parameter(who: str, name: str, value: Any, lowest: float, strict: bool, expected: str, fix: str) -> None:
     """A number, or a floating tensor, bounded below. The values of a tensor are read only where that is cheap."""
+    if type(value) is float and lowest < value < math.inf:  # the usual case, quickly
+        return
     if not isinstance(value, Tensor):
         above = _is_number(value) and (value > lowest if strict else value >= lowest) and value < math.inf
         _check_number(who, name, value, above, expected, fix)

@@ -62,7 +62,11 @@ def is_concrete(tensor: Tensor) -> bool:
 
 def needs_grad(*tensors: Any) -> bool:
     """Whether autograd would have to record an operation on these inputs; numbers among them are ignored."""
-    return torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in tensors)
+    if torch.is_grad_enabled():
+        for tensor in tensors:
+            if isinstance(tensor, Tensor) and tensor.requires_grad:
+                return True
+    return False
 
 
 def runs_native(*inputs: Any) -> bool:

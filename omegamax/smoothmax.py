@@ -22,6 +22,9 @@ from torch import Tensor
 from omegamax import checks, routing
 
 
+_HALVES = (torch.float16, torch.bfloat16)
+
+
 class Solution(NamedTuple):
     """What a solver returns: the maximiser, the maximum, and what the derivative needs."""
 
@@ -101,7 +104,7 @@ class SmoothMax(abc.ABC):
 
     def weigh(self, scores: Tensor) -> Weighed:
         """Weights and value of scores that are already checked and masked, both differentiable, from one solve."""
-        if scores.dtype is torch.float16 or scores.dtype is torch.bfloat16:  # computed in float32, rounded once
+        if scores.dtype in _HALVES:  # computed in float32, rounded once
             weights, value = self._evaluate(scores.float())
             return Weighed(weights.to(scores.dtype), value.to(scores.dtype))
         return Weighed(*self._evaluate(scores))

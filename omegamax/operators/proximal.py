@@ -22,6 +22,7 @@ from omegamax.kernels.prox_group import group_norm, prox_group, prox_group_produ
 from omegamax.kernels.tv1d import prox_tv1d, segment_mean
 from omegamax.operators.fused import variation
 from omegamax.operators.regularizer import Regularizer, Slope, Solution, total
+from omegamax.smoothmax import evaluate
 
 
 def _solution(solution: Tensor, *constants: Tensor) -> Solution:
@@ -80,7 +81,7 @@ class OrderedL1(Regularizer):
         return owl_product(*certificate, direction)
 
     def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return super(Regularizer, self)._evaluate(scores)  # these weights run along the row
+        return evaluate(self, scores)  # without the check of its parent: these weights run along the row
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, graph
-from omegamax.smoothmax import Slope, SmoothMax, Solution
+from omegamax.smoothmax import Slope, SmoothMax, Solution, evaluate
 
 R = TypeVar("R", bound="Regularizer")
 
@@ -29,7 +29,9 @@ class Regularizer(SmoothMax):
 
     def parameters(self) -> tuple[Tensor, ...]:
         """The learnable field, where it is a tensor."""
-        value = None if self.learnable is None else getattr(self, self.learnable)
+        if self.learnable is None:
+            return ()
+        value = getattr(self, self.learnable)
         return (value,) if isinstance(value, Tensor) else ()
 
     def with_parameters(self: R, parameters: tuple[Tensor, ...]) -> R:
@@ -56,9 +58,9 @@ class Regularizer(SmoothMax):
         return leaf
 
     def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        for parameter in self.parameters():
-            checks.check_row_parameter(type(self).__name__, self.learnable or "", parameter, scores)
-        return super()._evaluate(scores)
+        if self.learnable is not None:
+            checks.check_row_parameter(type(self).__name__, self.learnable, getattr(self, self.learnable), scores)
+        return evaluate(self, scores)
 
 
 def total(weights: Tensor) -> Tensor:
