@@ -63,6 +63,16 @@ struct EntmaxProduct {
 };
 
 template <class T>
+struct EntmaxSlope {
+  const T* weights;
+  T* slope;  // one per row
+  T* gradient;
+  const double* alphas;
+  double alpha;
+  std::int64_t columns;
+};
+
+template <class T>
 struct Sqpnormmax {
   const T* scores;
   T* weights;
@@ -172,6 +182,7 @@ struct OwlProduct {
   X(SoftmaxProduct)        \
   X(Entmax)                \
   X(EntmaxProduct)         \
+  X(EntmaxSlope)           \
   X(Sqpnormmax)            \
   X(SqpnormmaxProduct)     \
   X(ProxTv1d)              \
