@@ -122,6 +122,8 @@ NB_MODULE(_native, m) {
                 (Address{scores}, Address{weights}, Address{value}, Address{alphas}, alpha));
   OMEGAMAX_BIND(m, "entmax_product", EntmaxProduct, (At weights, At direction, At product, At alphas, double alpha),
                 (Address{weights}, Address{direction}, Address{product}, Address{alphas}, alpha));
+  OMEGAMAX_BIND(m, "entmax_slope", EntmaxSlope, (At weights, At slope, At gradient, At alphas, double alpha),
+                (Address{weights}, Address{slope}, Address{gradient}, Address{alphas}, alpha));
   OMEGAMAX_BIND(m, "sqpnormmax", Sqpnormmax, (At scores, At weights, At value, double p),
                 (Address{scores}, Address{weights}, Address{value}, p));
   OMEGAMAX_BIND(m, "sqpnormmax_product", SqpnormmaxProduct, (At weights, At direction, At product, double p),

@@ -68,6 +68,16 @@ struct EntmaxProduct {
 
 // Squared p-norm regularization, 1 < p <= 2.
 template <class T>
+struct EntmaxSlope {
+  const T* weights;
+  T* slope;  // one per row
+  T* gradient;
+  const double* alphas;
+  double alpha;
+  std::int64_t columns;
+};
+
+template <class T>
 struct Sqpnormmax {
   const T* scores;
   T* weights;
@@ -208,6 +218,7 @@ struct GroupmaxProduct {
   X(SoftmaxProduct)        \
   X(Entmax)                \
   X(EntmaxProduct)         \
+  X(EntmaxSlope)           \
   X(Sqpnormmax)            \
   X(SqpnormmaxProduct)     \
   X(ProxTv1d)              \

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from omegamax.kernels.kernel import kernel, launch, new_solution
+from omegamax.kernels.per_row import native_order
 from omegamax.kernels.softmax import softmax
 from omegamax.kernels.sparsemax import sparsemax
 
@@ -154,17 +155,8 @@ def _(rows: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
     weights, value = new_solution(rows)
     if rows.shape[-1] == 0:
         return weights, value.fill_(-torch.inf)
-    launch("entmax", rows, rows, weights, value, *_per_row(rows, alpha))
+    launch("entmax", rows, rows, weights, value, *native_order(alpha, rows))
     return weights, value
-
-
-def _per_row(rows: Tensor, alpha: float | Tensor) -> tuple[Tensor | int, float]:
-    """An order for each row, contiguous and in double precision, or one for all."""
-    if not isinstance(alpha, Tensor):
-        return 0, float(alpha)
-    if alpha.numel() == 1:
-        return 0, alpha.item()
-    return alpha.double().expand(*rows.shape[:-1], 1).contiguous(), 0.0
 
 
 @kernel
@@ -204,5 +196,5 @@ def entmax_product(weights: Tensor, alpha: float | Tensor, direction: Tensor) ->
 def _(weights: Tensor, alpha: float | Tensor, direction: Tensor) -> Tensor:
     weights, direction = weights.contiguous(), direction.contiguous()
     product = torch.empty_like(direction)
-    launch("entmax_product", direction, weights, direction, product, *_per_row(direction, alpha))
+    launch("entmax_product", direction, weights, direction, product, *native_order(alpha, direction))
     return product

@@ -7,7 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from omegamax.kernels.kernel import kernel
+from omegamax.kernels.kernel import kernel, launch
+from omegamax.kernels.per_row import native_order
 
 
 @kernel
@@ -47,3 +48,13 @@ def _h(y: Tensor) -> Tensor:
     for coefficient in reversed(_SERIES[:-1]):
         series = series * small + coefficient
     return torch.where(near, series, (1 + (large - 1) * large.exp()) / large.square())
+
+
+@entmax_slope.twin
+def _(weights: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
+    weights = weights.contiguous()
+    slope, gradient = weights.new_empty(*weights.shape[:-1], 1), torch.empty_like(weights)
+    if weights.shape[-1] == 0:
+        return slope.zero_(), gradient
+    launch("entmax_slope", weights, weights, slope, gradient, *native_order(alpha, weights))
+    return slope, gradient

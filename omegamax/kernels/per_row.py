@@ -16,6 +16,13 @@ def native_parameter(parameter: float | Tensor, rows: Tensor) -> tuple[Tensor | 
     return per_row.contiguous(), 0.0
 
 
+def native_order(alpha: float | Tensor, rows: Tensor) -> tuple[Tensor | int, float]:
+    """The same for an order, which native kernels take in double precision: near 1, α − 1 is what matters."""
+    if isinstance(alpha, Tensor) and alpha.numel() != 1:
+        return alpha.double().expand(*rows.shape[:-1], 1).contiguous(), 0.0
+    return native_parameter(alpha, rows)
+
+
 def as_tensor(parameter: float | Tensor, like: Tensor) -> Tensor:
     """The parameter in the dtype and on the device of `like`, so that it broadcasts against it."""
     return torch.as_tensor(parameter, dtype=like.dtype, device=like.device)
