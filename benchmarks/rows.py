@@ -25,7 +25,7 @@ SCORES = {
 
 def operators(rows: int, columns: int) -> dict:
     alpha = (1.3 + torch.zeros(rows, 1)).requires_grad_()
-    groups = [i // 8 for i in range(columns)]
+    groups = om.GroupLasso([i // 8 for i in range(columns)], 0.1)
     return {
         "softmax": om.softmax,
         "sparsemax": om.sparsemax,
@@ -35,7 +35,7 @@ def operators(rows: int, columns: int) -> dict:
         "sqpnormmax": om.sqpnormmax,
         "fusedmax(0.1)": om.fusedmax,
         "oscarmax(1/d)": lambda x: om.oscarmax(x, strength=1 / columns),
-        "groupmax(0.1)": lambda x: om.groupmax(x, groups=groups),
+        "groupmax(0.1)": lambda x: om.smooth_argmax(x, groups),
     }
 
 

@@ -152,8 +152,8 @@ def check_groups(who: str, groups: Any) -> tuple[int, ...]:
         groups = _labels_from_positions(who, [list(group) for group in groups])
     if any(not isinstance(g, int) or isinstance(g, bool) or g < 0 for g in groups):
         raise ValueError(f"{who}: groups must be numbered from 0, got {groups}; give each position its group's number")
-    names = sorted(set(groups))
-    return tuple(names.index(g) for g in groups)
+    numbers = {name: number for number, name in enumerate(sorted(set(groups)))}
+    return tuple(numbers[g] for g in groups)
 
 
 def _labels_from_positions(who: str, groups: list[list[int]]) -> list[int]:

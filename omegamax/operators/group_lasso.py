@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from omegamax import checks
+from omegamax import checks, routing
 from omegamax.kernels.groupmax import groupmax, groupmax_product
 from omegamax.operators.regularizer import Regularizer, Slope, Solution, total
 
@@ -71,7 +71,7 @@ class GroupLasso(Regularizer):
         return (Slope(total(norms), weights / torch.where(own > 0, own, 1)),)
 
     def _labels(self, like: Tensor) -> Tensor:
-        return torch.tensor(self.groups, dtype=torch.int64, device=like.device)
+        return labels_of(self, like)
 
     def _norms(self, weights: Tensor) -> Tensor:
         """‖p_g‖ per group, with a zero gradient (not NaN) at zero."""
@@ -83,3 +83,13 @@ class GroupLasso(Regularizer):
     def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         checks.check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
         return super()._evaluate(scores)
+
+
+def labels_of(leaf: Any, like: Tensor) -> Tensor:
+    """The groups of a leaf as a tensor beside `like`, made once."""
+    labels = leaf.__dict__.get("_labels_made")
+    if labels is None or labels.device != like.device:
+        labels = torch.tensor(leaf.groups, dtype=torch.int64, device=like.device)
+        if routing.is_concrete(labels):  # not one that belongs to a trace
+            object.__setattr__(leaf, "_labels_made", labels)
+    return labels

@@ -21,6 +21,7 @@ from omegamax.kernels.owl import owl_product, prox_owl
 from omegamax.kernels.prox_group import group_norm, prox_group, prox_group_product
 from omegamax.kernels.tv1d import prox_tv1d, segment_mean
 from omegamax.operators.fused import variation
+from omegamax.operators.group_lasso import labels_of
 from omegamax.operators.regularizer import Regularizer, Slope, Solution, total
 from omegamax.smoothmax import evaluate
 
@@ -164,7 +165,7 @@ class GroupNorm(Regularizer):
         return (Slope(self._norm_sum(solution), solution / torch.where(norm > 0, norm, 1)),)
 
     def _labels(self, like: Tensor) -> Tensor:
-        return torch.tensor(self.groups, dtype=torch.int64, device=like.device)
+        return labels_of(self, like)
 
     def _norm_sum(self, weights: Tensor) -> Tensor:
         labels = self._labels(weights)
