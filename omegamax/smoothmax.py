@@ -21,7 +21,6 @@ from torch import Tensor
 
 from omegamax import checks, routing
 
-
 _HALVES = (torch.float16, torch.bfloat16)
 
 

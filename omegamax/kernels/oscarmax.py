@@ -20,9 +20,9 @@ def oscarmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Te
     On the simplex the weights are ordered as the scores, so with these sorted downwards the penalty is linear,
     strength * sum_i (d - i) p_i for d entries: subtract, restore the order (isotonic regression), project. (Composing
     the OSCAR proximal operator with the projection, as first published, ranks by |x| and clips at zero, and
-    is not optimal in general.) Entries of -inf are removed. Returns the weights, the value of the maximum (one per row), and int32
-    labels shaped as rows: the cluster of each supported entry, -2 where an entry was removed, -1 elsewhere. Equal
-    scores share a cluster, unless strength is 0, when each entry is its own.
+    is not optimal in general.) Entries of -inf are removed. Returns the weights, the value of the maximum (one a row),
+    and int32 labels shaped as rows: the cluster of each supported entry, -2 where an entry was removed, -1 elsewhere.
+    Equal scores share a cluster, unless strength is 0, when each entry is its own.
     """
     columns = rows.shape[-1]
     if columns == 0:

@@ -18,8 +18,9 @@ class Oscar(Regularizer):
     """Ω(p) = ½(‖p‖² − 1) + strength · Σ_{i<j} max(p_i, p_j). Its argmax, oscarmax, gives equal weight to clusters.
 
     Exact for this problem on the simplex, for scores of any sign: sort, subtract strength·(d − rank), pool adjacent
-    violators, project. The composition in the paper (Niculae & Blondel, NIPS 2017, Proposition 2) ranks by |θ| and clips
-    at zero before it projects, which is not optimal in general, e.g. for [0.5, −0.5, 0]. `strength` may be a tensor, one per row.
+    violators, project. The composition in the paper (Niculae & Blondel, NIPS 2017, Proposition 2) ranks by |θ| and
+    clips at zero before it projects, which is not optimal in general, e.g. for [0.5, −0.5, 0]. `strength` may be a
+    tensor, one per row.
     """
 
     strength: float | Tensor = 0.01

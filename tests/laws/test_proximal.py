@@ -76,9 +76,10 @@ def test_ordered_l1_and_oscar(backend):
     @given(rows, st.lists(st.floats(0, 1), min_size=5, max_size=5), st.floats(0, 1))
     def law(x, weights, strength):
         weights = sorted(weights[: len(x)], reverse=True)
-        close(om.prox_owl(tensor(x), tensor(weights)), tensor(isotonic_qp.ordered_l1(x, weights)), atol=1e-10, rtol=0)
+        # The oracle compares objectives, which cannot tell apart points closer than the root of a rounding error.
+        close(om.prox_owl(tensor(x), tensor(weights)), tensor(isotonic_qp.ordered_l1(x, weights)), atol=5e-8, rtol=0)
         pairs = [strength * (len(x) - 1 - i) for i in range(len(x))]
-        close(om.prox_oscar(tensor(x), strength), tensor(isotonic_qp.ordered_l1(x, pairs)), atol=1e-10, rtol=0)
+        close(om.prox_oscar(tensor(x), strength), tensor(isotonic_qp.ordered_l1(x, pairs)), atol=5e-8, rtol=0)
 
     law()
 
