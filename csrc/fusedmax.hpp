@@ -22,11 +22,41 @@ inline bool any_kept(const T* x, std::int64_t from, std::int64_t to) {
   return false;
 }
 
+// A lower bound for the threshold of fusedmax: any set S of positions gives (sum_S x - strength Perimeter(S) - 1)/|S|.
+// Among them are the whole row, and what Newton's method meets on its way to the threshold of sparsemax, which has two
+// ends for each of its entries at most. `x`: the m candidates of n.
+template <class T>
+inline double least_threshold(const T* x, std::int64_t m, std::int64_t n, double strength) {
+  double tau = -1, whole = -__builtin_inf();
+  for (int iteration = 0; iteration < 5; ++iteration) {
+    double sum = 0, count = 0;
+#pragma omp simd reduction(+ : sum, count)
+    for (std::int64_t i = 0; i < m; ++i) {
+      sum += x[i] > tau ? static_cast<double>(x[i]) : 0;
+      count += x[i] > tau ? 1.0 : 0.0;
+    }
+    const double next = (sum - 1) / count;
+    if (m == n && count == static_cast<double>(n)) whole = next;
+    if (!(next > tau)) break;
+    tau = next;
+  }
+  const double sparse = tau - 2 * strength;
+  return (sparse > whole ? sparse : whole) - 1e-12;
+}
+
+template <class T>
+inline double count_above(const T* x, std::int64_t n, T level) {
+  std::int32_t count = 0;
+#pragma omp simd reduction(+ : count)
+  for (std::int64_t i = 0; i < n; ++i) count += x[i] > level;
+  return count;
+}
+
 // Why candidates suffice. The level sets {y > t} of the denoised row solve max_S sum_S (x_i - t) - strength
 // Perimeter(S). An entry with x_i <= t - 2 strength is in no such set: taking it out gains 2 strength and costs at
-// most as much. The threshold of the projection is at least max x - 1 - 2 strength (take S = {argmax}), so nothing at
-// or below max x - 1 - 4 strength matters except that it is low: the other entries fall into runs, and a run with a
-// low neighbour is pulled down by strength at that end.
+// most as much. With a lower bound for the threshold, such as max x - 1 - 2 strength (take S = {argmax}), nothing at or
+// below it by 2 strength matters except that it is low: the other entries fall into runs, and a run with a low
+// neighbour is pulled down by strength at that end. The end itself, if it lies below the bound, only costs: it is low.
 //
 // x - y is a subgradient of the penalty at p = (y - tau)_+, and the penalty is homogeneous, so strength TV(p) = <x -
 // y, p>: the value needs no total variation.
@@ -61,10 +91,12 @@ class FusedRows {
 
  private:
   using Task = TotalVariation::Task;
-  static constexpr int kRows = 16;
+  static constexpr int kRows = 64;
+  static constexpr double kFew = 0.7;
 
-  // Rows prepared before the solver runs: enough to fill its lanes, also when few runs of a short row need it.
-  static int rows_at_once(std::int64_t n) { return n <= 1024 ? kRows : TotalVariation::kLanes; }
+  // Rows prepared before the solver runs: enough to fill its lanes, also when few runs of a short row need it, but no
+  // more than stay in the cache.
+  static int rows_at_once(std::int64_t n) { return n <= 256 ? kRows : n <= 1024 ? 32 : n <= 8192 ? 16 : 1; }
 
   struct Row {
     std::int64_t index, size;
@@ -92,7 +124,17 @@ class FusedRows {
       return false;
     row.index = index;
     row.top = whole.top;
-    const std::int64_t m = gather_above(x, n_, whole.top, static_cast<T>(-1 - 4 * strength), row.found, row.position);
+    std::int64_t m = gather_above(x, n_, whole.top, static_cast<T>(-1 - 4 * strength), row.found, row.position);
+    double least = -1 - 2 * strength;
+    if (m > 4) {
+      const double better = least_threshold(row.found, m, n_, strength);
+      // One long run is solved faster than as many short ones, unless these are much shorter together.
+      const T level = just_below(static_cast<T>(better - 2 * strength));
+      if (count_above(row.found, m, level) < kFew * static_cast<double>(m)) {
+        m = gather_above(x, n_, whole.top, level, row.found, row.position);
+        least = better;
+      }
+    }
     row.size = m;
     const std::int32_t* position = row.position;
     for (std::int64_t i = 0; i < m; ++i) row.z[i] = row.found[i];
@@ -100,9 +142,16 @@ class FusedRows {
       std::int64_t last = first;
       while (last + 1 < m && (position[last + 1] == position[last] + 1 ||
                               (whole.removed && !any_kept(x, position[last] + 1, position[last + 1])))) ++last;
+      const auto drop = [&](std::int64_t k) {
+        row.y[k] = -1 - 8 * strength;  // below every threshold
+        row.together[k] = false;
+      };
       const bool low_before = first > 0 || (whole.removed ? any_kept(x, 0, position[first]) : position[first] > 0);
       const std::int64_t next = position[last] + 1;
       const bool low_after = last + 1 < m || (whole.removed ? any_kept(x, next, n_) : next < n_);
+      const std::int64_t after = last + 1;
+      while (low_before && first < last && row.found[first] <= least) drop(first++);
+      while (low_after && first < last && row.found[last] <= least) drop(last--);
       row.z[first] -= low_before ? strength : 0;
       row.z[last] -= low_after ? strength : 0;
       if (first == last) {
@@ -112,7 +161,7 @@ class FusedRows {
         const Task task{row.z + first, last + 1 - first, strength, row.y + first, row.together + first};
         if (!TotalVariation::solve_at_once(task)) tasks_[task_count_++] = task;
       }
-      first = last + 1;
+      first = after;
     }
     return true;
   }

@@ -6,6 +6,7 @@
 
 #include "buffer.hpp"
 #include "problems.hpp"
+#include "taut_pieces.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -23,36 +24,43 @@ class TotalVariation {
  public:
   static constexpr int kLanes = 4;
 
-  struct Task {
-    const double* x;
-    std::int64_t n;
-    double strength;
-    double* y;
-    bool* joined;  // joined[k]: k and k - 1 are in one segment
-  };
+  using Task = TvTask;
 
   // For sequences of at most n entries.
   static std::int64_t bytes(std::int64_t n) {
-    return kLanes * (Buffer::size<Knot>(2 * n + 10) + Buffer::size<Band>(n));
+    return kLanes * (Buffer::size<Knot>(2 * n + 10) + Buffer::size<Band>(n)) + TautPieces::bytes(n);
   }
-  TotalVariation(Buffer& buffer, std::int64_t n) : middle_(n + 4) {
-    for (Lane& lane : lanes_) {
-      lane.knots = buffer.take<Knot>(2 * n + 10);
-      lane.bands = buffer.take<Band>(n);
+  TotalVariation(Buffer& buffer, std::int64_t n) : pieces_(buffer, n), middle_(n + 4) {
+    for (int l = 0; l < kLanes; ++l) {
+      knots_[l] = buffer.take<Knot>(2 * n + 10);
+      bands_[l] = buffer.take<Band>(n);
     }
   }
 
-  void solve(const Task* tasks, std::int64_t count) {
+  // The tasks are used up.
+  void solve(Task* tasks, std::int64_t count) {
+    if constexpr (kHasTautLanes) count = leave_hard(tasks, count);
+    waiting_ = tasks;
+    end_ = tasks + count;
+    Lane lanes[kLanes];
     int used = 0;
-    for (std::int64_t t = 0; t < count; ++t) {
-      if (solve_at_once(tasks[t])) continue;
-      lanes_[used].task = tasks[t];
-      if (++used == kLanes) {
-        solve_lanes<kLanes>(kLanes);
-        used = 0;
-      }
+    while (used < kLanes && begin_next(lanes[used], used)) ++used;
+    while (used == kLanes) {
+      // All lanes together up to the next end of a sequence.
+      std::int64_t steps = lanes[0].left();
+      for (int l = 1; l < kLanes; ++l) steps = lanes[l].left() < steps ? lanes[l].left() : steps;
+      advance_all(lanes, steps);
+      for (int l = 0; l < kLanes; ++l)
+        if (lanes[l].left() == 0) {
+          lanes[l].finish();
+          used -= !begin_next(lanes[l], l);
+        }
     }
-    solve_lanes<1>(used);
+    for (int l = 0; l < kLanes; ++l) {
+      if (lanes[l].task.n == 0) continue;
+      while (lanes[l].left() > 0) lanes[l].advance();
+      lanes[l].finish();
+    }
   }
 
   // Too short or too simple to need the dynamic program.
@@ -103,12 +111,25 @@ class TotalVariation {
   }
 
   struct Lane {
-    Task task;
+    Task task{};
     Knot* knots;
     Band* bands;
     Knot* first;
     Knot* last;
+    std::int64_t k;  // entries seen
     double centre, count, sum;
+
+    // Steps before the last, which is different.
+    std::int64_t left() const { return task.n - 1 - k; }
+    __attribute__((always_inline)) void advance() {
+      add(k);
+      clip(k);
+      ++k;
+    }
+    void finish() {
+      add(k);
+      backward(minimiser());
+    }
 
     // Sums of entries centred at their mean stay small.
     void begin(std::int64_t middle) {
@@ -124,6 +145,7 @@ class TotalVariation {
       bands[0] = {start - task.strength, start + task.strength};
       first->at = bands[0].low;
       last->at = bands[0].high;
+      k = 1;
       count = 1;
       sum = start;
     }
@@ -173,63 +195,66 @@ class TotalVariation {
       return (sum - first[-1].offset) / (first[-1].slope + count);
     }
 
-    // The segments come from the bands; their values from the optimality condition, so that they are exact to
-    // rounding: the mean of x over the segment, moved by strength towards each neighbouring segment.
     void backward(double current) const {
-      double total = 0, right = 0;  // right: +-strength towards the following segment, 0 at the end of the sequence
-      std::int64_t end = task.n;
-      for (std::int64_t k = task.n - 1; k >= 0; --k) {
-        total += task.x[k];
-        double left = 0;
-        if (k > 0) {
-          const Band band = bands[k - 1];
-          if (current > band.low && current < band.high) {
-            task.joined[k] = true;
-            continue;
-          }
-          const bool rising = current >= band.high;
-          left = rising ? -task.strength : task.strength;
-          current = rising ? band.high : band.low;
-        }
-        task.joined[k] = false;
-        const double mean = (total + (right + left)) / static_cast<double>(end - k);
-        for (std::int64_t i = k; i < end; ++i) task.y[i] = mean;
-        end = k;
-        right = -left;
-        total = 0;
+      unsigned char* marks = task.marks();
+      for (std::int64_t i = task.n - 1; i > 0; --i) {
+        const Band band = bands[i - 1];
+        marks[i] = current >= band.high ? kRises : current <= band.low ? kFalls : kJoined;
+        current = current >= band.high ? band.high : current <= band.low ? band.low : current;
       }
+      finish_segments(task);
     }
   };
 
-  template <int kTogether>
-  void solve_lanes(int used) {
-    for (int begin = 0; begin < used; begin += kTogether) {
-      Lane lanes[kTogether];  // copies, whose members can live in registers
-      std::int64_t shortest = lanes_[begin].task.n;
-      for (int l = 0; l < kTogether; ++l) {
-        lanes[l] = lanes_[begin + l];
-        lanes[l].begin(middle_);
-        shortest = lanes[l].task.n < shortest ? lanes[l].task.n : shortest;
-      }
-      for (std::int64_t k = 1; k + 1 < shortest; ++k) {
-        for (int l = 0; l < kTogether; ++l) {
-          lanes[l].add(k);
-          lanes[l].clip(k);
-        }
-      }
-      for (int l = 0; l < kTogether; ++l) {
-        const std::int64_t last = lanes[l].task.n - 1;
-        for (std::int64_t k = shortest - 1; k < last; ++k) {
-          lanes[l].add(k);
-          lanes[l].clip(k);
-        }
-        lanes[l].add(last);
-        lanes[l].backward(lanes[l].minimiser());
-      }
-    }
+  static void advance_all(Lane* lanes, std::int64_t steps) {
+    Lane running[kLanes];  // copies, whose members can live in registers
+    for (int l = 0; l < kLanes; ++l) running[l] = lanes[l];
+    for (; steps > 0; --steps)
+      for (int l = 0; l < kLanes; ++l) running[l].advance();
+    for (int l = 0; l < kLanes; ++l) lanes[l] = running[l];
   }
 
-  Lane lanes_[kLanes];
+#if defined(__AVX512F__)
+  // Solves most, moves those that would take long to the front and returns how many these are.
+  std::int64_t leave_hard(Task* tasks, std::int64_t count) {
+    const Task *waiting = tasks, *end = tasks + count;
+    std::int64_t hard = 0;
+    TautLanes().solve(
+        [&](Task& task) {
+          for (; waiting < end; ++waiting) {
+            if (solve_at_once(*waiting)) continue;
+            if (waiting->n >= TautPieces::kFrom) {
+              if (!pieces_.solve(*waiting)) tasks[hard++] = *waiting;
+              continue;
+            }
+            task = *waiting++;
+            return true;
+          }
+          return false;
+        },
+        [&](const Task& task) { tasks[hard++] = task; });
+    return hard;
+  }
+#else
+  static std::int64_t leave_hard(Task*, std::int64_t count) { return count; }
+#endif
+
+  // Gives a lane the next sequence that needs it; false if there is none.
+  bool begin_next(Lane& lane, int index) {
+    while (waiting_ < end_ && solve_at_once(*waiting_)) ++waiting_;
+    lane.task.n = 0;
+    if (waiting_ == end_) return false;
+    lane.task = *waiting_++;
+    lane.knots = knots_[index];
+    lane.bands = bands_[index];
+    lane.begin(middle_);
+    return true;
+  }
+
+  TautPieces pieces_;
+  Knot* knots_[kLanes];
+  Band* bands_[kLanes];
+  const Task *waiting_, *end_;
   std::int64_t middle_;
 };
 
@@ -247,20 +272,21 @@ inline bool valid_strength(double strength) { return strength >= 0 && strength <
 template <class T>
 void run(const ProxTv1d<T>& problem, std::int64_t begin, std::int64_t end) {
   using Task = TotalVariation::Task;
-  constexpr int kLanes = TotalVariation::kLanes;
+  constexpr int most = 64;
   const std::int64_t n = problem.columns;
-  Buffer buffer(2 * Buffer::size<double>(kLanes * n) + TotalVariation::bytes(n));
-  double* x = buffer.take<double>(kLanes * n);
-  double* y = buffer.take<double>(kLanes * n);
+  const int together = n <= 512 ? most : 16;  // enough to fill the lanes
+  Buffer buffer(2 * Buffer::size<double>(together * n) + TotalVariation::bytes(n));
+  double* x = buffer.take<double>(together * n);
+  double* y = buffer.take<double>(together * n);
   TotalVariation solver(buffer, n);
-  Task tasks[kLanes];
+  Task tasks[most];
   int used = 0;
   const auto finish = [&] {
+    std::int64_t rows[most];
+    for (int t = 0; t < used; ++t) rows[t] = tasks[t].joined - problem.joined;
     solver.solve(tasks, used);
-    for (int t = 0; t < used; ++t) {
-      T* out = problem.solution + (tasks[t].joined - problem.joined);  // of the same shape
-      for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(tasks[t].y[i]);
-    }
+    for (int t = 0; t < used; ++t)
+      for (std::int64_t i = 0; i < n; ++i) problem.solution[rows[t] + i] = static_cast<T>(y[t * n + i]);
     used = 0;
   };
   for (std::int64_t row = begin; row < end; ++row) {
@@ -274,7 +300,7 @@ void run(const ProxTv1d<T>& problem, std::int64_t begin, std::int64_t end) {
     }
     for (std::int64_t i = 0; i < n; ++i) x[used * n + i] = in[i];
     tasks[used] = {x + used * n, n, strength, y + used * n, joined};
-    if (++used == kLanes) finish();
+    if (++used == together) finish();
   }
   finish();
 }
