@@ -1,7 +1,9 @@
-// Fusedmax for short rows, one row per vector lane, where no three neighbours can share weight: then the total variation
-// problem falls into single entries and pairs, which are solved in closed form. Other rows are left to the general solver.
+// Fusedmax for short rows, one row per vector lane, where no three neighbours can share weight: then the total
+// variation problem falls into single entries and pairs, which are solved in closed form. Other rows are left to the
+// general solver.
 //
-// All numbers are moved up by 2 strength, which an interior entry on its own loses to its neighbours: it stays as it is.
+// All numbers are moved up by 2 strength, which an interior entry on its own loses to its neighbours: it stays as it
+// is.
 #pragma once
 
 #include "buffer.hpp"
@@ -129,8 +131,8 @@ class FusedLanes {
     }
   }
 
-  // max x + 1/2 + tau + 1/2 sum (y - tau)_+^2, less the move. At the threshold this has no slope, so that the rounding of
-  // tau does not show if the rest is exact: in double precision.
+  // max x + 1/2 + tau + 1/2 sum (y - tau)_+^2, less the move. At the threshold this has no slope, so that the rounding
+  // of tau does not show if the rest is exact: in double precision.
   void write_values(T* value, const Columns<T>& columns, std::int64_t count, Vector<T> tau, Vector<T> strength) const {
     constexpr int parts = static_cast<int>(sizeof(double) / sizeof(T));
     Doubles sums[parts] = {};

@@ -30,8 +30,8 @@ struct TvTask {
   unsigned char* marks() const { return reinterpret_cast<unsigned char*>(joined); }
 };
 
-// Each segment's value is the mean of x, moved by strength towards each neighbouring segment: exact to rounding, and the
-// same whichever way the segments were found.
+// Each segment's value is the mean of x, moved by strength towards each neighbouring segment: exact to rounding, and
+// the same whichever way the segments were found.
 #if defined(__AVX512F__)
 inline __mmask8 first_lanes(std::int64_t count) {
   return static_cast<__mmask8>(count >= kLanes<double> ? 0xff : (1u << count) - 1);

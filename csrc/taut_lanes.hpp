@@ -3,8 +3,8 @@
 // The dual variable, sum (y - x) over what was seen, stays within the strength and is at +-strength where the solution
 // falls or rises. The value of the segment that begins at `start` lies between `low` and `high`; with these, the dual
 // would be at `slack_low` and `slack_high` now. If even the lowest value takes the dual below its range, the segment
-// ends, and falls, where it last was at the upper end of the range; and the other way round. Then the sweep begins again
-// behind that end, so that some inputs take quadratic time: a lane gives up when it takes too long.
+// ends, and falls, where it last was at the upper end of the range; and the other way round. Then the sweep begins
+// again behind that end, so that some inputs take quadratic time: a lane gives up when it takes too long.
 #pragma once
 
 #include <cstdint>
@@ -127,9 +127,10 @@ class TautLanes {
     alignas(64) unsigned char* places[kWide];
     const __m512i nowhere = _mm512_set1_epi64(reinterpret_cast<std::int64_t>(&nowhere_));
     const unsigned beyond = _mm512_cmpge_epi64_mask(begin, _mm512_load_si512(limit_ + first)) & cuts;
-    _mm512_store_si512(places, blend(cuts & ~beyond, _mm512_add_epi64(_mm512_load_si512(marks_ + first), begin), nowhere));
+    const __m512i place = _mm512_add_epi64(_mm512_load_si512(marks_ + first), begin);
+    _mm512_store_si512(places, blend(cuts & ~beyond, place, nowhere));
 #pragma GCC unroll 8
-    for (int lane = 0; lane < kWide; ++lane) *places[lane] = static_cast<unsigned char>((rises >> lane & 1u) * kRises);  // else kFalls
+    for (int lane = 0; lane < kWide; ++lane) *places[lane] = static_cast<unsigned char>((rises >> lane & 1u) * kRises);
     s.start = blend(cuts, begin, s.start);
     s.k = blend(cuts, end, blend(active, following, s.k));
     s.low = blend(cuts, blend(falls, zero, _mm512_sub_pd(zero, twice)), s.low);

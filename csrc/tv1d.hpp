@@ -1,4 +1,5 @@
-// One-dimensional total variation denoising in linear time on every input: Johnson's dynamic programming (2013).
+// One-dimensional total variation denoising in linear time on every input: Johnson's dynamic programming (2013), after
+// the sweeps of taut_lanes.hpp where there are any: these are faster, but not on every input.
 #pragma once
 
 #include <cstdint>
@@ -195,6 +196,7 @@ class TotalVariation {
       return (sum - first[-1].offset) / (first[-1].slope + count);
     }
 
+    // Backwards through the bands; where the solution leaves one, a segment ends.
     void backward(double current) const {
       unsigned char* marks = task.marks();
       for (std::int64_t i = task.n - 1; i > 0; --i) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax.kernels.kernel import kernel, launch
+from omegamax.kernels.kernel import kernel, launch, new_solution
 from omegamax.kernels.per_row import as_tensor, native_parameter, widen
 from omegamax.kernels.sparsemax import sparsemax
 from omegamax.kernels.tv1d import denoise
@@ -51,7 +51,7 @@ def fusedmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Te
 @fusedmax.twin
 def _(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
     rows = rows.contiguous()
-    weights, value = torch.empty_like(rows), rows.new_empty(rows.shape[:-1])
+    weights, value = new_solution(rows)
     joined = torch.empty_like(rows, dtype=torch.bool)
     if rows.shape[-1] == 0:
         return weights, value.fill_(-torch.inf), joined

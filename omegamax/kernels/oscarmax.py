@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from omegamax.kernels.isotonic import pool
-from omegamax.kernels.kernel import kernel, launch
+from omegamax.kernels.kernel import kernel, launch, new_solution
 from omegamax.kernels.per_row import as_tensor, native_parameter, widen
 from omegamax.kernels.sparsemax import sparsemax
 
@@ -58,7 +58,7 @@ def oscarmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Te
 @oscarmax.twin
 def _(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
     rows = rows.contiguous()
-    weights, value = torch.empty_like(rows), rows.new_empty(rows.shape[:-1])
+    weights, value = new_solution(rows)
     labels = torch.empty_like(rows, dtype=torch.int32)
     if rows.shape[-1] == 0:
         return weights, value.fill_(-torch.inf), labels

@@ -204,6 +204,21 @@ def test_tv_optimality_on_long_rows(backend, shape):
         )
 
 
+@needs_native
+@pytest.mark.parametrize("strength", [0.01, 0.2, 2.0, 40.0])
+def test_tv_is_the_same_on_every_arch(strength):
+    """Long rows are cut into pieces where vectors are wide: the pieces must join."""
+    x = normal(3, 20_001, seed=12) * torch.tensor([[0.1], [1.0], [10.0]], dtype=torch.float64)
+    solutions = []
+    for arch in routing.native.supported_archs():
+        routing.native.use_arch(arch)
+        solutions.append(prox_tv1d(x, strength))
+    routing.native.use_arch("auto")
+    for solution, joined in solutions[1:]:
+        torch.testing.assert_close(solution, solutions[0][0], atol=1e-13, rtol=1e-13)
+        assert torch.equal(joined, solutions[0][1])
+
+
 def test_segment_mean(backend):
     x = normal(3, 4, 9)
     joined = prox_tv1d(x, 0.8)[1]
