@@ -140,7 +140,8 @@ class PositiveCount {
  public:
   void add(Wide v) { counts_ -= v > 0; }
   std::int64_t total() const {
-    return (counts_[0] + counts_[1]) + (counts_[2] + counts_[3]) + (counts_[4] + counts_[5]) + (counts_[6] + counts_[7]);
+    const WideMask& c = counts_;
+    return (c[0] + c[1]) + (c[2] + c[3]) + (c[4] + c[5]) + (c[6] + c[7]);
   }
 
  private:
