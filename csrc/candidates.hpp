@@ -117,7 +117,37 @@ constexpr std::int64_t kPad = 8;  // places after the last entry that `project_s
 typedef double Wide __attribute__((vector_size(64), aligned(8), may_alias));
 typedef long long WideMask __attribute__((vector_size(64)));
 
-inline double sum_of(Wide v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }
+// Lanes are added, compared and counted along the shortest path: short rows wait for it.
+#ifdef __AVX512F__
+inline double sum_of(Wide v) { return _mm512_reduce_add_pd((__m512d)v); }
+inline double largest_of(Wide v) { return _mm512_reduce_max_pd((__m512d)v); }
+class PositiveCount {
+ public:
+  void add(Wide v) { total_ += __builtin_popcount(_mm512_cmp_pd_mask((__m512d)v, _mm512_setzero_pd(), _CMP_GT_OQ)); }
+  std::int64_t total() const { return total_; }
+
+ private:
+  std::int64_t total_ = 0;
+};
+#else
+inline double sum_of(Wide v) { return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])); }
+inline double largest_of(Wide v) {
+  double top = v[0];
+  for (int l = 1; l < kPad; ++l) top = v[l] > top ? v[l] : top;
+  return top;
+}
+class PositiveCount {
+ public:
+  void add(Wide v) { counts_ -= v > 0; }
+  std::int64_t total() const {
+    const WideMask& c = counts_;
+    return (c[0] + c[1]) + (c[2] + c[3]) + (c[4] + c[5]) + (c[6] + c[7]);
+  }
+
+ private:
+  WideMask counts_ = {};
+};
+#endif
 inline Wide where_positive(Wide v) { return reinterpret_cast<Wide>((v > 0) & reinterpret_cast<WideMask>(v)); }
 
 // Newton's method from below on the convex, piecewise linear sum (y - tau)_+ - 1: finite and monotone (Michelot, 1986).
@@ -128,20 +158,17 @@ inline SimplexThreshold project_simplex(double* y, std::int64_t n) {
   const Wide* wide = reinterpret_cast<const Wide*>(y);
   Wide tops = wide[0];
   for (std::int64_t b = 1; b < blocks; ++b) tops = wide[b] > tops ? wide[b] : tops;
-  double tau = tops[0];
-  for (int l = 1; l < kPad; ++l) tau = tops[l] > tau ? tops[l] : tau;
-  tau -= 1;  // where the largest alone would fill the simplex
+  double tau = largest_of(tops) - 1;  // where the largest alone would fill the simplex
   std::int64_t size = 0;
   for (;;) {
     Wide sums = {};
-    WideMask counts = {};
+    PositiveCount count;
     for (std::int64_t b = 0; b < blocks; ++b) {
       const Wide excess = wide[b] - tau;
       sums += where_positive(excess);
-      counts -= excess > 0;
+      count.add(excess);
     }
-    const std::int64_t now = (counts[0] + counts[1]) + (counts[2] + counts[3]) + (counts[4] + counts[5]) +
-                             (counts[6] + counts[7]);
+    const std::int64_t now = count.total();
     const double step = (sum_of(sums) - 1) / static_cast<double>(now);
     if (now == size || !(step > 0)) return {tau, step, now};
     size = now;

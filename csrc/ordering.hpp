@@ -50,6 +50,8 @@ class Ordering {
 
  private:
   struct Item { Key key; std::uint32_t index; };
+  static constexpr int kKeys = 64 / static_cast<int>(sizeof(Key));
+  typedef Key Keys __attribute__((vector_size(64), may_alias));
   static constexpr int kMostCounts = 6 << 11;  // six digits of eleven bits in a double; eight of eight bits need fewer
 
   bool is_sorted(std::int64_t n) const {
@@ -69,15 +71,18 @@ class Ordering {
 
   // The rank of an entry is the number of entries before it: no branches, so the processor never guesses wrong.
   void counting_sort(std::int64_t n) {
-    Key keys[64], ranks[64];
-    for (std::int64_t i = 0; i < 64; ++i) {
-      keys[i] = i < n ? items_[i].key : ~Key(0);
-      ranks[i] = 0;
-    }
-    for (std::int64_t j = 0; j < n; ++j) {  // entry j comes before all with a larger key
-      const Key key = keys[j];
-#pragma omp simd
-      for (std::int64_t i = 0; i < 64; ++i) ranks[i] += Key(key < keys[i]);
+    alignas(64) Key keys[64], ranks[64];  // vectors across two cache lines would cost twice
+    for (std::int64_t i = 0; i < 64; ++i) keys[i] = i < n ? items_[i].key : ~Key(0);
+    for (std::int64_t i = 0; i < n; i += kKeys) {
+      const Keys some = reinterpret_cast<const Keys*>(keys)[i / kKeys];
+      Keys even{}, odd{};
+      std::int64_t j = 0;
+      for (; j + 1 < n; j += 2) {  // an entry comes before all with a larger key
+        even -= reinterpret_cast<Keys>(some > keys[j]);
+        odd -= reinterpret_cast<Keys>(some > keys[j + 1]);
+      }
+      if (j < n) even -= reinterpret_cast<Keys>(some > keys[j]);
+      reinterpret_cast<Keys*>(ranks)[i / kKeys] = even + odd;
     }
     // Equal keys have equal ranks so far: hand out the following places in order.
     Key taken[64] = {};

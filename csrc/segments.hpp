@@ -67,25 +67,6 @@ inline void finish_segments(const TvTask& task) {
   segment(task.n, 0);
   marks[0] = 0;
 }
-#else
-inline void finish_segments(const TvTask& task) {
-  unsigned char* marks = task.marks();
-  double left = 0;
-  marks[0] = 0;
-  for (std::int64_t start = 0; start < task.n;) {
-    double total = task.x[start];
-    std::int64_t stop = start + 1;
-    for (; stop < task.n && marks[stop] == kJoined; ++stop) total += task.x[stop];
-    double right = 0;
-    if (stop < task.n) {
-      right = marks[stop] == kRises ? task.strength : -task.strength;
-      marks[stop] = 0;
-    }
-    const double mean = (total + (left + right)) / static_cast<double>(stop - start);
-    for (; start < stop; ++start) task.y[start] = mean;
-    left = -right;
-  }
-}
 #endif
 
 }  // namespace OMEGAMAX_ARCH

@@ -32,36 +32,25 @@ class TotalVariation {
     return kLanes * (Buffer::size<Knot>(2 * n + 10) + Buffer::size<Band>(n)) + TautPieces::bytes(n);
   }
   TotalVariation(Buffer& buffer, std::int64_t n) : pieces_(buffer, n), middle_(n + 4) {
-    for (int l = 0; l < kLanes; ++l) {
-      knots_[l] = buffer.take<Knot>(2 * n + 10);
-      bands_[l] = buffer.take<Band>(n);
+    for (Lane& lane : lanes_) {
+      lane.knots = buffer.take<Knot>(2 * n + 10);
+      lane.bands = buffer.take<Band>(n);
     }
   }
 
   // The tasks are used up.
   void solve(Task* tasks, std::int64_t count) {
     if constexpr (kHasTautLanes) count = leave_hard(tasks, count);
-    waiting_ = tasks;
-    end_ = tasks + count;
-    Lane lanes[kLanes];
     int used = 0;
-    while (used < kLanes && begin_next(lanes[used], used)) ++used;
-    while (used == kLanes) {
-      // All lanes together up to the next end of a sequence.
-      std::int64_t steps = lanes[0].left();
-      for (int l = 1; l < kLanes; ++l) steps = lanes[l].left() < steps ? lanes[l].left() : steps;
-      advance_all(lanes, steps);
-      for (int l = 0; l < kLanes; ++l)
-        if (lanes[l].left() == 0) {
-          lanes[l].finish();
-          used -= !begin_next(lanes[l], l);
-        }
+    for (std::int64_t t = 0; t < count; ++t) {
+      if (!kHasTautLanes && solve_at_once(tasks[t])) continue;
+      lanes_[used].task = tasks[t];
+      if (++used == kLanes) {
+        solve_lanes<kLanes>(kLanes);
+        used = 0;
+      }
     }
-    for (int l = 0; l < kLanes; ++l) {
-      if (lanes[l].task.n == 0) continue;
-      while (lanes[l].left() > 0) lanes[l].advance();
-      lanes[l].finish();
-    }
+    solve_lanes<1>(used);
   }
 
   // Too short or too simple to need the dynamic program.
@@ -112,25 +101,12 @@ class TotalVariation {
   }
 
   struct Lane {
-    Task task{};
+    Task task;
     Knot* knots;
     Band* bands;
     Knot* first;
     Knot* last;
-    std::int64_t k;  // entries seen
     double centre, count, sum;
-
-    // Steps before the last, which is different.
-    std::int64_t left() const { return task.n - 1 - k; }
-    __attribute__((always_inline)) void advance() {
-      add(k);
-      clip(k);
-      ++k;
-    }
-    void finish() {
-      add(k);
-      backward(minimiser());
-    }
 
     // Sums of entries centred at their mean stay small.
     void begin(std::int64_t middle) {
@@ -146,7 +122,6 @@ class TotalVariation {
       bands[0] = {start - task.strength, start + task.strength};
       first->at = bands[0].low;
       last->at = bands[0].high;
-      k = 1;
       count = 1;
       sum = start;
     }
@@ -197,6 +172,7 @@ class TotalVariation {
     }
 
     // Backwards through the bands; where the solution leaves one, a segment ends.
+#if defined(__AVX512F__)
     void backward(double current) const {
       unsigned char* marks = task.marks();
       for (std::int64_t i = task.n - 1; i > 0; --i) {
@@ -206,14 +182,61 @@ class TotalVariation {
       }
       finish_segments(task);
     }
+#else
+    // The values of the segments are those of segments.hpp.
+    void backward(double current) const {
+      double total = 0, right = 0;  // right: +-strength towards the following segment, 0 at the end of the sequence
+      std::int64_t end = task.n;
+      for (std::int64_t k = task.n - 1; k >= 0; --k) {
+        total += task.x[k];
+        double left = 0;
+        if (k > 0) {
+          const Band band = bands[k - 1];
+          if (current > band.low && current < band.high) {
+            task.joined[k] = true;
+            continue;
+          }
+          const bool rising = current >= band.high;
+          left = rising ? -task.strength : task.strength;
+          current = rising ? band.high : band.low;
+        }
+        task.joined[k] = false;
+        const double mean = (total + (right + left)) / static_cast<double>(end - k);
+        for (std::int64_t i = k; i < end; ++i) task.y[i] = mean;
+        end = k;
+        right = -left;
+        total = 0;
+      }
+    }
+#endif
   };
 
-  static void advance_all(Lane* lanes, std::int64_t steps) {
-    Lane running[kLanes];  // copies, whose members can live in registers
-    for (int l = 0; l < kLanes; ++l) running[l] = lanes[l];
-    for (; steps > 0; --steps)
-      for (int l = 0; l < kLanes; ++l) running[l].advance();
-    for (int l = 0; l < kLanes; ++l) lanes[l] = running[l];
+  template <int kTogether>
+  void solve_lanes(int used) {
+    for (int begin = 0; begin < used; begin += kTogether) {
+      Lane lanes[kTogether];  // copies, whose members can live in registers
+      std::int64_t shortest = lanes_[begin].task.n;
+      for (int l = 0; l < kTogether; ++l) {
+        lanes[l] = lanes_[begin + l];
+        lanes[l].begin(middle_);
+        shortest = lanes[l].task.n < shortest ? lanes[l].task.n : shortest;
+      }
+      for (std::int64_t k = 1; k + 1 < shortest; ++k) {
+        for (int l = 0; l < kTogether; ++l) {
+          lanes[l].add(k);
+          lanes[l].clip(k);
+        }
+      }
+      for (int l = 0; l < kTogether; ++l) {
+        const std::int64_t last = lanes[l].task.n - 1;
+        for (std::int64_t k = shortest - 1; k < last; ++k) {
+          lanes[l].add(k);
+          lanes[l].clip(k);
+        }
+        lanes[l].add(last);
+        lanes[l].backward(lanes[l].minimiser());
+      }
+    }
   }
 
 #if defined(__AVX512F__)
@@ -241,22 +264,8 @@ class TotalVariation {
   static std::int64_t leave_hard(Task*, std::int64_t count) { return count; }
 #endif
 
-  // Gives a lane the next sequence that needs it; false if there is none.
-  bool begin_next(Lane& lane, int index) {
-    while (waiting_ < end_ && solve_at_once(*waiting_)) ++waiting_;
-    lane.task.n = 0;
-    if (waiting_ == end_) return false;
-    lane.task = *waiting_++;
-    lane.knots = knots_[index];
-    lane.bands = bands_[index];
-    lane.begin(middle_);
-    return true;
-  }
-
   TautPieces pieces_;
-  Knot* knots_[kLanes];
-  Band* bands_[kLanes];
-  const Task *waiting_, *end_;
+  Lane lanes_[kLanes];
   std::int64_t middle_;
 };
 
