@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "pool.hpp"
+#include "team.hpp"
 #include "problems.hpp"
 
 namespace nb = nanobind;
@@ -84,7 +84,7 @@ void launch(void (*run)(const Problem&, std::int64_t, std::int64_t), const Probl
             int threads) {
   const Job<Problem> job{&problem, run};
   const std::int64_t grain = problem.columns > 0 ? std::max<std::int64_t>(1, kGrain / problem.columns) : rows;
-  Pool::run(rows, grain, threads, &Job<Problem>::range, &job);
+  Team::run(rows, grain, threads, &Job<Problem>::range, &job);
 }
 
 // Declares `name(bytes, addresses and numbers ..., rows, columns, threads)`; bytes is 4 or 8, the size of a number.
@@ -106,6 +106,9 @@ using At = std::uintptr_t;
 
 NB_MODULE(_native, m) {
   m.doc() = "Row kernels of omegamax.";
+  Team::prepare();
+  m.def("threads_are_borrowed", [] { return Team::is_borrowed(); },
+        "Whether PyTorch's own threads do the work, or a pool of omegamax's.");
   m.def("arch", [] { return active.load()->arch; }, "The instruction set in use.");
   m.def("supported_archs", &supported_archs, "The instruction sets this processor can run, the best first.");
   m.def("use_arch", &use_arch, "Forces an instruction set, or 'auto'; for tests and benchmarks.");

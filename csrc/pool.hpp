@@ -1,7 +1,6 @@
 // A small pool of threads that survives fork() and follows the thread count of each call.
 //
-// OpenMP is not used: it hangs after a fork and fights with PyTorch's own copy of the runtime. The caller always
-// works too, so a call that finds the pool busy (two Python threads at once) simply runs alone.
+// For processes in which PyTorch's own threads cannot be used (team.hpp). The caller always works too, so a call that finds the pool busy (two Python threads at once) simply runs alone.
 #pragma once
 
 #include <pthread.h>
