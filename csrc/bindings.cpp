@@ -67,6 +67,7 @@ struct Address {
   operator P*() const { return reinterpret_cast<P*>(bits); }
 };
 
+constexpr std::int64_t kRowsAtOnce = 16;
 constexpr std::int64_t kGrain = 1 << 14;  // elements a thread takes at a time
 
 template <class Problem>
@@ -83,7 +84,9 @@ template <class Problem>
 void launch(void (*run)(const Problem&, std::int64_t, std::int64_t), const Problem& problem, std::int64_t rows,
             int threads) {
   const Job<Problem> job{&problem, run};
-  const std::int64_t grain = problem.columns > 0 ? std::max<std::int64_t>(1, kGrain / problem.columns) : rows;
+  // At least a few rows each where there are enough: some kernels solve rows side by side.
+  const std::int64_t share = std::min<std::int64_t>(kRowsAtOnce, rows / (2 * std::max(threads, 1)));
+  const std::int64_t grain = problem.columns > 0 ? std::max<std::int64_t>({1, share, kGrain / problem.columns}) : rows;
   Team::run(rows, grain, threads, &Job<Problem>::range, &job);
 }
 

@@ -63,7 +63,7 @@ class TautLanes {
     marks_[lane] = reinterpret_cast<std::int64_t>(task.joined);
     strength_[lane] = task.strength;
     last_[lane] = task.n - 1;
-    deadline_[lane] = now_ + 5 * limit;
+    deadline_[lane] = now_ + 3 * limit;
     restart(lane, -task.strength, task.strength);
   }
 

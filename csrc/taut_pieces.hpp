@@ -24,7 +24,7 @@ class TautPieces {
     bool late = false;
     TautLanes().solve(
         [&](TvTask& part) {
-          if (piece == pieces) return false;
+          if (piece == pieces || late) return false;
           const std::int64_t from = kPiece * piece;
           part = {task.x + from, task.n - from, task.strength, task.y + from, task.joined + from, cuts_ + piece++};
           part.limit = piece < pieces ? kPiece : part.n;
@@ -44,7 +44,7 @@ class TautPieces {
     const auto forget = [&](std::int64_t from, std::int64_t to) {
       if (from < to) std::memset(marks + from, kJoined, to - from);
     };
-    std::int64_t budget = 5 * task.n, piece = 0;
+    std::int64_t budget = 2 * task.n, piece = 0;
     for (;;) {
       if (piece + 1 == pieces) return true;
       TvCut cut = cuts_[piece];
