@@ -21,10 +21,15 @@ def describe() -> str:
         "torch": torch.__version__,
         "python": f"{platform.python_version()} ({platform.system()}, {platform.machine()})",
         "kernels": _kernels(),
-        "threads": str(torch.get_num_threads()),
+        "threads": _threads(),
         "OMEGAMAX_KERNELS": os.environ.get("OMEGAMAX_KERNELS") or "not set",
     }
     return "\n".join(f"{name:<17} {value}" for name, value in lines.items())
+
+
+def _threads() -> str:
+    whose = "PyTorch's" if routing.native is None or routing.native.threads_are_borrowed() else "a pool of our own"
+    return f"{torch.get_num_threads()} ({whose})"
 
 
 def _kernels() -> str:
