@@ -27,7 +27,7 @@ def prox_owl(rows: Tensor, owl_weights: Tensor) -> tuple[Tensor, Tensor]:
     solution, joined = pool(torch.where(finite, w - size, 0))
     place = order.argsort(-1)
     # Rounded before it is compared with zero: a label of -1 and a zero are the same thing.
-    solution = (-solution).clamp(min=0).to(rows.dtype)
+    solution = (0 - solution).clamp(min=0).to(rows.dtype)
     labels = torch.where(solution > 0, (~joined).cumsum(-1) - 1, -1).gather(-1, place)
     solution = solution.gather(-1, place)
     solution = torch.where(rows < 0, 0 - solution, solution)  # 0 − 0 is 0, not −0
