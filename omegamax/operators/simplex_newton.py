@@ -31,6 +31,14 @@ class Maximum(NamedTuple):
     tolerance: Tensor
 
 
+class Point(NamedTuple):
+    """Where the interior-point method is: weights, multiplier, slacks."""
+
+    p: Tensor
+    nu: Tensor
+    s: Tensor
+
+
 def maximize(omega: Omega, scores: Tensor, *, rtol: float, max_iter: int) -> Maximum:
     """Solves every row; −inf scores are left out, undefined rows become NaN."""
     if scores.numel() == 0:
@@ -93,33 +101,33 @@ def _interior_point(omega: Omega, x: Tensor, p: Tensor, allowed: Tensor, rtol: f
         step_nu = (p * rest).sum(-1, keepdim=True)
         step_s = torch.where(allowed, sigma * mu * inverse - s - barrier * step_p, 0)
         length = torch.minimum(_longest(p, step_p), _longest(s, step_s))
-        p, nu, s, g, hessian_vector = _advance(omega, x, p, nu, s, step_p, step_nu, step_s, length, late, sigma * mu)
+        here, step = Point(p, nu, s), Point(step_p, step_nu, step_s)
+        (p, nu, s), g, hessian_vector = _advance(omega, x, g, here, step, length, late, sigma * mu)
     return p
 
 
-def _advance(omega, x, p, nu, s, step_p, step_nu, step_s, length, late, target):  # type: ignore[no-untyped-def]
-    """Takes the step, halved until the optimality conditions are not violated more than before."""
-    allowed = p > 0
+def _advance(
+    omega: Omega, x: Tensor, g: Tensor, here: Point, step: Point, length: Tensor, late: Tensor, target: Tensor
+) -> tuple[Point, Tensor, HessianVector]:
+    """Takes the step in the rows that are late, halved until the optimality conditions are not violated much more."""
+    allowed = here.p > 0
 
-    def violation(g: Tensor, p: Tensor, nu: Tensor, s: Tensor) -> Tensor:
-        dual = torch.where(allowed, (g + s - nu), 0)
-        complement = torch.where(allowed, p * s - target, 0)
+    def violation(g: Tensor, at: Point) -> Tensor:
+        dual = torch.where(allowed, g + at.s - at.nu, 0)
+        complement = torch.where(allowed, at.p * at.s - target, 0)
         # Dual residuals count by the weight they move, or a nearly empty position would block the step.
-        return ((p * dual).abs() + complement.abs()).sum(-1, keepdim=True)
+        return ((at.p * dual).abs() + complement.abs()).sum(-1, keepdim=True)
 
-    _, g, _ = _derivatives(omega, x, p)
-    before = violation(g, p, nu, s)
+    before = violation(g, here)
     for attempt in range(8):
-        trial_p = torch.where(late, p + length * step_p, p)
-        trial_p = trial_p / trial_p.sum(-1, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
-        trial_nu = torch.where(late, nu + length * step_nu, nu)
-        trial_s = torch.where(late, s + length * step_s, s)
-        _, trial_g, hessian_vector = _derivatives(omega, x, trial_p)
-        worse = violation(trial_g, trial_p, trial_nu, trial_s) > 1.5 * before
+        moved = Point(*(torch.where(late, a + length * b, a) for a, b in zip(here, step)))
+        moved = moved._replace(p=moved.p / moved.p.sum(-1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny))
+        _, moved_g, hessian_vector = _derivatives(omega, x, moved.p)
+        worse = violation(moved_g, moved) > 1.5 * before
         if attempt == 7 or not bool((worse & late).any()):
             break
         length = torch.where(worse, length / 2, length)
-    return trial_p, trial_nu, trial_s, trial_g, hessian_vector
+    return moved, moved_g, hessian_vector
 
 
 def _longest(position: Tensor, step: Tensor) -> Tensor:
