@@ -170,9 +170,9 @@ def test_without_the_extension_everything_still_works():
 
 @pytest.mark.parametrize("case", [SPARSEMAX, FUSED, OSCAR], ids=str)
 def test_the_gil_is_released(case, threads):
-    """A second Python thread makes progress while a kernel runs."""
+    """A second Python thread makes progress while a kernel runs: more than the one step it could make as a call ends."""
     threads(1)
-    scores = normal(500, 4096, dtype=torch.float32)
+    scores = normal(1500, 4096, dtype=torch.float32)
     ticks, done = [], threading.Event()
 
     def tick():
@@ -182,9 +182,13 @@ def test_the_gil_is_released(case, threads):
 
     other = threading.Thread(target=tick)
     other.start()
-    before = len(ticks)
-    for _ in range(3):
+    most = 0
+    for _ in range(100):  # a busy machine may need a few
+        before = len(ticks)
         case(scores)
+        most = max(most, len(ticks) - before)
+        if most >= 3:
+            break
     done.set()
     other.join()
-    assert len(ticks) - before >= 3
+    assert most >= 3
