@@ -178,6 +178,7 @@ def groupmax(
     tensor([0.5587, 0.4413, 0.0000, 0.0000])
     """
     checks.check_strength("groupmax", strength)
+    groups = checks.check_groups("groupmax", groups)
     return _along("groupmax", GroupLasso(groups, _oriented(strength, scores, dim)), scores, dim, gamma, mask).weights
 
 
