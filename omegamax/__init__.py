@@ -46,5 +46,16 @@ from omegamax.smoothmax import Slope as Slope
 from omegamax.smoothmax import SmoothMax as SmoothMax
 from omegamax.smoothmax import Solution as Solution
 from omegamax.smoothmax import Weighed as Weighed
+from omegamax.structures import Backpointers as Backpointers
+from omegamax.structures import Chain as Chain
+from omegamax.structures import Dag as Dag
+from omegamax.structures import FactoredChain as FactoredChain
+from omegamax.structures import Hypergraph as Hypergraph
+from omegamax.structures import HypergraphBuilder as HypergraphBuilder
+from omegamax.structures import Marginal as Marginal
+from omegamax.structures import Smoothed as Smoothed
+from omegamax.structures import Structure as Structure
+from omegamax.structures import Support as Support
+from omegamax.structures import TopK as TopK
 
 __version__ = "0.1.0"

@@ -201,3 +201,75 @@ def check_owl_weights(who: str, weights: Any, x: Any, dim: int) -> None:
         raise ValueError(
             f"{who}: weights must be non-negative and non-increasing, got {weights.tolist()}; sort them descending"
         )
+
+
+def check_count(who: str, name: str, number: Any) -> None:
+    """A positive integer."""
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise TypeError(f"{who}: {name} must be an int, got {type(number).__name__}; ask for at least 1")
+    if number < 1:
+        raise ValueError(f"{who}: {name} must be at least 1, got {number}; ask for at least 1")
+
+
+def check_event(who: str, name: str, tensor: Any, event: tuple[int | None, ...], layout: str) -> None:
+    """A floating tensor whose last axes have these sizes; None stands for any size from 1."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(
+            f"{who}: {name} must be a Tensor {layout}, got {type(tensor).__name__}; wrap it with torch.tensor"
+        )
+    if tensor.dtype not in _FLOATS:
+        raise TypeError(f"{who}: {name} must be floating point, got {tensor.dtype}; convert it with .float()")
+    shape = tuple(tensor.shape)
+    found = shape[len(shape) - len(event) :]
+    fits = len(shape) >= len(event) and all(size >= 1 and wanted in (None, size) for wanted, size in zip(event, found))
+    if not fits:
+        raise ValueError(f"{who}: {name} must have the shape {layout}, no size zero, got {shape}; see help({who})")
+
+
+def common_batch(who: str, components: tuple[tuple[Tensor, int], ...]) -> tuple[int, ...]:
+    """The batch shape that the components share by broadcasting."""
+    shapes = [tuple(tensor.shape[: tensor.dim() - event_ndim]) for tensor, event_ndim in components]
+    first = components[0][0]
+    for tensor, _ in components:
+        if tensor.dtype != first.dtype or tensor.device != first.device:
+            raise TypeError(
+                f"{who}: all potentials must have one dtype and device, got {first.dtype} on {first.device} and "
+                f"{tensor.dtype} on {tensor.device}; convert them with .to(...)"
+            )
+    try:
+        return tuple(torch.broadcast_shapes(*shapes))
+    except RuntimeError:
+        raise ValueError(
+            f"{who}: the batch axes of the potentials must broadcast, got {shapes}; shared ones may have none"
+        ) from None
+
+
+def check_structure_lengths(
+    who: str, batch_shape: tuple[int, ...], lengths: Any, limits: tuple[int, ...]
+) -> tuple[Tensor, ...]:
+    """One CPU tensor (batch,) per axis that has a length, from 1 to the axis' size, which is the default."""
+    given = (None,) * len(limits) if lengths is None else (lengths,) if isinstance(lengths, Tensor) else tuple(lengths)
+    if len(given) != len(limits):
+        kind = "one Tensor" if len(limits) == 1 else f"{len(limits)} Tensors"
+        raise ValueError(f"{who}: lengths must be {kind}, got {len(given)}; give one per axis that has a length")
+    n_items = math.prod(batch_shape)
+    found = []
+    for each, limit in zip(given, limits):
+        if each is None:
+            found.append(torch.full((n_items,), limit, dtype=torch.long))
+            continue
+        if not isinstance(each, Tensor) or each.is_floating_point() or each.dtype is torch.bool:
+            found_kind = each.dtype if isinstance(each, Tensor) else type(each).__name__
+            raise TypeError(f"{who}: lengths must be an integer Tensor, got {found_kind}; use torch.tensor([...])")
+        if tuple(each.shape) != batch_shape:
+            raise ValueError(
+                f"{who}: lengths must have the batch shape {batch_shape}, got {tuple(each.shape)}; give one per item"
+            )
+        each = each.detach().cpu().long().reshape(-1)
+        if n_items and not (int(each.min()) >= 1 and int(each.max()) <= limit):
+            raise ValueError(
+                f"{who}: lengths must lie between 1 and {limit}, got {int(each.min())} to {int(each.max())}; "
+                "drop empty items"
+            )
+        found.append(each)
+    return tuple(found)

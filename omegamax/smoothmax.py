@@ -22,6 +22,10 @@ from torch import Tensor
 from omegamax import checks, routing
 
 _HALVES = (torch.float16, torch.bfloat16)
+_ONCE = (
+    "SmoothMax: the gradient with respect to a parameter of Ω (alpha, strength) can be taken once, got a second "
+    "differentiation; detach the parameter, or differentiate with respect to the scores only"
+)
 
 
 class Solution(NamedTuple):
@@ -207,7 +211,7 @@ def pull_back(
         from_weights = None if product is None else product.detach() * slope.gradient
         from_value = None if grad_value is None else grad_value.detach() * slope.omega
         total = -_plus(_sum_to(from_weights, parameter), _sum_to(from_value, parameter))
-        gradients.append(_once(total, product, grad_value, weights, parameter))
+        gradients.append(once(_ONCE, total, product, grad_value, weights, parameter))
     return tuple(gradients)
 
 
@@ -262,26 +266,24 @@ class _Once(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(tensor: Tensor, *origins: Tensor | None) -> Tensor:
+    def forward(message: str, tensor: Tensor, *origins: Tensor | None) -> Tensor:
         return tensor.clone()
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        pass
+        ctx.message = inputs[0]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
-        raise RuntimeError(
-            "SmoothMax: the gradient with respect to a parameter of Ω (alpha, strength) can be taken once, got a "
-            "second differentiation; detach the parameter, or differentiate with respect to the scores only"
-        )
+        raise RuntimeError(ctx.message)
 
     jvp = backward
 
 
-def _once(tensor: Tensor, *origins: Tensor | None) -> Tensor:
+def once(message: str, tensor: Tensor, *origins: Tensor | None) -> Tensor:
+    """The tensor, which raises the message where it is differentiated with respect to its origins."""
     if routing.needs_grad(*origins):
-        return _Once.apply(tensor.detach(), *origins)
+        return _Once.apply(message, tensor.detach(), *origins)
     return tensor
 
 

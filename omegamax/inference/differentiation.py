@@ -1,0 +1,159 @@
+"""The derivative rules of a dynamic program, once for all of them.
+
+    value      ∂ DP_Ω / ∂θ = marginals           one sweep more
+    marginals  ∂ E / ∂θ    = ∇² DP_Ω, symmetric   two sweeps more, whatever the size of θ
+
+So the value differentiates twice and the marginals once; a further derivative raises.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax import routing
+from omegamax.inference.program import Parts, Program, State
+from omegamax.smoothmax import once
+
+_ONCE = (
+    "structure: the marginals of a structure differentiate once (and its value twice), got one differentiation more; "
+    "take the gradient with create_graph=False"
+)
+
+
+def value_of(program: Program, parts: Parts) -> Tensor:
+    """DP_Ω, recorded by whatever is differentiating."""
+    tensors = (*parts, *program.parameters())
+    if not _recorded(tensors):
+        return program.value(parts)[0]
+    return _Value.apply(program, *tensors)[0]
+
+
+def marginals_of(program: Program, parts: Parts) -> Parts:
+    """∇ DP_Ω, recorded by whatever is differentiating."""
+    tensors = (*parts, *program.parameters())
+    if not _recorded(tensors):
+        return program.marginals(parts, program.value(parts)[1]).parts
+    return _Marginals.apply(program, 0, *tensors)[: program.n_parts]
+
+
+def _recorded(tensors: tuple[Tensor, ...]) -> bool:
+    return routing.needs_grad(*tensors) or routing.dual_level_active() or routing.transforms_active()
+
+
+class _Value(torch.autograd.Function):
+    """Inputs: the parts and the parameters. Outputs: the value, then the state, which has no derivative."""
+
+    @staticmethod
+    def forward(program: Program, *tensors: Tensor) -> tuple[Tensor, ...]:
+        parts, parameters = _split(program, tensors)
+        value, state = program.with_parameters(parameters).value(parts)
+        return (value, *state)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.program, *tensors = inputs
+        _, *state = output
+        _remember(ctx, state, tensors)
+        ctx.mark_non_differentiable(*state)
+
+    @staticmethod
+    def backward(ctx: Any, grad_value: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
+        state, tensors = _recall(ctx)
+        if grad_value is None:
+            return (None,) * (1 + len(tensors))
+        found = _Marginals.apply(ctx.program, len(state), *state, *tensors)
+        parts = tuple(_times(grad_value, marginal) for marginal in found[: ctx.program.n_parts])
+        _, parameters = _split(ctx.program, tensors)
+        slopes = zip(found[ctx.program.n_parts :], parameters)
+        return (None, *parts, *((grad_value * s).sum().reshape(p.shape).to(p.dtype) for s, p in slopes))
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
+        state, tensors = _recall(ctx)
+        found = _Marginals.apply(ctx.program, len(state), *state, *tensors)
+        total: Any = 0
+        for tangent, marginal in zip(tangents[: ctx.program.n_parts], found):
+            if tangent is not None:
+                total = total + torch.where(marginal == 0, 0, marginal * tangent).flatten(1).sum(1)
+        slopes = found[ctx.program.n_parts : ctx.program.n_parts + len(ctx.program.parameters())]
+        for tangent, slope in zip(tangents[ctx.program.n_parts :], slopes):
+            if tangent is not None:
+                total = total + slope * tangent.reshape(())
+        return (total, *(None for _ in state))
+
+
+class _Marginals(torch.autograd.Function):
+    """Inputs: the state that the value left, if it is known, the parts, the parameters.
+
+    Outputs: the marginals, one slope per parameter, and the rest of the state, which has no derivative.
+    """
+
+    @staticmethod
+    def forward(program: Program, n_state: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        known, tensors = tensors[:n_state], tensors[n_state:]
+        parts, parameters = _split(program, tensors)
+        program = program.with_parameters(parameters)
+        state = known or program.value(parts)[1]
+        found = program.marginals(parts, state)
+        return (*found.parts, *found.slopes, *(() if known else state), *found.state)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.program, n_state, *tensors = inputs
+        ctx.n_known = n_state
+        n_found = ctx.program.n_parts + len(ctx.program.parameters())
+        _remember(ctx, (*tensors[:n_state], *output[n_found:]), tensors[n_state:])
+        ctx.mark_non_differentiable(*output[n_found:])
+        ctx.n_silent = len(output) - n_found
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        state, tensors = _recall(ctx)
+        parts, parameters = _split(ctx.program, tensors)
+        nothing = (None,) * (2 + ctx.n_known)
+        if any(grad is not None for grad in grads[ctx.program.n_parts :]):
+            raise RuntimeError(_ONCE)
+        if all(grad is None for grad in grads):
+            return (*nothing, *(None for _ in tensors))
+        direction = tuple(torch.zeros_like(p) if g is None else g for p, g in zip(parts, grads))
+        with torch.no_grad():
+            found = ctx.program.with_parameters(parameters).tangent(parts, state, direction)
+        slopes = (slope.sum().reshape(p.shape).to(p.dtype) for slope, p in zip(found.slopes, parameters))
+        return (*nothing, *(once(_ONCE, tensor, *grads, *tensors) for tensor in (*found.parts, *slopes)))
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, __: None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
+        state, tensors = _recall(ctx)
+        parts, parameters = _split(ctx.program, tensors)
+        along = tangents[ctx.n_known :]
+        if any(tangent is not None for tangent in along[ctx.program.n_parts :]):
+            raise RuntimeError(
+                "forward-mode derivatives of a structure's marginals are taken along its potentials, got one along a "
+                "parameter of Ω (alpha); use reverse mode for it"
+            )
+        direction = tuple(torch.zeros_like(p) if t is None else t for p, t in zip(parts, along))
+        found = ctx.program.with_parameters(parameters).tangent(parts, state, direction)
+        return (*found.parts, *(None for _ in found.slopes), *(None for _ in range(ctx.n_silent)))
+
+
+def _split(program: Program, tensors: Any) -> tuple[Parts, tuple[Tensor, ...]]:
+    return tuple(tensors[: program.n_parts]), tuple(tensors[program.n_parts :])
+
+
+def _remember(ctx: Any, state: Any, tensors: Any) -> None:
+    ctx.n_state = len(state)
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*state, *tensors)
+    ctx.save_for_forward(*state, *tensors)
+
+
+def _recall(ctx: Any) -> tuple[State, tuple[Tensor, ...]]:
+    saved = ctx.saved_tensors
+    return saved[: ctx.n_state], saved[ctx.n_state :]
+
+
+def _times(per_item: Tensor, part: Tensor) -> Tensor:
+    return per_item.reshape(-1, *(1,) * (part.dim() - 1)) * part

@@ -1,0 +1,114 @@
+"""Chains: sequences of tags, scored by neighbouring pairs.
+
+    dense     potentials (..., N, C, C): [n, i, j] scores tag j at n after i at n − 1; at n = 0 only [0, 0, j] is read
+    factored  emissions (..., N, C), transitions (C, C) or (..., C, C), start (C,), end (C,); never multiplied out
+
+A structure is 0/1 in the same shape: one cell [n, i, j] per position; in factored form how often each is used.
+The recursion runs left to right. Lafferty, McCallum & Pereira, ICML 2001; Mensch & Blondel, ICML 2018.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from omegamax import checks
+from omegamax.inference.lattice import Lattice
+from omegamax.inference.topology import Topology
+from omegamax.structures.problem import Sizes
+from omegamax.structures.structure import Structure
+
+
+class FactoredChain(NamedTuple):
+    """Potentials of a chain in factored form, and weights in the same form."""
+
+    emissions: Tensor  # (..., N, C)
+    transitions: Tensor  # (..., C, C): [i, j] = tag j after tag i
+    start: Tensor  # (..., C)
+    end: Tensor  # (..., C)
+
+
+@dataclass(frozen=True)
+class Chain(Structure):
+    """Sequences of C tags of length N. Under Shannon `max` is the log-partition of a linear-chain CRF."""
+
+    event_ndim = 3
+
+    @staticmethod
+    def from_emissions(
+        emissions: Tensor, transitions: Tensor, start: Tensor | None = None, end: Tensor | None = None
+    ) -> FactoredChain:
+        """Factored potentials, accepted by every method in place of the dense tensor."""
+        nothing = emissions.new_zeros(emissions.shape[-1:])
+        return FactoredChain(
+            emissions, transitions, nothing if start is None else start, nothing if end is None else end
+        )
+
+    @staticmethod
+    def from_tags(tags: Tensor, n_tags: int, *, lengths: Tensor | None = None, dtype: Any = None) -> Tensor:
+        """Tag indices (..., N) as a dense structure (..., N, C, C), 0/1; positions beyond the lengths are zero."""
+        before = torch.nn.functional.pad(tags[..., :-1], (1, 0))
+        flat = before * n_tags + tags
+        hot = torch.nn.functional.one_hot(flat, n_tags * n_tags).unflatten(-1, (n_tags, n_tags))
+        hot = hot.to(torch.get_default_dtype() if dtype is None else dtype)
+        if lengths is not None:
+            within = torch.arange(tags.shape[-1], device=tags.device) < lengths.unsqueeze(-1)
+            hot = hot * within[..., None, None]
+        return hot
+
+    @staticmethod
+    def tags(structure: Tensor | FactoredChain) -> Tensor:
+        """Tag indices (..., N) of a structure (from `map`, `topk`, `sample`); −1 beyond the length."""
+        hot = structure.emissions if isinstance(structure, FactoredChain) else structure.sum(-2)
+        return torch.where(hot.sum(-1) > 0.5, hot.argmax(-1), -1)
+
+    def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
+        """One dense tensor, or the four factors."""
+        if isinstance(potentials, FactoredChain):
+            emissions, transitions, start, end = potentials
+            n_tags = emissions.shape[-1] if isinstance(emissions, Tensor) and emissions.dim() else 0
+            checks.check_event("Chain", "emissions", emissions, (None, n_tags), "(..., N, C)")
+            checks.check_event("Chain", "transitions", transitions, (n_tags, n_tags), "(C, C) or (..., C, C)")
+            checks.check_event("Chain", "start", start, (n_tags,), "(C,)")
+            checks.check_event("Chain", "end", end, (n_tags,), "(C,)")
+            return (emissions, 2), (transitions, 2), (start, 1), (end, 1)
+        checks.check_floating("Chain", potentials)
+        n_tags = potentials.shape[-1] if potentials.dim() else 0
+        checks.check_event("Chain", "potentials", potentials, (None, n_tags, n_tags), "(..., N, C, C)")
+        return ((potentials, 3),)
+
+    def limits(self, sizes: Sizes) -> tuple[int, ...]:
+        """The number of positions."""
+        return (sizes[0][0],)
+
+    def build(self, sizes: Sizes) -> Lattice:
+        """Node 0 is the start; then N·C nodes (n, j); then N ends, one per possible length."""
+        n, c = sizes[0][0], sizes[0][-1]
+        j = np.arange(c)
+        first = 1 + j  # the nodes of position 0
+        place, before, after = np.meshgrid(np.arange(1, n), j, j, indexing="ij")
+        length = np.repeat(np.arange(1, n + 1), c)
+        heads = np.concatenate([first, (1 + place * c + after).ravel(), n * c + length])
+        tails = np.concatenate([0 * j, (1 + (place - 1) * c + before).ravel(), 1 + (length - 1) * c + np.tile(j, n)])
+        levels = np.concatenate([[0], np.repeat(np.arange(1, n + 1), c), np.arange(2, n + 2)])
+        order = np.argsort(heads, kind="stable")  # edges into (n, j) by i: ties go to the lowest tag
+        topology = Topology.from_edges(levels, heads[order], tails[order, None], leaves=[0])
+        none = np.full
+        if len(sizes) == 1:
+            dense = np.concatenate([j, ((place * c + before) * c + after).ravel(), none(n * c, -1)])
+            return Lattice.from_parts(topology, [dense[order]], [n * c * c], parts_are_edges=True)
+        emission = np.concatenate([j, (place * c + after).ravel(), none(n * c, -1)])
+        transition = np.concatenate([none(c, -1), (before * c + after).ravel(), none(n * c, -1)])
+        start = np.concatenate([j, none(place.size + n * c, -1)])
+        end = np.concatenate([none(c + place.size, -1), np.tile(j, n)])
+        parts = [part[order] for part in (emission, transition, start, end)]
+        return Lattice.from_parts(topology, parts, [n * c, c * c, c, c])
+
+    def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
+        """The end that belongs to the length."""
+        n, c = sizes[0][0], sizes[0][-1]
+        return n * c + lengths[0]

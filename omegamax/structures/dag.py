@@ -1,0 +1,58 @@
+"""Paths in a directed acyclic graph of the user's.
+
+    potentials (..., E): one score per edge, in the order in which the edges were given
+
+A structure is a path from the source to the goal, 0/1 per edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from omegamax.structures.hypergraph import Hypergraph, compile_edges
+
+
+@dataclass(frozen=True, eq=False)
+class Dag(Hypergraph):
+    """Paths from one node to another; made by `Dag.from_edges`."""
+
+    @staticmethod
+    def from_edges(
+        edges: Tensor | Sequence[tuple[int, int]],
+        *,
+        n_nodes: int | None = None,
+        source: int | None = None,
+        goal: int | None = None,
+    ) -> Dag:
+        """Edges (tail, head) between nodes 0, 1, ...; by default node 0 is the source and the last node the goal.
+
+        >>> diamond = Dag.from_edges([(0, 1), (0, 2), (1, 3), (2, 3)])
+        >>> diamond.map(torch.tensor([1.0, 2.0, 0.0, 0.0]))
+        tensor([0., 1., 0., 1.])
+        """
+        pairs = [(int(tail), int(head)) for tail, head in (edges.tolist() if isinstance(edges, Tensor) else edges)]
+        if n_nodes is None:
+            n_nodes = 1 + max((max(pair) for pair in pairs), default=0)
+        for tail, head in pairs:
+            if not (0 <= tail < n_nodes and 0 <= head < n_nodes):
+                raise ValueError(
+                    f"Dag.from_edges: nodes are numbered from 0 to {n_nodes - 1}, got edge ({tail}, {head}); "
+                    "renumber the nodes or raise n_nodes"
+                )
+        source = 0 if source is None else source
+        if not 0 <= source < n_nodes:
+            raise ValueError(
+                f"Dag.from_edges: source must be one of the {n_nodes} nodes, got {source}; pass its number"
+            )
+        entered = [edge for edge in pairs if edge[1] == source]
+        if entered:
+            raise ValueError(
+                f"Dag.from_edges: no edge may enter the source, got {entered[0]} into {source}; name another source"
+            )
+        goal = n_nodes - 1 if goal is None else goal
+        is_leaf = [node == source for node in range(n_nodes)]
+        graph = compile_edges("Dag.from_edges", is_leaf, [h for _, h in pairs], [(t,) for t, _ in pairs], goal)
+        return Dag(graph, goal)

@@ -1,0 +1,77 @@
+"""Numbers of the distribution over structures: log-probability, entropy, divergence, local weights."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from omegamax.inference.derivation import derivation_of
+from omegamax.inference.differentiation import marginals_of, value_of
+from omegamax.inference.program import Parts
+from omegamax.inference.sweeps import differentiable_inside
+from omegamax.operators.regularizer import Regularizer
+from omegamax.operators.shannon import Shannon
+from omegamax.structures.problem import Problem
+
+
+class Backpointers(NamedTuple):
+    """The local weights of every edge: given its head, the probability of having come along it."""
+
+    weights: Tensor  # (*batch, edges)
+    heads: Tensor  # (edges,): nodes
+    tails: Tensor  # (1 or 2, edges): nodes; the number of nodes stands for a missing second tail
+
+
+def log_prob(who: str, problem: Problem, structures: Any, regularizer: Regularizer) -> Tensor:
+    """Under Shannon score − log-partition; under another Ω the sum of log q along the derivation."""
+    given, before = problem.undress(who, structures)
+    n_each = given[0].shape[0] // max(1, problem.n_items)
+    if isinstance(regularizer, Shannon):
+        value = value_of(problem.program(regularizer), problem.parts).repeat(n_each)
+        score = inner(given, tuple(part.repeat(n_each, *(1,) * (part.dim() - 1)) for part in problem.parts))
+        found = score - torch.where(value == -torch.inf, 0, value)
+        found = torch.where(value == -torch.inf, -torch.inf, found)
+    else:
+        lattice = problem.lattice
+        with torch.no_grad():
+            edges = derivation_of(f"{who}.log_prob", lattice, problem.goals.repeat(n_each), given)
+        q = differentiable_inside(lattice.topology, problem.scores_of_edges(), regularizer).backpointers
+        q = q.repeat(n_each, 1)
+        found = (torch.where(edges > 0, q, 1).log() * edges.to(q.dtype)).sum(1)
+    padding = torch.stack([(part == 0).flatten(1).all(1) for part in given]).all(0)  # as `topk` fills short lists
+    return problem.per_item(torch.where(padding, -torch.inf, found), before=before)
+
+
+def entropy(problem: Problem) -> Tensor:
+    """Log-partition minus expected score."""
+    program = problem.program(Shannon())
+    value = value_of(program, problem.parts)
+    expected = inner(marginals_of(program, problem.parts), problem.parts)
+    return problem.per_item(torch.where(value == -torch.inf, 0, value) - expected)
+
+
+def kl(first: Problem, second: Problem) -> Tensor:
+    """E₁[log p₁ − log p₂]; infinite where the first uses a part that the second forbids."""
+    program = first.program(Shannon())
+    marginals = marginals_of(program, first.parts)
+    own = inner(marginals, first.parts) - value_of(program, first.parts)
+    other = inner(marginals, second.parts) - value_of(second.program(Shannon()), second.parts)
+    return first.per_item(own - other)
+
+
+def backpointers(problem: Problem, regularizer: Regularizer) -> Backpointers:
+    """Q of every edge; differentiable."""
+    topology = problem.lattice.topology
+    weights = differentiable_inside(topology, problem.scores_of_edges(), regularizer).backpointers
+    return Backpointers(problem.per_item(weights, after=(topology.n_edges,)), topology.heads(), topology.tails)
+
+
+def inner(weights: Parts, parts: Parts) -> Tensor:
+    """<weights, parts> per item, where 0 · −inf is 0."""
+    total: Any = 0
+    for weight, part in zip(weights, parts):
+        used = weight != 0
+        total = total + torch.where(used, weight * torch.where(used, part, 0), 0).flatten(1).sum(1)
+    return total

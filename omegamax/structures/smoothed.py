@@ -1,0 +1,100 @@
+"""A structure and an Ω: the smoothed maximum that losses and attention layers are made from.
+
+Ω_DP is defined on the marginals of *edges*: DP_Ω(θ) = <E, θ> − Σ_i ē_i Ω(E_i / ē_i), where E_i are the edges into node
+i and ē_i is their sum. Where parts are edges this is a function of the weights. Where several edges share a part it is
+not: then Ω_DP is known at a structure (zero), and a soft target is given by its edges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax.smoothmax import SmoothMax, Solution, Weighed
+from omegamax.structures.problem import Problem
+from omegamax.structures.smoothing import local
+from omegamax.structures.structure import Structure
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothed(SmoothMax):
+    """max and argmax of a structure under a local Ω: `structure.max(potentials, regularizer)` as one object."""
+
+    structure: Structure
+    regularizer: SmoothMax
+
+    def __post_init__(self) -> None:
+        local(type(self.structure).__name__, self.regularizer)
+
+    @property
+    def event_ndim(self) -> int:  # type: ignore[override]
+        """Of potentials that are one tensor."""
+        return self.structure.event_ndim
+
+    def max(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Tensor:
+        """DP_Ω. The marginals are computed when its gradient is asked for."""
+        return self.structure.max(scores, self.regularizer, lengths=lengths, mask=mask)
+
+    def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Any:
+        """∇ DP_Ω, the expected structure."""
+        return self.structure.argmax(scores, self.regularizer, lengths=lengths, mask=mask)
+
+    def weigh(self, scores: Any) -> Weighed:
+        """Both."""
+        return Weighed(self.argmax(scores), self.max(scores))
+
+    def omega(self, weights: Any, *, lengths: Any = None, target_edges: Tensor | None = None) -> Tensor:
+        """Ω_DP at marginals of parts, or at `target_edges` (*batch, edges), ordered as in `backpointers`."""
+        problem = self.structure.bind(weights, lengths)
+        smoothing = local(type(self.structure).__name__, self.regularizer)
+        if target_edges is None and not problem.lattice.parts_are_edges:
+            return problem.per_item(self._omega_at_structures(problem))
+        edges = _edges_of(problem) if target_edges is None else target_edges.reshape(problem.n_items, -1)
+        total = edges.new_zeros(problem.n_items)
+        for stage in problem.lattice.topology.stages:
+            flow = edges[:, stage.edges].unflatten(1, (stage.n_nodes, stage.degree))
+            visits = flow.sum(-1)
+            visited = visits > 0
+            share = flow / torch.where(visited, visits, 1).unsqueeze(-1)
+            total = total + torch.where(visited, visits * smoothing.regularizer.omega(share), 0).sum(-1)
+        gamma = smoothing.gamma.reshape(()) if isinstance(smoothing.gamma, Tensor) else smoothing.gamma
+        return problem.per_item(gamma * total)
+
+    def solve(self, scores: Any) -> Solution:
+        """Weights, value, and the certificate (weights, scores): the sweeps are short enough to run again."""
+        with torch.no_grad():
+            weights = self.argmax(scores)
+            return Solution(weights, self.max(scores), (weights, scores))
+
+    def hessian_product(self, certificate: tuple[Any, ...], direction: Any) -> Any:
+        """∇² DP_Ω · direction, along potentials that are one tensor."""
+        _, scores = certificate
+        return torch.func.jvp(self.argmax, (scores,), (direction,))[1]
+
+    def _omega_at_structures(self, problem: Problem) -> Tensor:
+        for part in problem.parts:
+            if not torch.equal(part, part.round()):
+                raise ValueError(
+                    f"{type(self.structure).__name__}: several edges share a part, so Ω is no function of soft "
+                    "marginals of parts, got some that are not whole; pass target_edges="
+                )
+        return problem.parts[0].new_zeros(problem.n_items)
+
+
+def _edges_of(problem: Problem) -> Tensor:
+    """Marginals of edges from those of parts; an edge without a part (into the goal) carries what its tail has left."""
+    lattice, topology = problem.lattice, problem.lattice.topology
+    known = lattice.scores_of_edges(problem.parts)
+    touched = lattice.components[0].edges
+    if touched is None:
+        return known
+    heads, tail = topology.heads().to(known.device), topology.tails_on(known.device)[0]
+    left = known.new_zeros(problem.n_items, topology.n_nodes + 1)
+    left = left.index_add(1, heads, known).index_add(1, tail, -known)
+    free = torch.ones(topology.n_edges, dtype=torch.bool, device=known.device)
+    free[touched.to(known.device)] = False
+    into_goal = free & (heads == problem.goals.unsqueeze(1))
+    return torch.where(into_goal, left.index_select(1, tail), known)

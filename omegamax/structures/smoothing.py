@@ -1,0 +1,60 @@
+"""Which Ω may smooth a recursion, and at which temperature: DP_{γΩ}(θ) = γ DP_Ω(θ/γ)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from omegamax.inference.differentiation import marginals_of, value_of
+from omegamax.inference.program import Parts
+from omegamax.operators.regularizer import Regularizer
+from omegamax.operators.scaled import Scaled
+from omegamax.smoothmax import SmoothMax
+from omegamax.structures.problem import Problem
+
+
+class Local(NamedTuple):
+    """An Ω for the recursion, and its temperature."""
+
+    regularizer: Regularizer
+    gamma: float | Tensor
+
+
+def local(who: str, regularizer: SmoothMax) -> Local:
+    """Takes the temperature off a regularizer, and checks that a recursion can use what is left."""
+    gamma: float | Tensor = 1.0
+    while isinstance(regularizer, Scaled):
+        gamma, regularizer = gamma * regularizer.gamma, regularizer.inner
+    if not isinstance(regularizer, Regularizer):
+        kind = regularizer.__name__ if isinstance(regularizer, type) else type(regularizer).__name__
+        raise TypeError(f"{who}: regularizer must be a Regularizer, got {kind}; use for example om.Shannon()")
+    if not regularizer.symmetric:
+        raise ValueError(
+            f"{who}: regularizer must not depend on the order of its row, got {type(regularizer).__name__}; "
+            "use Shannon, SquaredNorm, Tsallis, SquaredPNorm, Oscar or Hard"
+        )
+    for parameter in (*regularizer.parameters(), *([gamma] if isinstance(gamma, Tensor) else [])):
+        if parameter.numel() != 1:
+            raise ValueError(
+                f"{who}: a learnable parameter of the regularizer must be a single number, got shape "
+                f"{tuple(parameter.shape)}; one Ω smooths the whole recursion"
+            )
+    return Local(regularizer, gamma)
+
+
+def smoothed_value(problem: Problem, smoothing: Local) -> Tensor:
+    """DP_Ω, (batch,), differentiable in the parts and in the parameters of Ω."""
+    at = problem.divided(smoothing.gamma)
+    value = value_of(at.program(smoothing.regularizer), at.parts)
+    if not isinstance(smoothing.gamma, Tensor):
+        return value if smoothing.gamma == 1 else value * smoothing.gamma
+    empty = value == -torch.inf
+    return torch.where(empty, value, torch.where(empty, 0, value) * smoothing.gamma.reshape(()).to(value.dtype))
+
+
+def smoothed_marginals(problem: Problem, smoothing: Local) -> Parts:
+    """∇ DP_Ω, differentiable in the parts and in the parameters of Ω."""
+    at = problem.divided(smoothing.gamma)
+    return marginals_of(at.program(smoothing.regularizer), at.parts)
