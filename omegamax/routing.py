@@ -69,6 +69,13 @@ def needs_grad(*tensors: Any) -> bool:
     return False
 
 
+def holds_native_memory(*tensors: Tensor) -> bool:
+    """Whether a native program may read and write these tensors: inside an autograd Function gradients are its own."""
+    if native is None or is_compiling() or transforms_active() or is_tracing():
+        return False
+    return all(type(t) in _PLAIN_TYPES and t.is_cpu and t.dtype in _NATIVE_DTYPES for t in tensors)
+
+
 def runs_native(*inputs: Any) -> bool:
     """Whether the native kernel may run on these inputs; numbers among them are ignored.
 
