@@ -46,8 +46,10 @@ from omegamax.smoothmax import Slope as Slope
 from omegamax.smoothmax import SmoothMax as SmoothMax
 from omegamax.smoothmax import Solution as Solution
 from omegamax.smoothmax import Weighed as Weighed
+from omegamax.structures import CTC as CTC
 from omegamax.structures import Backpointers as Backpointers
 from omegamax.structures import Chain as Chain
+from omegamax.structures import CtcPotentials as CtcPotentials
 from omegamax.structures import Dag as Dag
 from omegamax.structures import FactoredChain as FactoredChain
 from omegamax.structures import Hypergraph as Hypergraph
@@ -57,5 +59,6 @@ from omegamax.structures import Smoothed as Smoothed
 from omegamax.structures import Structure as Structure
 from omegamax.structures import Support as Support
 from omegamax.structures import TopK as TopK
+from omegamax.structures import ctc_loss as ctc_loss
 
 __version__ = "0.1.0"

@@ -27,7 +27,7 @@ class StructureCase:
     draw: Callable[[torch.Generator, int], Any]  # (generator, batch) -> float64 potentials
     members: Callable[..., list[Parts]]  # (parts of one item, *its lengths) -> every structure
     recursion: Callable[..., float]  # (smooth_max, parts of one item, *its lengths) -> DP_Ω
-    n_members: Callable[..., int]  # (*lengths) -> the closed form
+    n_members: Callable[..., int] | None  # (*lengths) -> the closed form; None where it depends on more
     lengths: Sequence[tuple[int, ...]]  # one tuple per item of the batch; () where the structure has no lengths
     largest_degree: int  # of a node, for the bounds
     most_heads: int  # nodes in one derivation, for the bounds
@@ -111,6 +111,47 @@ def draw_factored(generator: torch.Generator, batch: int) -> Any:
     return om.Chain.from_emissions(emissions, transitions, normal(generator, batch, 3), normal(generator, batch, 3))
 
 
+# CTC. Targets 1 1 2 and 2 and none at all, with blank 0.
+
+CTC_TARGETS, CTC_SIZES = torch.tensor([[1, 1, 2], [2, 0, 0], [0, 0, 0], [1, 2, 1]]), torch.tensor([3, 1, 0, 3])
+
+
+def draw_ctc(generator: torch.Generator, batch: int) -> Any:
+    log_probs = normal(generator, 5, batch, 3).log_softmax(-1)
+    return om.CTC.from_log_probs(log_probs, CTC_TARGETS, CTC_SIZES)
+
+
+def ctc_members(parts: Parts, n: int) -> list[Parts]:
+    """Every sequence of states; kept if it starts, moves and ends as the potentials allow."""
+    _, skips, ends = parts
+    found = []
+    for states in itertools.product(range(len(ends)), repeat=n):
+        moves = [after - before for before, after in itertools.pairwise(states)]
+        skipped = [after for (_, after), move in zip(itertools.pairwise(states), moves) if move == 2]
+        legal = states[0] < 2 and all(0 <= move <= 2 for move in moves) and all(skips[s] == 0 for s in skipped)
+        if legal and ends[states[-1]] == 0:
+            y = tuple(np.zeros_like(part) for part in parts)
+            for time, state in enumerate(states):
+                y[0][time, state] = 1
+            for state in skipped:
+                y[1][state] += 1
+            y[2][states[-1]] = 1
+            found.append(y)
+    return found
+
+
+def ctc_recursion(smooth_max: Callable, parts: Parts, n: int) -> float:
+    emissions, skips, ends = parts
+    states = range(len(ends))
+    values = [emissions[0, s] if s < 2 else -np.inf for s in states]
+    for time in range(1, n):
+        values = [
+            emissions[time, s] + smooth_max([values[s - b] + (skips[s] if b == 2 else 0) for b in range(3) if s >= b])
+            for s in states
+        ]
+    return smooth_max([values[s] + ends[s] for s in states])
+
+
 # A graph and a hypergraph of a user's.
 
 DAG_EDGES = [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (0, 3), (3, 4), (2, 4)]
@@ -191,6 +232,17 @@ CASES = [
         [(3,), (1,), (4,)],
         largest_degree=3,
         most_heads=5,
+    ),
+    StructureCase(
+        "ctc",
+        om.CTC(),
+        draw_ctc,
+        ctc_members,
+        ctc_recursion,
+        None,
+        [(5,), (3,), (4,), (3,)],
+        largest_degree=3,
+        most_heads=6,
     ),
     StructureCase(
         "dag",

@@ -2,6 +2,9 @@
 
 from omegamax.structures.chain import Chain as Chain
 from omegamax.structures.chain import FactoredChain as FactoredChain
+from omegamax.structures.ctc import CTC as CTC
+from omegamax.structures.ctc import CtcPotentials as CtcPotentials
+from omegamax.structures.ctc import ctc_loss as ctc_loss
 from omegamax.structures.dag import Dag as Dag
 from omegamax.structures.hypergraph import Hypergraph as Hypergraph
 from omegamax.structures.hypergraph import HypergraphBuilder as HypergraphBuilder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,7 +28,8 @@ def local(who: str, regularizer: SmoothMax) -> Local:
     while isinstance(regularizer, Scaled):
         gamma, regularizer = gamma * regularizer.gamma, regularizer.inner
     if not isinstance(regularizer, Regularizer):
-        kind = regularizer.__name__ if isinstance(regularizer, type) else type(regularizer).__name__
+        given: Any = regularizer
+        kind = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
         raise TypeError(f"{who}: regularizer must be a Regularizer, got {kind}; use for example om.Shannon()")
     if not regularizer.symmetric:
         raise ValueError(
