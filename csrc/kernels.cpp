@@ -4,6 +4,7 @@
 #include "entmax_slope.hpp"
 #include "fusedmax.hpp"
 #include "groupmax.hpp"
+#include "groupmax_product.hpp"
 #include "isotonic.hpp"
 #include "oscarmax.hpp"
 #include "owl.hpp"
