@@ -1,9 +1,11 @@
 // Every row kernel, compiled once per instruction set (OMEGAMAX_ARCH). Code here must not use templates of the
 // standard library that the linker could merge across instruction sets: everything lives in the arch's namespace.
 #include "entmax.hpp"
+#include "entmax_pull.hpp"
 #include "entmax_slope.hpp"
 #include "fusedmax.hpp"
 #include "groupmax.hpp"
+#include "groupmax_product.hpp"
 #include "isotonic.hpp"
 #include "oscarmax.hpp"
 #include "owl.hpp"

@@ -42,6 +42,7 @@ from omegamax.proximal import prox_tv1d as prox_tv1d
 from omegamax.sampling import gumbel_argmax as gumbel_argmax
 from omegamax.sampling import sample as sample
 from omegamax.sampling import straight_through_argmax as straight_through_argmax
+from omegamax.smoothmax import Pulled as Pulled
 from omegamax.smoothmax import Slope as Slope
 from omegamax.smoothmax import SmoothMax as SmoothMax
 from omegamax.smoothmax import Solution as Solution
