@@ -231,7 +231,8 @@ def test_value_is_linear_minus_omega_on_edges(case, omega):
     edges, visits, _ = om.inference.sweeps.outside(topology, state[0], None, omega, problem.goals)
     smoothed = om.Smoothed(case.structure, omega)
     omega_of_edges = smoothed.omega(potentials, target_edges=edges, **case.options())
-    torch.testing.assert_close((edges * problem.scores_of_edges()).sum(1) - omega_of_edges, value)
+    linear = torch.where(edges == 0, 0, edges * problem.scores_of_edges()).sum(1)
+    torch.testing.assert_close(linear - omega_of_edges, value)
     inflow = torch.zeros_like(visits).index_add(1, topology.heads(), edges)
     outflow = torch.zeros_like(visits)
     for tail in topology.tails:
@@ -357,6 +358,8 @@ def test_large_scores_in_float32(case, omega, backend):
 @structures
 @regularizers
 def test_nothing_feasible(case, omega, backend):
+    if not case.needs_first:
+        pytest.skip("there are structures without these parts")
     potentials = case.potentials()
     first, *rest = leaves(potentials)
     keep = torch.ones_like(first, dtype=torch.bool)
