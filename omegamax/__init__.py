@@ -48,18 +48,32 @@ from omegamax.smoothmax import SmoothMax as SmoothMax
 from omegamax.smoothmax import Solution as Solution
 from omegamax.smoothmax import Weighed as Weighed
 from omegamax.structures import CTC as CTC
+from omegamax.structures import Alignment as Alignment
 from omegamax.structures import Backpointers as Backpointers
+from omegamax.structures import Band as Band
+from omegamax.structures import BandedAlignment as BandedAlignment
 from omegamax.structures import Chain as Chain
 from omegamax.structures import CtcPotentials as CtcPotentials
 from omegamax.structures import Dag as Dag
 from omegamax.structures import FactoredChain as FactoredChain
+from omegamax.structures import GappedScores as GappedScores
+from omegamax.structures import GlobalAlignment as GlobalAlignment
 from omegamax.structures import Hypergraph as Hypergraph
 from omegamax.structures import HypergraphBuilder as HypergraphBuilder
+from omegamax.structures import Itakura as Itakura
+from omegamax.structures import LocalAlignment as LocalAlignment
 from omegamax.structures import Marginal as Marginal
+from omegamax.structures import SakoeChiba as SakoeChiba
 from omegamax.structures import Smoothed as Smoothed
 from omegamax.structures import Structure as Structure
 from omegamax.structures import Support as Support
 from omegamax.structures import TopK as TopK
 from omegamax.structures import ctc_loss as ctc_loss
+from omegamax.structures import edit_distance as edit_distance
+from omegamax.structures import soft_dtw as soft_dtw
+from omegamax.structures import soft_dtw_alignment as soft_dtw_alignment
+from omegamax.structures import soft_dtw_divergence as soft_dtw_divergence
+from omegamax.structures import soft_dtw_from_costs as soft_dtw_from_costs
+from omegamax.structures import squared_euclidean as squared_euclidean
 
 __version__ = "0.1.0"

@@ -21,7 +21,8 @@ def derivation_of(who: str, lattice: Lattice, goals: Tensor, structures: tuple[T
     structures = tuple(part.double() for part in structures)
     given = tuple(torch.where(part > 0, 0.0, -torch.inf) for part in structures)
     rewards = tuple(torch.full_like(part, _PER_PART) for part in structures)
-    scores = lattice.scores_of_edges(given) + lattice.scores_of_edges(rewards)
+    plain = lattice.unscaled()  # a reward is for being there, whatever the weight
+    scores = plain.scores_of_edges(given) + plain.scores_of_edges(rewards)
     found = inside(lattice.topology, scores, Shannon())
     edges, *_ = outside(lattice.topology, found.backpointers, None, Shannon(), goals)
     covered = lattice.sum_over_edges(edges, structures)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax.inference.differentiation import marginals_of, value_of
-from omegamax.inference.program import Parts
+from omegamax.inference.program import Parts, Program
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.scaled import Scaled
 from omegamax.smoothmax import SmoothMax
@@ -47,6 +47,9 @@ def local(who: str, regularizer: SmoothMax) -> Local:
 
 def smoothed_value(problem: Problem, smoothing: Local) -> Tensor:
     """DP_Ω, (batch,), differentiable in the parts and in the parameters of Ω."""
+    inside = _scaled_inside(problem, smoothing)
+    if inside is not None:
+        return value_of(inside, problem.parts)
     at = problem.divided(smoothing.gamma)
     value = value_of(at.program(smoothing.regularizer), at.parts)
     if not isinstance(smoothing.gamma, Tensor):
@@ -57,5 +60,16 @@ def smoothed_value(problem: Problem, smoothing: Local) -> Tensor:
 
 def smoothed_marginals(problem: Problem, smoothing: Local) -> Parts:
     """∇ DP_Ω, differentiable in the parts and in the parameters of Ω."""
+    inside = _scaled_inside(problem, smoothing)
+    if inside is not None:
+        return marginals_of(inside, problem.parts)
     at = problem.divided(smoothing.gamma)
     return marginals_of(at.program(smoothing.regularizer), at.parts)
+
+
+def _scaled_inside(problem: Problem, smoothing: Local) -> Program | None:
+    """A program that divides by γ itself, where γ is a number and the structure has such a program."""
+    if isinstance(smoothing.gamma, Tensor) or smoothing.gamma == 1:
+        return None
+    special = problem.structure.specialised(problem, smoothing.regularizer)
+    return None if special is None else special.scaled(1 / smoothing.gamma)

@@ -39,6 +39,7 @@ class Structure(abc.ABC):
     """
 
     event_ndim: ClassVar[int]  # trailing axes of potentials that are one tensor
+    has_empty: ClassVar[bool] = False  # whether one of the structures has no parts at all
 
     # What a structure describes.
 

@@ -361,6 +361,8 @@ def test_large_scores_in_float32(case, omega, backend):
 @structures
 @regularizers
 def test_nothing_feasible(case, omega, backend):
+    if not case.needs_first:
+        pytest.skip("there are structures without these parts")
     potentials = case.potentials()
     first, *rest = leaves(potentials)
     keep = torch.ones_like(first, dtype=torch.bool)
