@@ -48,11 +48,16 @@ from omegamax.smoothmax import Solution as Solution
 from omegamax.smoothmax import Weighed as Weighed
 from omegamax.structures import Backpointers as Backpointers
 from omegamax.structures import Chain as Chain
+from omegamax.structures import ConstituencyTree as ConstituencyTree
 from omegamax.structures import Dag as Dag
 from omegamax.structures import FactoredChain as FactoredChain
+from omegamax.structures import Grammar as Grammar
 from omegamax.structures import Hypergraph as Hypergraph
 from omegamax.structures import HypergraphBuilder as HypergraphBuilder
 from omegamax.structures import Marginal as Marginal
+from omegamax.structures import Parse as Parse
+from omegamax.structures import Pcfg as Pcfg
+from omegamax.structures import ProjectiveTree as ProjectiveTree
 from omegamax.structures import Smoothed as Smoothed
 from omegamax.structures import Structure as Structure
 from omegamax.structures import Support as Support
