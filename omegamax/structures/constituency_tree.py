@@ -27,8 +27,11 @@ from torch import Tensor
 
 from omegamax import checks
 from omegamax.inference.lattice import Lattice
+from omegamax.inference.program import LatticeProgram, Program
 from omegamax.inference.topology import Topology
-from omegamax.structures.problem import Sizes
+from omegamax.inference.tree_program import tree_program
+from omegamax.operators.regularizer import Regularizer
+from omegamax.structures.problem import Problem, Sizes
 from omegamax.structures.structure import Structure
 
 Span = tuple[int, int, int]  # first word, last word, label
@@ -109,6 +112,16 @@ class ConstituencyTree(Structure):
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
         """The span of the whole sentence: (0, n − 1) is number n, because the spans of word 0 come first."""
         return lengths[0]
+
+    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
+        """The compiled chart, for Hard, Shannon and SquaredNorm."""
+
+        def generic() -> Program:
+            return LatticeProgram(problem.lattice, regularizer, problem.goals)
+
+        return tree_program(
+            "constituency", problem.sizes[0][2], problem.parts, problem.lengths[0], regularizer, generic
+        )
 
 
 def _check_binary(spans: list[Span], n_words: int, n_labels: int) -> None:

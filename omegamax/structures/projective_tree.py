@@ -27,8 +27,11 @@ from torch import Tensor
 
 from omegamax import checks
 from omegamax.inference.lattice import Lattice
+from omegamax.inference.program import LatticeProgram, Program
 from omegamax.inference.topology import Topology
-from omegamax.structures.problem import Sizes
+from omegamax.inference.tree_program import tree_program
+from omegamax.operators.regularizer import Regularizer
+from omegamax.structures.problem import Problem, Sizes
 from omegamax.structures.structure import Structure
 
 
@@ -123,3 +126,13 @@ class ProjectiveTree(Structure):
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
         """R of the root over the whole sentence: (0, n) is number n, because those of the root come first."""
         return lengths[0]
+
+    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
+        """The compiled chart, for Hard, Shannon and SquaredNorm."""
+
+        def generic() -> Program:
+            return LatticeProgram(problem.lattice, regularizer, problem.goals)
+
+        return tree_program(
+            "projective", int(self.single_root), problem.parts, problem.lengths[0], regularizer, generic
+        )
