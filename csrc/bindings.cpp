@@ -165,6 +165,33 @@ NB_MODULE(_native, m) {
                 (At weights, At groups, At strengths, double strength, At direction, At product),
                 (Address{weights}, Address{groups}, Address{strengths}, strength, Address{direction},
                  Address{product}));
+  OMEGAMAX_BIND(m, "projective_value", ProjectiveValue,
+                (At scores, At lengths, At charts, At value, std::int64_t size, std::int64_t single_root,
+                 std::int64_t omega),
+                (Address{scores}, Address{lengths}, Address{charts}, Address{value}, size, single_root, omega));
+  OMEGAMAX_BIND(m, "projective_marginals", ProjectiveMarginals,
+                (At lengths, At charts, At visits, At marginals, std::int64_t size, std::int64_t single_root,
+                 std::int64_t omega),
+                (Address{lengths}, Address{charts}, Address{visits}, Address{marginals}, size, single_root, omega));
+  OMEGAMAX_BIND(m, "projective_tangent", ProjectiveTangent,
+                (At lengths, At charts, At visits, At direction, At product, std::int64_t size,
+                 std::int64_t single_root, std::int64_t omega),
+                (Address{lengths}, Address{charts}, Address{visits}, Address{direction}, Address{product}, size,
+                 single_root, omega));
+  OMEGAMAX_BIND(m, "constituency_value", ConstituencyValue,
+                (At scores, At lengths, At charts, At value, std::int64_t size, std::int64_t labels,
+                 std::int64_t omega),
+                (Address{scores}, Address{lengths}, Address{charts}, Address{value}, size, labels, omega));
+  OMEGAMAX_BIND(m, "constituency_marginals", ConstituencyMarginals,
+                (At scores, At lengths, At charts, At visits, At marginals, std::int64_t size, std::int64_t labels,
+                 std::int64_t omega),
+                (Address{scores}, Address{lengths}, Address{charts}, Address{visits}, Address{marginals}, size,
+                 labels, omega));
+  OMEGAMAX_BIND(m, "constituency_tangent", ConstituencyTangent,
+                (At scores, At lengths, At charts, At visits, At direction, At product, std::int64_t size,
+                 std::int64_t labels, std::int64_t omega),
+                (Address{scores}, Address{lengths}, Address{charts}, Address{visits}, Address{direction},
+                 Address{product}, size, labels, omega));
 }
 
 }  // namespace omegamax

@@ -1,5 +1,6 @@
 // Every row kernel, compiled once per instruction set (OMEGAMAX_ARCH). Code here must not use templates of the
 // standard library that the linker could merge across instruction sets: everything lives in the arch's namespace.
+#include "constituency.hpp"
 #include "entmax.hpp"
 #include "entmax_pull.hpp"
 #include "entmax_slope.hpp"
@@ -10,6 +11,7 @@
 #include "oscarmax.hpp"
 #include "owl.hpp"
 #include "problems.hpp"
+#include "projective.hpp"
 #include "softmax.hpp"
 #include "sparsemax.hpp"
 #include "sqpnormmax.hpp"

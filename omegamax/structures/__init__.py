@@ -7,6 +7,7 @@ from omegamax.structures.bands import Itakura as Itakura
 from omegamax.structures.bands import SakoeChiba as SakoeChiba
 from omegamax.structures.chain import Chain as Chain
 from omegamax.structures.chain import FactoredChain as FactoredChain
+from omegamax.structures.constituency_tree import ConstituencyTree as ConstituencyTree
 from omegamax.structures.ctc import CTC as CTC
 from omegamax.structures.ctc import CtcPotentials as CtcPotentials
 from omegamax.structures.ctc import ctc_loss as ctc_loss
@@ -15,12 +16,16 @@ from omegamax.structures.edit_distance import edit_distance as edit_distance
 from omegamax.structures.gapped_alignment import GappedScores as GappedScores
 from omegamax.structures.gapped_alignment import GlobalAlignment as GlobalAlignment
 from omegamax.structures.gapped_alignment import LocalAlignment as LocalAlignment
+from omegamax.structures.grammar import Grammar as Grammar
+from omegamax.structures.grammar import Parse as Parse
+from omegamax.structures.grammar import Pcfg as Pcfg
 from omegamax.structures.hypergraph import Hypergraph as Hypergraph
 from omegamax.structures.hypergraph import HypergraphBuilder as HypergraphBuilder
 from omegamax.structures.lists import Marginal as Marginal
 from omegamax.structures.lists import Support as Support
 from omegamax.structures.lists import TopK as TopK
 from omegamax.structures.measures import Backpointers as Backpointers
+from omegamax.structures.projective_tree import ProjectiveTree as ProjectiveTree
 from omegamax.structures.smoothed import Smoothed as Smoothed
 from omegamax.structures.soft_dtw import soft_dtw as soft_dtw
 from omegamax.structures.soft_dtw import soft_dtw_alignment as soft_dtw_alignment

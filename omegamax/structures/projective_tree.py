@@ -1,0 +1,138 @@
+"""Projective dependency trees: every word has a head, and no two arcs cross (Eisner's algorithm).
+
+    potentials (..., N + 1, N + 1): [h, m] scores the arc from head h to modifier m; words are 1..N, 0 is the root
+
+Column 0 and the diagonal are never read. A structure is 0/1 in the same shape, one arc per word. With a single root
+(the usual convention of treebanks) exactly one word depends on 0 and there are C(3n − 2, n − 1) / n trees over n words;
+otherwise any number of words may, and there are C(3n, n) / (2n + 1). The recursion runs bottom up; R[s, t] is s with
+modifiers to its right that cover s..t, L[s, t] is t with modifiers to its left, both complete; B is both halves under
+an arc that joins s and t, whichever of them is the head:
+
+    B[s, t] = max_Ω over s ≤ k < t of (R[s, k] + L[k + 1, t])              R[s, s] = L[s, s] = 0
+    R[s, t] = max_Ω over s < k ≤ t of (θ[s, k] + B[s, k] + R[k, t])
+    L[s, t] = max_Ω over s ≤ k < t of (L[s, k] + B[k, t] + θ[t, k])
+
+and the value is R[0, n]; where the root is single, B[0, k] is L[1, k] alone. Each tree has one derivation. Ties go to
+the lowest k. Eisner, COLING 1996; Mensch & Blondel, ICML 2018.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from omegamax import checks
+from omegamax.inference.lattice import Lattice
+from omegamax.inference.program import LatticeProgram, Program
+from omegamax.inference.topology import Topology
+from omegamax.inference.tree_program import tree_program
+from omegamax.operators.regularizer import Regularizer
+from omegamax.structures.problem import Problem, Sizes
+from omegamax.structures.structure import Structure
+
+
+@dataclass(frozen=True)
+class ProjectiveTree(Structure):
+    """Projective dependency trees over N words. Under Shannon `argmax` gives the probabilities of arcs.
+
+    >>> tree = ProjectiveTree(single_root=True)
+    >>> arcs = torch.zeros(4, 4)
+    >>> arcs[0, 2] = arcs[2, 1] = arcs[2, 3] = 1.0
+    >>> tree.heads(tree.map(arcs))
+    tensor([2, 0, 2])
+    """
+
+    single_root: bool = True
+
+    event_ndim = 2
+
+    @staticmethod
+    def heads(structure: Tensor) -> Tensor:
+        """The head of every word (..., N), 0 for the root, −1 beyond the length."""
+        arcs = structure[..., 1:]
+        return torch.where(arcs.sum(-2) > 0.5, arcs.argmax(-2), -1)
+
+    @staticmethod
+    def from_heads(heads: Tensor, lengths: Tensor | None = None, *, dtype: Any = None) -> Tensor:
+        """Heads of the words (..., N) as a structure (..., N + 1, N + 1), 0/1; entries beyond the length are ignored.
+
+        Without lengths, negative heads mark what is beyond. What is no projective tree is not noticed here.
+        """
+        n = heads.shape[-1]
+        if heads.is_floating_point() or heads.dtype is torch.bool:
+            raise TypeError(f"ProjectiveTree.from_heads: heads must be integers, got {heads.dtype}; use .long()")
+        within = heads >= 0
+        if lengths is not None:
+            within = torch.arange(n, device=heads.device) < lengths.to(heads.device).unsqueeze(-1)
+        if bool((within & ((heads < 0) | (heads > n))).any()):
+            raise ValueError(
+                f"ProjectiveTree.from_heads: heads must lie between 0 (the root) and {n}, got "
+                f"{int(heads.min())} to {int(heads.max())}; words are numbered from 1"
+            )
+        hot = torch.nn.functional.one_hot(torch.where(within, heads, 0).long(), n + 1) * within.unsqueeze(-1)
+        arcs = hot.transpose(-1, -2).to(torch.get_default_dtype() if dtype is None else dtype)
+        return torch.nn.functional.pad(arcs, (1, 0))
+
+    def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
+        """One tensor."""
+        checks.check_floating("ProjectiveTree", potentials)
+        size = potentials.shape[-1] if potentials.dim() else 0
+        checks.check_event("ProjectiveTree", "potentials", potentials, (size, size), "(..., N + 1, N + 1)")
+        if size < 2:
+            raise ValueError(
+                f"ProjectiveTree: potentials must have room for the root and a word, got {tuple(potentials.shape)}; "
+                "index 0 is the artificial root"
+            )
+        return ((potentials, 2),)
+
+    def limits(self, sizes: Sizes) -> tuple[int, ...]:
+        """The number of words, without the root."""
+        return (sizes[0][0] - 1,)
+
+    def build(self, sizes: Sizes) -> Lattice:
+        """Node 0 is the leaf; then R, then L, then B of every s < t, each by s and then t."""
+        size = sizes[0][0]
+        place = np.arange(size)
+        first, last = np.nonzero(place[:, None] < place)
+        right = np.zeros((size, size), dtype=np.int64)  # where s = t: the leaf
+        right[first, last] = 1 + np.arange(len(first))
+        left, both = right + len(first), right + 2 * len(first)
+        left[place, place] = 0
+        levels = np.concatenate([[0], *([2 * (last - first) + more for more in (1, 1, 0)])])
+
+        s, t, step = np.nonzero(
+            (place[:, None, None] < place[:, None]) & (place < place[:, None] - place[:, None, None])
+        )
+        before, after = s + step, s + step + 1  # k of B and L, and of R
+        root = s == 0
+        under_arc = np.where(root & self.single_root, left[np.minimum(1, after), after], both[s, after])
+        joined = ~root if self.single_root else np.ones_like(root)
+        heads = np.concatenate([right[s, t], both[s, t][joined], left[s, t][~root]])
+        tails = np.concatenate(
+            [
+                np.stack([under_arc, right[after, t]], 1),
+                np.stack([right[s, before], left[after, t]], 1)[joined],
+                np.stack([left[s, before], both[before, t]], 1)[~root],
+            ]
+        )
+        parts = np.concatenate([s * size + after, np.full(joined.sum(), -1), (t * size + before)[~root]])
+        topology = Topology.from_edges(levels, heads, tails, leaves=[0])
+        return Lattice.from_parts(topology, [parts], [size * size])
+
+    def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
+        """R of the root over the whole sentence: (0, n) is number n, because those of the root come first."""
+        return lengths[0]
+
+    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
+        """The compiled chart, for Hard, Shannon and SquaredNorm."""
+
+        def generic() -> Program:
+            return LatticeProgram(problem.lattice, regularizer, problem.goals)
+
+        return tree_program(
+            "projective", int(self.single_root), problem.parts, problem.lengths[0], regularizer, generic
+        )
