@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kbest.hpp"
 #include "team.hpp"
 #include "problems.hpp"
 
@@ -105,6 +106,22 @@ void launch(void (*run)(const Problem&, std::int64_t, std::int64_t), const Probl
 
 using At = std::uintptr_t;
 
+// The k best derivations of one goal: their scores, all their edges in a row, how many each has (raw memory), and
+// whether there are no others.
+nb::tuple kbest(At tails, At first, std::int64_t n_tails, std::int64_t n_edges, std::int64_t n_leaves,
+                std::int64_t n_nodes, At scores, At values, std::int64_t goal, std::int64_t k) {
+  std::vector<double> best;
+  std::vector<std::int64_t> edges, sizes;
+  bool complete;
+  {
+    nb::gil_scoped_release release;
+    const Graph graph{Address{tails}, Address{first}, n_tails, n_edges, n_leaves, n_nodes};
+    complete = KBest(graph, Address{scores}, Address{values}).top(goal, k, best, edges, sizes);
+  }
+  const auto raw = [](const auto& numbers) { return nb::bytes(numbers.data(), numbers.size() * sizeof(numbers[0])); };
+  return nb::make_tuple(raw(best), raw(edges), raw(sizes), complete);
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
@@ -115,6 +132,8 @@ NB_MODULE(_native, m) {
   m.def("arch", [] { return active.load()->arch; }, "The instruction set in use.");
   m.def("supported_archs", &supported_archs, "The instruction sets this processor can run, the best first.");
   m.def("use_arch", &use_arch, "Forces an instruction set, or 'auto'; for tests and benchmarks.");
+
+  m.def("kbest", &kbest, "The k best derivations of a hypergraph.");
 
   OMEGAMAX_BIND(m, "sparsemax", Sparsemax, (At scores, At weights, At value),
                 (Address{scores}, Address{weights}, Address{value}));

@@ -13,12 +13,55 @@ import heapq
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
+from omegamax import routing
 from omegamax.inference.sweeps import inside
 from omegamax.inference.topology import Topology
 from omegamax.operators.hard import Hard
+
+
+class Ranked(NamedTuple):
+    """Derivations of one item, best first."""
+
+    scores: np.ndarray  # (found,)
+    edges: np.ndarray  # those of the first, then those of the second, ...
+    sizes: np.ndarray  # (found,): how many edges each has
+    complete: bool  # there are no others
+
+    def cut(self, n: int, *, complete: bool) -> Ranked:
+        """The first n."""
+        return Ranked(self.scores[:n], self.edges[: self.sizes[:n].sum()], self.sizes[:n], complete)
+
+
+class Ranking:
+    """The k best derivations of every item of a batch. Scores are compared in float64."""
+
+    def __init__(self, topology: Topology, scores: Tensor, goals: Tensor) -> None:
+        self._topology = topology
+        self._scores = scores.detach().double().cpu().contiguous()
+        self._values = inside(topology, self._scores, Hard()).values
+        self._first = np.searchsorted(topology.heads().numpy(), np.arange(topology.n_nodes + 1))
+        self._goals = goals.tolist()
+
+    def top(self, item: int, k: int) -> Ranked:
+        """The k best derivations of one item."""
+        scores, values = self._scores[item].numpy(), self._values[item].numpy()
+        if routing.native is None:
+            return KBest(self._topology, self._first, scores, values).top(self._goals[item], k)
+        tails = self._topology.tails
+        best, edges, sizes, complete = routing.native.kbest(
+            tails.data_ptr(),
+            self._first.ctypes.data,
+            *tails.shape,
+            self._topology.n_leaves,
+            self._topology.n_nodes,
+            scores.ctypes.data,
+            values.ctypes.data,
+            self._goals[item],
+            k,
+        )
+        return Ranked(np.frombuffer(best), np.frombuffer(edges, np.int64), np.frombuffer(sizes, np.int64), complete)
 
 
 class Derivation(NamedTuple):
@@ -30,22 +73,36 @@ class Derivation(NamedTuple):
 
 
 class KBest:
-    """Derivations of one item, on demand.
+    """Derivations of one item, on demand: the specification of `csrc/kbest.hpp`.
 
-    `scores` is (edges,), `values` (nodes + 1,) the best score of each node, `first` (nodes + 1,) its first
-    incoming edge.
+    `scores` is (edges,), `values` (nodes + 1,) the best score of each node, `first` (nodes + 1,) its first incoming
+    edge.
     """
 
     def __init__(self, topology: Topology, first: np.ndarray, scores: np.ndarray, values: np.ndarray) -> None:
         self._tails, self._n_nodes, self._n_leaves = topology.tails.numpy(), topology.n_nodes, topology.n_leaves
-        self._first, self._scores = first, scores
+        self._first, self._scores, self._values = first, scores, values
         self._best = scores + values[self._tails].sum(0)
         self._found: dict[int, list[Derivation]] = {}
         self._heap: dict[int, list[Derivation]] = {}
-        self._pushed: dict[int, set[tuple[int, tuple[int, ...]]]] = {}
-        self._successors: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+        self._pending: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
 
-    def nth(self, goal: int, rank: int) -> Derivation | None:
+    def top(self, goal: int, k: int) -> Ranked:
+        """The k best derivations of a node."""
+        scores: list[float] = []
+        edges: list[list[int]] = []
+        while len(scores) < k and self._values[goal] > -np.inf:
+            derivation = self._nth(goal, len(scores))
+            if derivation is None:
+                break
+            edges.append(self._edges(goal, len(scores)))
+            scores.append(-derivation.cost)
+        flat = np.array([edge for used in edges for edge in used], dtype=np.int64)
+        sizes = np.array([len(used) for used in edges], dtype=np.int64)
+        complete = len(scores) < k or self._nth(goal, k) is None
+        return Ranked(np.array(scores), flat, sizes, complete)
+
+    def _nth(self, goal: int, rank: int) -> Derivation | None:
         """Derivation number `rank` (from 0) of a node, None where there are fewer."""
         stack = [(goal, rank)]  # explicit, because a chain of a thousand tags is a thousand calls deep
         while stack:
@@ -55,7 +112,7 @@ class KBest:
             if len(self._found[node]) > wanted:
                 stack.pop()
                 continue
-            missing = self._settle_successors(node)
+            missing = self._settle(node)
             if missing is not None:
                 stack.append(missing)
             elif self._heap[node]:
@@ -65,14 +122,14 @@ class KBest:
         found = self._found[goal]
         return found[rank] if len(found) > rank else None
 
-    def edges(self, goal: int, rank: int) -> list[int]:
-        """The edges of a derivation that `nth` has found."""
+    def _edges(self, goal: int, rank: int) -> list[int]:
+        """The edges of a derivation that `_nth` has found."""
         edges, stack = [], [(goal, rank)]
         while stack:
             node, chosen = stack.pop()
             if not self._is_inner(node):
                 continue
-            derivation = self.nth(node, chosen)  # a best one may not have been asked for: its score was known
+            derivation = self._nth(node, chosen)  # a best one may not have been asked for: its score was known
             assert derivation is not None
             edges.append(derivation.edge)
             stack.extend(zip(self._tails[:, derivation.edge].tolist(), derivation.ranks))
@@ -82,10 +139,9 @@ class KBest:
         return self._n_leaves <= node < self._n_nodes
 
     def _open(self, node: int) -> None:
-        self._found[node], self._successors[node] = [], []
+        self._found[node], self._heap[node], self._pending[node] = [], [], []
         if not self._is_inner(node):  # a leaf, or a missing tail, has one derivation: nothing
             self._found[node] = [Derivation(0.0, -1, ())]
-            self._heap[node], self._pushed[node] = [], set()
             return
         edges = np.arange(self._first[node], self._first[node + 1])
         ranks = (0,) * len(self._tails)
@@ -95,80 +151,36 @@ class KBest:
             if score > -np.inf
         ]
         heapq.heapify(self._heap[node])
-        self._pushed[node] = set()
 
     def _take(self, node: int) -> None:
-        """Moves the best candidate to the derivations, and notes which candidates follow it."""
+        """Moves the best candidate to the derivations, and notes which candidates follow it.
+
+        (i, j + 1), and (i + 1, 0) if j = 0: so each combination follows one other, and none is met twice.
+        """
         taken = heapq.heappop(self._heap[node])
         self._found[node].append(taken)
-        for place in range(len(taken.ranks)):
-            ranks = (*taken.ranks[:place], taken.ranks[place] + 1, *taken.ranks[place + 1 :])
-            if (taken.edge, ranks) not in self._pushed[node]:
-                self._pushed[node].add((taken.edge, ranks))
-                self._successors[node].append((taken.edge, ranks))
+        first, *second = taken.ranks
+        if not any(second):
+            self._pending[node].append((taken.edge, (first + 1, *second)))
+        if second:
+            self._pending[node].append((taken.edge, (first, second[0] + 1)))
 
-    def _settle_successors(self, node: int) -> tuple[int, int] | None:
+    def _settle(self, node: int) -> tuple[int, int] | None:
         """Pushes the noted candidates; or says which derivation of which node must be known first."""
-        noted = self._successors[node]
+        noted = self._pending[node]
         while noted:
             edge, ranks = noted[-1]
-            cost: float | None = -float(self._scores[edge])
+            costs = [-float(self._scores[edge])]
             for tail, rank in zip(self._tails[:, edge].tolist(), ranks):
                 if tail not in self._found:
                     return tail, rank
-                if len(self._found[tail]) <= rank:
-                    if self._heap[tail] or self._successors[tail]:
-                        return tail, rank
-                    cost = None  # exhausted: this combination does not exist
+                if len(self._found[tail]) > rank:
+                    costs.append(self._found[tail][rank].cost)
+                elif self._heap[tail] or self._pending[tail]:
+                    return tail, rank
+                else:  # exhausted: this combination does not exist
                     break
-                cost = cost + self._found[tail][rank].cost  # type: ignore[operator]
             noted.pop()
-            if cost is not None:
-                heapq.heappush(self._heap[node], Derivation(cost, edge, ranks))
+            if len(costs) == 1 + len(ranks):
+                heapq.heappush(self._heap[node], Derivation(sum(costs), edge, ranks))
         return None
-
-
-class Ranked(NamedTuple):
-    """Derivations of one item, best first."""
-
-    edges: list[list[int]]
-    scores: list[float]
-    complete: bool  # there are no others
-
-
-class Ranking:
-    """k-best for every item of a batch; asking for more goes on where it stopped."""
-
-    def __init__(self, topology: Topology, scores: Tensor, goals: Tensor) -> None:
-        scores = scores.detach().double().cpu()
-        values = inside(topology, scores, Hard()).values.numpy()
-        heads = topology.heads().numpy()
-        first = np.searchsorted(heads, np.arange(topology.n_nodes + 1))
-        self._goals = goals.tolist()
-        self._items = [
-            KBest(topology, first, s, v) if np.isfinite(v[goal]) else None
-            for s, v, goal in zip(scores.numpy(), values, self._goals)
-        ]
-
-    def top(self, item: int, k: int) -> Ranked:
-        """The k best derivations of one item."""
-        kbest, goal = self._items[item], self._goals[item]
-        edges: list[list[int]] = []
-        scores: list[float] = []
-        if kbest is None:
-            return Ranked(edges, scores, True)
-        while len(scores) < k:
-            derivation = kbest.nth(goal, len(scores))
-            if derivation is None:
-                return Ranked(edges, scores, True)
-            edges.append(kbest.edges(goal, len(scores)))
-            scores.append(-derivation.cost)
-        return Ranked(edges, scores, kbest.nth(goal, k) is None)
-
-
-def as_edges(derivations: list[list[int]], n_edges: int, like: Tensor) -> Tensor:
-    """Lists of edges as counts, shape (derivations, edges)."""
-    counts = torch.zeros(len(derivations), n_edges, dtype=like.dtype)
-    for row, edges in zip(counts, derivations):
-        row.index_add_(0, torch.tensor(edges, dtype=torch.long), torch.ones(len(edges), dtype=like.dtype))
-    return counts.to(like.device)

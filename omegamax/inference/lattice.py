@@ -2,7 +2,8 @@
 
     score of edge e = Σ over the components of the potentials of scale_e · (the part that e touches)
 
-The scale is 1 unless the structure says otherwise (the step weights of an alignment). A part may be touched by many edges (a transition by every position, a span by every split) or by none.
+The scale is 1 unless the structure says otherwise (the step weights of an alignment). A part may be touched by many
+edges (a transition by every position, a span by every split) or by none.
 """
 
 from __future__ import annotations
@@ -91,6 +92,24 @@ class Lattice:
                 chosen = chosen * scales.to(chosen.dtype)
             total = edges.new_zeros(edges.shape[0], size).index_add(1, index, chosen)
             found.append(total.reshape(edges.shape[0], *part.shape[1:]))
+        return tuple(found)
+
+    def sum_over_lists(self, edges: np.ndarray, sizes: np.ndarray, like: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """`sum_over_edges` of derivations given as lists: `sizes` says how many of the edges each one has."""
+        row = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes))
+        used = torch.from_numpy(np.ascontiguousarray(edges))
+        found = []
+        for part, (touching, index, size, scales) in zip(like, self.components):
+            at, place = row, used
+            if touching is not None:  # the place of each used edge among those that touch the component
+                place = torch.searchsorted(touching, used).clamp(max=len(touching) - 1) if len(touching) else used[:0]
+                touches = touching[place] == used if len(touching) else torch.zeros_like(used, dtype=torch.bool)
+                at, place = row[touches], place[touches] if len(touching) else place
+            weight = torch.ones(len(place), dtype=part.dtype) if scales is None else scales[place].to(part.dtype)
+            total = torch.zeros(len(sizes), size, dtype=part.dtype).index_put_(
+                (at, index[place]), weight, accumulate=True
+            )
+            found.append(total.reshape(len(sizes), *part.shape[1:]).to(part.device))
         return tuple(found)
 
     def _components_on(self, device: torch.device) -> tuple[Incidence, ...]:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from omegamax.inference import counting
-from omegamax.inference.kbest import Ranked, Ranking, as_edges
+from omegamax.inference.kbest import Ranked, Ranking
+from omegamax.inference.program import Parts
 from omegamax.inference.random_walk import walk
 from omegamax.inference.sweeps import inside
 from omegamax.operators.regularizer import Regularizer
@@ -46,7 +47,7 @@ def topk(problem: Problem, k: int) -> TopK:
     """The k best structures, distinct and in exact order."""
     ranking = Ranking(problem.lattice.topology, problem.scores_of_edges(), problem.goals)
     ranked = [ranking.top(item, k) for item in range(problem.n_items)]
-    scores = _padded([r.scores for r in ranked], k, -torch.inf)
+    scores = _padded(ranked, k)
     return TopK(_structures(problem, ranked, k), problem.per_item(scores, after=(k,)))
 
 
@@ -57,7 +58,7 @@ def support(problem: Problem, regularizer: Regularizer, limit: int) -> Support:
     ranking = Ranking(topology, backpointers.log(), problem.goals)
     ranked = [ranking.top(item, limit) for item in range(problem.n_items)]
     width = max([1, *(len(r.scores) for r in ranked)])
-    probabilities = _padded([r.scores for r in ranked], width, -torch.inf).exp()
+    probabilities = _padded(ranked, width).exp()
     complete = torch.tensor([r.complete for r in ranked]).reshape(problem.batch_shape)
     return Support(_structures(problem, ranked, width), problem.per_item(probabilities, after=(width,)), complete)
 
@@ -68,22 +69,31 @@ def marginal(who: str, problem: Problem, regularizer: Regularizer, limit: int) -
         raise ValueError(
             f"{who}.marginal: regularizer must be sparse, got Shannon; under Shannon use argmax, its equal"
         )
-    lattice = problem.lattice
     with torch.no_grad():
-        ranking = Ranking(lattice.topology, problem.scores_of_edges(), problem.goals)
+        ranking = Ranking(problem.lattice.topology, problem.scores_of_edges(), problem.goals)
         ranked = [_until_weightless(ranking, item, regularizer, limit) for item in range(problem.n_items)]
         width = max([1, *(len(r.scores) for r in ranked)])
-        edges = torch.stack([_edges(problem, r, width) for r in ranked])  # (batch, found, edges)
-    used = edges > 0
-    scores = torch.where(used, edges * problem.scores_of_edges().unsqueeze(1), 0).sum(-1)
-    probabilities = regularizer.argmax(torch.where(used.any(-1), scores, -torch.inf))
-    weights = (probabilities.unsqueeze(-1) * edges).sum(1)
+        found = _listed(problem, ranked, width)  # (batch · width, *event) each
+    scores = [_scores_of(row, r, width) for row, r in zip(problem.scores_of_edges(), ranked)]
+    probabilities = regularizer.argmax(torch.stack(scores))  # (batch, width)
+    weights = []
+    for part in found:
+        listed = part.unflatten(0, (problem.n_items, width))
+        weights.append((probabilities.reshape(*probabilities.shape, *(1,) * (part.dim() - 1)) * listed).sum(1))
     return Marginal(
-        problem.dress(lattice.sum_over_edges(weights, problem.parts)),
-        problem.dress(lattice.sum_over_edges(edges.flatten(0, 1), problem.parts), after=(width,)),
+        problem.dress(tuple(weights)),
+        problem.dress(found, after=(width,)),
         problem.per_item(probabilities, after=(width,)),
         torch.tensor([r.complete for r in ranked]).reshape(problem.batch_shape),
     )
+
+
+def _scores_of(scores: Tensor, ranked: Ranked, width: int) -> Tensor:
+    """Scores of listed derivations (width,) from those of edges (edges,), −inf at the end; differentiable."""
+    row = torch.from_numpy(np.repeat(np.arange(len(ranked.sizes)), ranked.sizes)).to(scores.device)
+    used = scores.index_select(0, torch.tensor(ranked.edges, device=scores.device))
+    found = scores.new_zeros(len(ranked.sizes)).index_add(0, row, used)
+    return torch.nn.functional.pad(found, (0, width - len(found)), value=-torch.inf)
 
 
 def _until_weightless(ranking: Ranking, item: int, regularizer: Regularizer, limit: int) -> Ranked:
@@ -91,10 +101,9 @@ def _until_weightless(ranking: Ranking, item: int, regularizer: Regularizer, lim
     k = min(16, limit)
     while True:
         found = ranking.top(item, k)
-        weights = regularizer.argmax(torch.tensor(found.scores, dtype=torch.float64)) if found.scores else torch.ones(0)
-        n_positive = int((weights > 0).sum())
+        n_positive = int((regularizer.argmax(torch.tensor(found.scores)) > 0).sum())
         if found.complete or n_positive < len(found.scores):
-            return Ranked(found.edges[:n_positive], found.scores[:n_positive], True)
+            return found.cut(n_positive, complete=True)
         if k == limit:
             return found
         k = min(4 * k, limit)
@@ -126,8 +135,9 @@ def enumerate_all(who: str, problem: Problem, limit: int) -> Any:
                 f"{who}.enumerate: at most limit={limit} structures are listed, got {number}; raise the limit, or take "
                 "topk, sample or support"
             )
-        edges = as_edges(counting.derivations(topology, allowed, goal), topology.n_edges, problem.parts[0])
-        parts = problem.lattice.sum_over_edges(edges, problem.parts)
+        listed = counting.derivations(topology, allowed, goal)
+        edges = np.array([edge for used in listed for edge in used], dtype=np.int64)
+        parts = problem.lattice.sum_over_lists(edges, np.array([len(used) for used in listed]), problem.parts)
         found.append(problem.dressed(parts, (number,)))
     return problem.as_list(found)
 
@@ -138,19 +148,20 @@ def _allowed(problem: Problem) -> Iterator[tuple[np.ndarray, int]]:
         yield (row > -torch.inf).numpy(), goal
 
 
-def _edges(problem: Problem, ranked: Ranked, width: int) -> Tensor:
-    """Derivations as counts (width, edges), zeros at the end of a short list."""
-    padding: list[list[int]] = [[]] * (width - len(ranked.edges))
-    return as_edges(ranked.edges + padding, problem.lattice.topology.n_edges, problem.parts[0])
-
-
 def _structures(problem: Problem, ranked: list[Ranked], width: int) -> Any:
-    """One item at a time: edges may be many more than parts."""
-    found = [problem.lattice.sum_over_edges(_edges(problem, r, width), problem.parts) for r in ranked]
-    parts = tuple(torch.cat(component) for component in zip(*found)) if found else problem.parts
-    return problem.dress(parts, after=(width,))
+    return problem.dress(_listed(problem, ranked, width), after=(width,))
 
 
-def _padded(numbers: list[list[float]], width: int, filler: float) -> Tensor:
-    rows = [row + [filler] * (width - len(row)) for row in numbers]
-    return torch.tensor(rows, dtype=torch.float64).reshape(len(numbers), width)
+def _listed(problem: Problem, ranked: list[Ranked], width: int) -> Parts:
+    """Listed derivations as parts (batch · width, *event), zeros at the end of short lists."""
+    if not ranked:
+        return problem.parts
+    edges = np.concatenate([r.edges for r in ranked])
+    sizes = np.concatenate([np.pad(r.sizes, (0, width - len(r.sizes))) for r in ranked])
+    return problem.lattice.sum_over_lists(edges, sizes, problem.parts)
+
+
+def _padded(ranked: list[Ranked], width: int) -> Tensor:
+    """Scores (batch, width), −inf at the end of short lists."""
+    rows = [np.pad(r.scores, (0, width - len(r.scores)), constant_values=-np.inf) for r in ranked]
+    return torch.from_numpy(np.stack(rows)) if rows else torch.zeros(0, width)
