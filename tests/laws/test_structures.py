@@ -127,7 +127,7 @@ def _log_prob_of_one(case, potentials, batch, omega, item):
 
 
 @structures
-def test_topk_lists_all_structures_in_order(case):
+def test_topk_lists_all_structures_in_order(case, backend):
     potentials = case.potentials()
     most = max(case.structure.count(potentials, **case.options()))
     found, scores = case.structure.topk(potentials, most + 2, **case.options())
@@ -143,7 +143,7 @@ def test_topk_lists_all_structures_in_order(case):
 
 @structures
 @pytest.mark.parametrize("omega", [om.SquaredNorm(), om.Tsallis(1.5)], ids=names)
-def test_support_is_ranked_and_sums_to_one(case, omega):
+def test_support_is_ranked_and_sums_to_one(case, omega, backend):
     potentials = case.potentials()
     found, probabilities, complete = case.structure.support(potentials, omega, **case.options())
     weights = parts_of(case.structure.argmax(potentials, omega, **case.options()))
@@ -158,7 +158,7 @@ def test_support_is_ranked_and_sums_to_one(case, omega):
 
 
 @structures
-def test_marginal_is_sparsemax_over_all_structures(case):
+def test_marginal_is_sparsemax_over_all_structures(case, backend):
     potentials = case.potentials()
     found = case.structure.marginal(potentials, om.SquaredNorm(), **case.options())
     assert found.complete.all()
