@@ -82,7 +82,9 @@ class KBest:
     def __init__(self, topology: Topology, first: np.ndarray, scores: np.ndarray, values: np.ndarray) -> None:
         self._tails, self._n_nodes, self._n_leaves = topology.tails.numpy(), topology.n_nodes, topology.n_leaves
         self._first, self._scores, self._values = first, scores, values
-        self._best = scores + values[self._tails].sum(0)
+        self._best = scores
+        for tail in self._tails:  # in the order of the native sums, so that ties fall alike
+            self._best = self._best + values[tail]
         self._found: dict[int, list[Derivation]] = {}
         self._heap: dict[int, list[Derivation]] = {}
         self._pending: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
