@@ -28,7 +28,7 @@ _DEMO = """\
 Prints one row of scores under every operator: the weights, how many are not
 zero (support), how many runs of neighbours have equal weight (segments), how
 many different weights there are (levels), and the smoothed maximum. Draws
-figure2.png, operators.png and denoising.png."""
+figure2.png, operators.png, denoising.png and alignments.png."""
 
 
 class _Parser(argparse.ArgumentParser):

@@ -52,6 +52,7 @@ def draw(directory: Path) -> list[Path]:
         "figure2.png": plots.figure2(),
         "operators.png": plots.row_comparison(SCORES, WORDS, regularizers=operators()),
         "denoising.png": plots.denoising(),
+        "alignments.png": plots.alignment_comparison(),
     }
     paths = []
     for name, figure in figures.items():

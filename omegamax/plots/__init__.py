@@ -11,6 +11,7 @@ except ImportError as error:
         'omegamax.plots: matplotlib is needed to draw, got none; install it with pip install "omegamax[plot]"'
     ) from error
 
+from omegamax.plots.alignments import alignment_comparison as alignment_comparison
 from omegamax.plots.denoising import denoising as denoising
 from omegamax.plots.operators import figure2 as figure2
 from omegamax.plots.rows import row_comparison as row_comparison

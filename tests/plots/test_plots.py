@@ -73,3 +73,14 @@ def test_nothing_touches_pyplot_or_the_settings():
     plots.denoising()
     assert dict(matplotlib.rcParams) == before
     assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
+
+
+def test_alignments_show_the_expected_path(tmp_path):
+    x, y = torch.tensor([0.0, 1.0, 0.0]), torch.tensor([0.0, 0.0, 1.0, 0.0])
+    figure = plots.alignment_comparison(x, y, regularizers={"sparse": om.SquaredNorm()})
+    (image,) = figure.axes[-1].get_images()
+    expected = om.soft_dtw_alignment(x[:, None], y[:, None], regularizer=om.SquaredNorm())
+    torch.testing.assert_close(torch.as_tensor(image.get_array().data), expected)
+    figure.savefig(tmp_path / "alignments.png")
+    with pytest.raises(ValueError, match="one series"):
+        plots.alignment_comparison(torch.zeros(2, 3), y)
