@@ -130,6 +130,9 @@ NB_MODULE(_native, m) {
                 (Address{weights}, Address{direction}, Address{product}, Address{alphas}, alpha));
   OMEGAMAX_BIND(m, "entmax_slope", EntmaxSlope, (At weights, At slope, At gradient, At alphas, double alpha),
                 (Address{weights}, Address{slope}, Address{gradient}, Address{alphas}, alpha));
+  OMEGAMAX_BIND(m, "entmax_pull", EntmaxPull,
+                (At weights, At direction, At product, At along, At alphas, double alpha),
+                (Address{weights}, Address{direction}, Address{product}, Address{along}, Address{alphas}, alpha));
   OMEGAMAX_BIND(m, "sqpnormmax", Sqpnormmax, (At scores, At weights, At value, double p),
                 (Address{scores}, Address{weights}, Address{value}, p));
   OMEGAMAX_BIND(m, "sqpnormmax_product", SqpnormmaxProduct, (At weights, At direction, At product, double p),

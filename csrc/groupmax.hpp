@@ -1,172 +1,257 @@
-// Groupmax rows: weights in which whole groups are zero. One unknown, the multiplier of the simplex.
+// Groupmax rows: weights in which whole groups are zero. One unknown, the multiplier tau of the simplex:
+//
+//     p_g = u_g (1 - strength/r)_+,   u = (x - tau)_+,   r = ||u_g||,        sum p = 1
+//
+// Each group's share of sum p is convex and decreasing in tau. (While k entries are positive and add up to s, its slope is
+// -k + strength/r (k - s^2/r^2), whose last factor shrinks as tau falls; an entry that joins only steepens it.) So
+// Newton's method climbs to the root from below and never passes it, and the root of some of the entries lies below that
+// of all.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 
-#include "buffer.hpp"
 #include "candidates.hpp"
+#include "group_blocks.hpp"
 #include "problems.hpp"
-#include "tv1d.hpp"
+#include "strength.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
-// What a group's positive parts u = (x - tau)_+ add up to.
-struct GroupSums {
-  double count, sum, squares;
+// tau in two parts, since the weights of a long row add up to one only if it is known to more than its own precision.
+// Lanes are groups of one row, and then all are equal, or rows.
+template <class C, int parts>
+struct GroupLevel {
+  Vector<C> high[parts], low[parts], strength[parts];
+  Vector<C> excess(Vector<C> y, int k) const { return larger((y - high[k]) - low[k], Vector<C>{}); }
 };
 
-// sum p = sum_g s (1 - strength / r)_+ decreases in tau (s and r the sum and norm of u_g), so its crossing of 1 is found
-// by Newton's method kept inside a bracket. At tau = max - 1 - strength the largest score alone makes it at least 1:
-// nothing below that level can receive weight.
-class GroupRoot {
- public:
-  GroupRoot(const double* x, const std::int32_t* group, std::int64_t n, GroupSums* sums, std::int32_t groups,
-            double strength)
-      : x_(x), group_(group), n_(n), sums_(sums), groups_(groups), strength_(strength) {}
-
-  double find() {
-    double low = -1 - strength_, high = 0, tau = low;
-    for (int step = 0; step < 200; ++step) {
-      double slope;
-      const double excess = total(tau, slope) - 1;
-      (excess >= 0 ? low : high) = tau;
-      double next = tau - excess / slope;
-      if (!(slope < 0) || !(next >= low && next <= high)) next = (low + high) / 2;
-      const double change = next > tau ? next - tau : tau - next;
-      tau = next;
-      if (excess == 0 || change <= 1e-16 * (tau < 0 ? -tau : tau)) break;
-    }
-    double slope;
-    total(tau, slope);  // leaves the sums of the final tau
-    return tau;
-  }
-
-  // By how much a group's u is shrunk.
-  double factor(std::int32_t g) const {
-    const double r = __builtin_sqrt(sums_[g].squares);
-    return r > strength_ ? (r - strength_) / r : 0;
-  }
-
- private:
-  double total(double tau, double& slope) {
-    std::memset(sums_, 0, groups_ * sizeof(GroupSums));
-    for (std::int64_t i = 0; i < n_; ++i) {
-      const double u = x_[i] > tau ? x_[i] - tau : 0;
-      GroupSums& own = sums_[group_[i]];
-      own.count += u > 0;
-      own.sum += u;
-      own.squares += u * u;
-    }
-    double mass = 0;
-    slope = 0;
-    for (std::int32_t g = 0; g < groups_; ++g) {
-      const double r = __builtin_sqrt(sums_[g].squares);
-      if (!(r > strength_)) continue;
-      const double keep = (r - strength_) / r;
-      mass += sums_[g].sum * keep;
-      slope -= sums_[g].count * keep + strength_ * sums_[g].sum * sums_[g].sum / (r * r * r);
-    }
-    return mass;
-  }
-
-  const double* x_;
-  const std::int32_t* group_;
-  std::int64_t n_;
-  GroupSums* sums_;
-  std::int32_t groups_;
-  double strength_;
+// sum p, and minus its slope.
+template <class C, int parts>
+struct GroupMass {
+  Vector<C> total[parts] = {}, slope[parts] = {};
 };
+
+template <class C, class T, int parts = kParts<C, T>>
+inline GroupMass<C, parts> group_mass(const GroupBlocks& blocks, const T* y, const GroupLevel<C, parts>& level) {
+  const Vector<C> zero{}, one = splat(C(1));
+  GroupMass<C, parts> mass;
+  for (const GroupBlock& block : blocks) {
+    Vector<C> count[parts] = {}, sum[parts] = {}, squares[parts] = {};
+    const T* at = y + std::int64_t(block.start) * kLanes<T>;
+    for (std::int32_t d = 0; d < block.depth; ++d, at += kLanes<T>)
+      for (int k = 0; k < parts; ++k) {
+        const Vector<C> u = level.excess(load_as<C>(at + k * kLanes<C>), k);
+        count[k] += u > zero ? one : zero;
+        sum[k] += u;
+        squares[k] += u * u;
+      }
+    C part = 1;  // of a group in each lane
+    if (block.whole) {
+      share<C>(count);
+      share<C>(sum);
+      share<C>(squares);
+      part = C(1) / kLanes<T>;
+    }
+    for (int k = 0; k < parts; ++k) {
+      const Vector<C> r = root(squares[k]);
+      const Vector<C> inverse = r > level.strength[k] ? one / r : zero;
+      const Vector<C> keep = (r - level.strength[k]) * inverse, slant = sum[k] * inverse;
+      mass.total[k] += part * (sum[k] * keep);
+      mass.slope[k] += part * (count[k] * keep + level.strength[k] * inverse * (slant * slant));
+    }
+  }
+  return mass;
+}
+
+// Newton's method from below, in the precision of C, until sum p exceeds 1 by no more than `enough`; what is left to go
+// is put into `low`. A lane that has arrived stays where it is, so rows side by side do not influence each other.
+template <class C, bool one_row, class T, int parts = kParts<C, T>>
+inline void climb(const GroupBlocks& blocks, const T* y, GroupLevel<C, parts>& level, C enough) {
+  // An earlier climb in less precision may have ended above the root; a step down leads below it.
+  constexpr C above = sizeof(C) == 8 ? C(-1e-9) : -kInfinity<C>;
+  for (int step = 0; step < 100; ++step) {
+    GroupMass<C, parts> mass = group_mass<C>(blocks, y, level);
+    if constexpr (one_row) {
+      share<C>(mass.total);
+      share<C>(mass.slope);
+    }
+    unsigned moving = 0;
+    for (int k = 0; k < parts; ++k) {
+      const Vector<C> zero{}, excess = mass.total[k] - C(1), start = C(-1) - level.strength[k], here = level.high[k];
+      const Vector<C> change = mass.slope[k] > zero ? excess / mass.slope[k] : start - here;  // all groups gone: anew
+      const Vector<C> next = excess > enough - zero ? here + change : excess < above - zero ? here + change : here;
+      moving |= where_greater(next, here) | where_greater(here, next);
+      level.high[k] = next;
+      level.low[k] = next == here ? change : zero;
+    }
+    if (moving == 0) return;
+    for (int k = 0; k < parts; ++k) level.low[k] = Vector<C>{};
+  }
+}
+
+// From the arranged y to the arranged weights p, lane by lane; adds up p, and 1/2 (r - strength)_+^2. Since p_g has norm
+// r - strength, max_Omega = 1/2 + tau + the latter sum.
+template <class T, int parts = kParts<double, T>>
+inline void group_weights(const GroupBlocks& blocks, const T* y, T* p, const GroupLevel<double, parts>& level,
+                          Doubles (&total)[parts], Doubles (&half_squares)[parts]) {
+  const Doubles zero{};
+  for (const GroupBlock& block : blocks) {
+    Doubles sum[parts] = {}, squares[parts] = {}, keep[parts];
+    const std::int64_t start = std::int64_t(block.start) * kLanes<T>, end = start + block.depth * kLanes<T>;
+    for (std::int64_t i = start; i < end; i += kLanes<T>)
+      for (int k = 0; k < parts; ++k) {
+        const Doubles u = level.excess(load_as<double>(y + i + k * kLanes<double>), k);
+        sum[k] += u;
+        squares[k] += u * u;
+      }
+    if (block.whole) share<double>(squares);
+    for (int k = 0; k < parts; ++k) {
+      const Doubles r = root(squares[k]), rest = larger(r - level.strength[k], zero);
+      keep[k] = rest > zero ? rest / r : zero;
+      total[k] += keep[k] * sum[k];
+      half_squares[k] += (block.whole ? 0.5 / kLanes<T> : 0.5) * (rest * rest);
+    }
+    for (std::int64_t i = start; i < end; i += kLanes<T>)
+      for (int k = 0; k < parts; ++k) {
+        const std::int64_t at = i + k * kLanes<double>;
+        store_from<double>(p + at, level.excess(load_as<double>(y + at), k) * keep[k]);
+      }
+  }
+}
+
+// Solves what is arranged in y: one row in all lanes, or one row in each. The first steps need no more precision than the
+// scores have; strong penalties would overflow it.
+template <bool one_row, class T, int parts = kParts<double, T>>
+inline void solve_groups(const GroupBlocks& blocks, const T* y, T* p, const double* strengths, double* values) {
+  const std::int64_t places = one_row ? blocks.places() : blocks.places() * kLanes<T>;
+  GroupLevel<double, parts> level;
+  bool strong = false;
+  for (int lane = 0; lane < kLanes<T>; ++lane) {
+    const double strength = strengths[one_row ? 0 : lane];
+    level.strength[lane / kLanes<double>][lane % kLanes<double>] = strength;
+    strong |= strength > 100;
+  }
+  for (int k = 0; k < parts; ++k) {
+    level.high[k] = -1 - level.strength[k];
+    level.low[k] = Doubles{};
+  }
+  if constexpr (sizeof(T) == 4) {
+    if (!strong) {
+      GroupLevel<T, 1> rough;
+      for (int lane = 0; lane < kLanes<T>; ++lane) {
+        rough.high[0][lane] = static_cast<T>(level.high[lane / kLanes<double>][lane % kLanes<double>]);
+        rough.strength[0][lane] = static_cast<T>(strengths[one_row ? 0 : lane]);
+      }
+      rough.low[0] = Vector<T>{};
+      climb<T, one_row>(blocks, y, rough, T(1e-4));
+      for (int lane = 0; lane < kLanes<T>; ++lane)
+        level.high[lane / kLanes<double>][lane % kLanes<double>] = rough.high[0][lane];
+    }
+  }
+  climb<double, one_row>(blocks, y, level, 1e-15);
+  Doubles total[parts] = {}, half_squares[parts] = {};
+  group_weights(blocks, y, p, level, total, half_squares);
+  if constexpr (one_row) {
+    share<double>(total);
+    share<double>(half_squares);
+  }
+  if constexpr (sizeof(T) == 8) {
+    // A strong penalty leaves p_g as a small difference of large norms: what that costs in digits is a common factor.
+    const Doubles scale = total[0] > Doubles{} ? 1 / total[0] : Doubles{};
+    for (std::int64_t i = 0; i < places; i += kLanes<T>) store(p + i, load(p + i) * scale);
+  }
+  for (int lane = 0; lane < (one_row ? 1 : kLanes<T>); ++lane) {
+    const int k = lane / kLanes<double>, at = lane % kLanes<double>;
+    values[lane] = 0.5 + level.high[k][at] + level.low[k][at] + half_squares[k][at];
+  }
+}
+
+constexpr std::int64_t kShortGroupRow = 128;  // rows up to this length are solved side by side
+
+template <class T>
+inline void groupmax_short(const Groupmax<T>& problem, std::int64_t begin, std::int64_t end) {
+  constexpr int lanes = kLanes<T>;
+  const std::int64_t n = problem.columns;
+  Buffer buffer(GroupBlocks::bytes(n) + GroupNumbers::bytes(n) + 2 * Buffer::size<T>(n * lanes));
+  GroupBlocks blocks(buffer, n, 1);  // a group for each block, a row for each lane
+  GroupNumbers(buffer, problem.groups, n).arrange(blocks, n, [](std::int64_t i) { return i; });
+  T* y = buffer.take<T>(n * lanes);
+  T* p = buffer.take<T>(n * lanes);
+  for (std::int64_t first = begin; first < end; first += lanes) {
+    const int count = static_cast<int>(end - first < lanes ? end - first : lanes);
+    T tops[lanes] = {};
+    double strengths[lanes] = {}, values[lanes];
+    bool usual[lanes] = {};
+    for (int lane = 0; lane < count; ++lane) {
+      const std::int64_t row = first + lane;
+      const double strength = problem.strengths ? problem.strengths[row] : problem.strength;
+      const Extent<T> whole = extent(problem.scores + row * n, n);
+      usual[lane] = !fill_degenerate(whole, !valid_strength(strength), problem.weights + row * n, problem.value + row, n);
+      if (usual[lane]) tops[lane] = whole.top, strengths[lane] = strength;
+    }
+    for (std::int64_t i = 0; i < n; ++i) {
+      T* column = y + std::int64_t(blocks.slot()[i]) * lanes;
+      for (int lane = 0; lane < lanes; ++lane)
+        column[lane] = usual[lane] ? problem.scores[(first + lane) * n + i] - tops[lane] : T(0);
+    }
+    solve_groups<false>(blocks, y, p, strengths, values);
+    for (int lane = 0; lane < count; ++lane) {
+      if (!usual[lane]) continue;
+      T* weights = problem.weights + (first + lane) * n;
+      for (std::int64_t i = 0; i < n; ++i) weights[i] = p[std::int64_t(blocks.slot()[i]) * lanes + lane];
+      problem.value[first + lane] = static_cast<T>(tops[lane] + values[lane]);
+    }
+  }
+}
 
 template <class T>
 void run(const Groupmax<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;
-  Buffer buffer(Buffer::size<T>(n + kSlack) + 2 * Buffer::size<std::int32_t>(n + kSlack) + Buffer::size<double>(n) +
-                Buffer::size<GroupSums>(n) + Buffer::size<std::int32_t>(n));
+  if (n <= kShortGroupRow) return groupmax_short(problem, begin, end);
+  const std::int64_t places = GroupBlocks::capacity(n, kLanes<T>);
+  Buffer buffer(Buffer::size<T>(n + kSlack) + Buffer::size<std::int32_t>(n + kSlack) + 2 * GroupBlocks::bytes(n) +
+                GroupNumbers::bytes(n) + 3 * Buffer::size<T>(places));
   T* found = buffer.take<T>(n + kSlack);
   std::int32_t* position = buffer.take<std::int32_t>(n + kSlack);
-  std::int32_t* group = buffer.take<std::int32_t>(n + kSlack);
-  double* x = buffer.take<double>(n);
-  GroupSums* sums = buffer.take<GroupSums>(n);
-  std::int32_t* number = buffer.take<std::int32_t>(n);  // of a group among those with candidates; -1 for none
-  for (std::int64_t i = 0; i < n; ++i) number[i] = -1;
+  GroupBlocks all(buffer, n, kLanes<T>), some(buffer, n, kLanes<T>);
+  GroupNumbers numbers(buffer, problem.groups, n);
+  T* y_all = buffer.take<T>(places);
+  T* y_some = buffer.take<T>(places);
+  T* p = buffer.take<T>(places);
+  bool arranged = false;
   for (std::int64_t row = begin; row < end; ++row) {
     const T* scores = problem.scores + row * n;
     T* weights = problem.weights + row * n;
     const double strength = problem.strengths ? problem.strengths[row] : problem.strength;
     const Extent<T> whole = extent(scores, n);
     if (fill_degenerate(whole, !valid_strength(strength), weights, problem.value + row, n)) continue;
-    // A little slack: the level is rounded, and a candidate too many costs nothing.
+    // At tau = max - 1 - strength the largest score alone makes sum p at least 1: nothing below can receive weight. A
+    // little slack, since the level is rounded and a candidate too many does no harm.
     const T level = static_cast<T>((-1 - strength) * 1.000001);
     const std::int64_t m = gather_above(scores, n, whole.top, level, found, position);
-    std::int32_t groups = 0;
-    for (std::int64_t i = 0; i < m; ++i) {
-      std::int32_t& own = number[problem.groups[position[i]]];
-      if (own < 0) own = groups++;
-      group[i] = own;
-      x[i] = found[i];
-    }
-    for (std::int64_t i = 0; i < m; ++i) number[problem.groups[position[i]]] = -1;
-
-    GroupRoot root(x, group, m, sums, groups, strength);
-    const double tau = root.find();
-    double value = 0.5;
-    if (m < n) std::memset(weights, 0, n * sizeof(T));
-    for (std::int64_t i = 0; i < m; ++i) {
-      const double p = x[i] > tau ? (x[i] - tau) * root.factor(group[i]) : 0;
-      value += p * (x[i] - p / 2);
-      weights[position[i]] = static_cast<T>(p);
-    }
-    for (std::int32_t g = 0; g < groups; ++g) {
-      const double r = __builtin_sqrt(sums[g].squares);
-      value -= r > strength ? strength * (r - strength) : 0;  // ||p_g|| = r - strength
+    double value;
+    if (m > n / 4) {
+      if (!arranged) {
+        numbers.arrange(all, n, [](std::int64_t i) { return i; });
+        for (std::int64_t i = 0; i < all.places(); ++i) y_all[i] = -kInfinity<T>;
+        arranged = true;
+      }
+      const std::int32_t* slot = all.slot();
+      for (std::int64_t i = 0; i < n; ++i) y_all[slot[i]] = scores[i] - whole.top;
+      solve_groups<true>(all, y_all, p, &strength, &value);
+      for (std::int64_t i = 0; i < n; ++i) weights[i] = p[slot[i]];
+    } else {
+      numbers.arrange(some, m, [&](std::int64_t i) { return position[i]; });
+      for (std::int64_t i = 0; i < some.places(); ++i) y_some[i] = -kInfinity<T>;
+      const std::int32_t* slot = some.slot();
+      for (std::int64_t i = 0; i < m; ++i) y_some[slot[i]] = found[i];
+      solve_groups<true>(some, y_some, p, &strength, &value);
+      std::memset(weights, 0, n * sizeof(T));
+      for (std::int64_t i = 0; i < m; ++i) weights[position[i]] = p[slot[i]];
     }
     problem.value[row] = static_cast<T>(whole.top + value);
-  }
-}
-
-// J v = M v - M 1 (1'M v)/(1'M 1) with M_g = (n/r) I + strength/(r n^2) p_g p_g', n = ||p_g||, r = n + strength.
-template <class T>
-void run(const GroupmaxProduct<T>& problem, std::int64_t begin, std::int64_t end) {
-  struct Moments {
-    double squares, sum, along;  // of p, of p, and of p v
-  };
-  const std::int64_t n = problem.columns;
-  Buffer buffer(Buffer::size<std::int32_t>(n + kSlack) + Buffer::size<Moments>(n) + 2 * Buffer::size<double>(n));
-  std::int32_t* support = buffer.take<std::int32_t>(n + kSlack);
-  Moments* moments = buffer.take<Moments>(n);
-  double* along = buffer.take<double>(n);  // M v on the support
-  double* ones = buffer.take<double>(n);   // M 1
-  for (std::int64_t row = begin; row < end; ++row) {
-    const T* p = problem.weights + row * n;
-    const T* v = problem.direction + row * n;
-    T* out = problem.product + row * n;
-    const double strength = problem.strengths ? problem.strengths[row] : problem.strength;
-    const std::int64_t size = gather_support(p, n, support);
-    std::memset(out, 0, n * sizeof(T));
-    for (std::int64_t k = 0; k < size; ++k) moments[problem.groups[support[k]]] = {0, 0, 0};
-    for (std::int64_t k = 0; k < size; ++k) {
-      const std::int32_t i = support[k];
-      Moments& own = moments[problem.groups[i]];
-      const double weight = p[i];
-      own.squares += weight * weight;
-      own.sum += weight;
-      own.along += weight * v[i];
-    }
-    double total_along = 0, total_ones = 0;
-    for (std::int64_t k = 0; k < size; ++k) {
-      const std::int32_t i = support[k];
-      const Moments& own = moments[problem.groups[i]];
-      const double norm = __builtin_sqrt(own.squares), r = norm + strength;
-      const double pull = strength / (r * own.squares) * p[i];
-      along[k] = norm / r * v[i] + pull * own.along;
-      ones[k] = norm / r + pull * own.sum;
-      total_along += along[k];
-      total_ones += ones[k];
-    }
-    const double centre = size > 0 ? total_along / total_ones : 0;
-    for (std::int64_t k = 0; k < size; ++k) out[support[k]] = static_cast<T>(along[k] - ones[k] * centre);
   }
 }
 

@@ -2,9 +2,11 @@
 // standard library that the linker could merge across instruction sets: everything lives in the arch's namespace.
 #include "constituency.hpp"
 #include "entmax.hpp"
+#include "entmax_pull.hpp"
 #include "entmax_slope.hpp"
 #include "fusedmax.hpp"
 #include "groupmax.hpp"
+#include "groupmax_product.hpp"
 #include "isotonic.hpp"
 #include "oscarmax.hpp"
 #include "owl.hpp"

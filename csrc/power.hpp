@@ -91,15 +91,21 @@ struct Fair {
 // Good to the relative precision of u.
 struct Good {
   template <class V> static V power(V u, V order) {
-    const V inside = larger(u, std::numeric_limits<typename Traits<V>::Number>::min() - V{});
-    const V power = exp_of_negative<V>(order * log_normal<V>(inside));
+    V log;
+    return power(u, order, log);
+  }
+  // With the natural logarithm of u, where u > 0.
+  template <class V> static V power(V u, V order, V& log) {
+    log = log_normal<V>(larger(u, std::numeric_limits<typename Traits<V>::Number>::min() - V{}));
+    const V power = exp_of_negative<V>(order * log);
     return u > V{} ? power : V{};
   }
 #if defined(__AVX512F__)
-  static Floats power(Floats u, Floats order) {
+  static Floats power(Floats u, Floats order, Floats& log) {
     Floats m;
-    const Floats k = octave(u, m);
-    return u > Floats{} ? power_of_two(order * (k + log2_near_one(m - 1.0f))) : Floats{};
+    const Floats k = octave(u, m), log2 = k + log2_near_one(m - 1.0f);
+    log = log2 * 0.693147181f;
+    return u > Floats{} ? power_of_two(order * log2) : Floats{};
   }
 #endif
 };

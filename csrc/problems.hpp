@@ -66,7 +66,7 @@ struct EntmaxProduct {
   std::int64_t columns;
 };
 
-// Squared p-norm regularization, 1 < p <= 2.
+// How the Tsallis entropy and its gradient move with alpha.
 template <class T>
 struct EntmaxSlope {
   const T* weights;
@@ -77,6 +77,19 @@ struct EntmaxSlope {
   std::int64_t columns;
 };
 
+// The Jacobian times a direction, and the inner product of that with the gradient's slope.
+template <class T>
+struct EntmaxPull {
+  const T* weights;
+  const T* direction;
+  T* product;
+  T* along;  // one per row
+  const double* alphas;
+  double alpha;
+  std::int64_t columns;
+};
+
+// Squared p-norm regularization, 1 < p <= 2.
 template <class T>
 struct Sqpnormmax {
   const T* scores;
@@ -286,6 +299,7 @@ struct ConstituencyTangent {
   X(Entmax)                \
   X(EntmaxProduct)         \
   X(EntmaxSlope)           \
+  X(EntmaxPull)            \
   X(Sqpnormmax)            \
   X(SqpnormmaxProduct)     \
   X(ProxTv1d)              \

@@ -7,6 +7,7 @@
 
 #include "buffer.hpp"
 #include "problems.hpp"
+#include "strength.hpp"
 #include "taut_pieces.hpp"
 
 namespace omegamax {
@@ -277,8 +278,6 @@ inline bool all_finite(const T* x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) bad |= !(x[i] < infinity) | !(x[i] > -infinity);
   return bad == 0;
 }
-
-inline bool valid_strength(double strength) { return strength >= 0 && strength < __builtin_inf(); }
 
 template <class T>
 void run(const ProxTv1d<T>& problem, std::int64_t begin, std::int64_t end) {

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax.smoothmax import SmoothMax, pull_back
+from omegamax.smoothmax import Pulled, SmoothMax, along_slopes, pull_back
 
 LEAVES: dict[str, type] = {}  # filled by Regularizer.__init_subclass__
 
@@ -61,12 +61,13 @@ def _solve_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) 
 
 def _solve_backward(ctx: Any, grad_weights: Tensor | None, grad_value: Tensor | None, _: Any) -> tuple[Any, ...]:
     weights, constants, parameter = ctx.saved_tensors
-    product = None
+    wanted = (parameter,) if parameter is not None and ctx.needs_input_grad[1] else ()
+    smooth, certificate = rebuild(ctx.leaf, ctx.numbers, parameter), _certificate(weights, constants)
+    pulled = None
     if grad_weights is not None:
         product = torch.ops.omegamax.hessian_product(weights, constants, parameter, grad_weights, ctx.leaf, ctx.numbers)
-    wanted = (parameter,) if parameter is not None and ctx.needs_input_grad[1] else ()
-    smooth = rebuild(ctx.leaf, ctx.numbers, parameter)
-    grad_scores, *grad_parameters = pull_back(smooth, _certificate(weights, constants), wanted, product, grad_value)
+        pulled = along_slopes(smooth, certificate, product) if wanted else Pulled(product, ())
+    grad_scores, *grad_parameters = pull_back(smooth, certificate, wanted, pulled, grad_value)
     return grad_scores, grad_parameters[0] if grad_parameters else None, None, None
 
 

@@ -14,6 +14,7 @@ J is symmetric, so one product serves forward mode, reverse mode and both second
 from __future__ import annotations
 
 import abc
+from itertools import zip_longest
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -50,6 +51,13 @@ class Slope(NamedTuple):
     gradient: Tensor  # ∂_φ ∇Ω(p), shape (..., *event), up to a constant that J cancels
 
 
+class Pulled(NamedTuple):
+    """What reverse mode takes from the weights."""
+
+    product: Tensor  # J v, shape (..., *event), differentiable
+    along: tuple[Tensor, ...]  # <J v, ∂_φ ∇Ω(p)> for each parameter, shape (..., 1 for each event axis)
+
+
 class SmoothMax(abc.ABC):
     """A smoothed maximum. Leaves write `omega`, `solve` and `hessian_product`, and no autograd."""
 
@@ -78,6 +86,10 @@ class SmoothMax(abc.ABC):
     def slopes(self, certificate: tuple[Tensor, ...]) -> tuple[Slope, ...]:
         """One `Slope` per entry of `parameters()`."""
         return ()
+
+    def pull(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Pulled:
+        """J v with its inner products; a leaf may write it where both come cheaper together."""
+        return along_slopes(self, certificate, self.hessian_product(certificate, direction))
 
     def spec(self) -> tuple[str, list[float]]:
         """The leaf as a name and numbers, for compiled and exported graphs; see `omegamax.graph`."""
@@ -175,10 +187,14 @@ class _Solve(torch.autograd.Function):
         grad_weights, grad_value, *_ = grads
         if grad_weights is None and grad_value is None:
             return (None,) * (2 + len(parameters))
-        product = None if grad_weights is None else smooth.hessian_product(certificate, grad_weights)
-        if any(ctx.needs_input_grad[2:]):
-            return (None, *pull_back(smooth, certificate, parameters, product, grad_value))
-        return (None, *pull_back(smooth, certificate, (), product, grad_value), *(None for _ in parameters))
+        wanted = parameters if any(ctx.needs_input_grad[2:]) else ()
+        pulled = None
+        if grad_weights is not None and wanted:
+            pulled = smooth.pull(certificate, grad_weights)
+        elif grad_weights is not None:
+            pulled = Pulled(smooth.hessian_product(certificate, grad_weights), ())
+        unwanted = (None,) * (len(parameters) - len(wanted))
+        return (None, *pull_back(smooth, certificate, wanted, pulled, grad_value), *unwanted)
 
     @staticmethod
     def jvp(ctx: Any, _: None, scores: Tensor | None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -196,21 +212,33 @@ class _Solve(torch.autograd.Function):
         return (along_weights, along_value, *(None for _ in certificate[1:]))
 
 
+def along_slopes(smooth: SmoothMax, certificate: tuple[Tensor, ...], product: Tensor) -> Pulled:
+    """The inner products of J v with the slopes of every parameter."""
+    event, fixed = tuple(range(-smooth.event_ndim, 0)), product.detach()
+    slopes = smooth.slopes(_detached(certificate))
+    return Pulled(product, tuple((fixed * slope.gradient).sum(event, keepdim=True) for slope in slopes))
+
+
 def pull_back(
     smooth: SmoothMax,
     certificate: tuple[Tensor, ...],
     parameters: tuple[Tensor, ...],
-    product: Tensor | None,
+    pulled: Pulled | None,
     grad_value: Tensor | None,
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of scores and parameters, given J·(gradient of the weights) and the gradient of the value."""
+    """Gradients of scores and parameters, given what the gradient of the weights pulls, and that of the value."""
     weights = certificate[0]
-    grad_value = None if grad_value is None else _over_event(smooth, grad_value)
+    product = None if pulled is None else pulled.product
+    from_weights = () if pulled is None else pulled.along
+    from_value: tuple[Tensor, ...] = ()
+    if grad_value is not None:
+        grad_value = _over_event(smooth, grad_value)
+        if parameters:
+            fixed = grad_value.detach()
+            from_value = tuple(fixed * slope.omega for slope in smooth.slopes(_detached(certificate)))
     gradients = [_plus(product, None if grad_value is None else grad_value * weights)]
-    for parameter, slope in zip(parameters, smooth.slopes(_detached(certificate)) if parameters else ()):
-        from_weights = None if product is None else product.detach() * slope.gradient
-        from_value = None if grad_value is None else grad_value.detach() * slope.omega
-        total = -_plus(_sum_to(from_weights, parameter), _sum_to(from_value, parameter))
+    for parameter, along, over in zip_longest(parameters, from_weights, from_value):
+        total = -_plus(_sum_to(along, parameter), _sum_to(over, parameter))
         gradients.append(once(_ONCE, total, product, grad_value, weights, parameter))
     return tuple(gradients)
 

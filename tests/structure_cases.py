@@ -7,9 +7,9 @@ the dynamic program down as a textbook does, over a `smooth_max` of a list of nu
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -28,10 +28,11 @@ class StructureCase:
     draw: Callable[[torch.Generator, int], Any]  # (generator, batch) -> float64 potentials
     members: Callable[..., list[Parts]]  # (parts of one item, *its lengths) -> every structure
     recursion: Callable[..., float]  # (smooth_max, parts of one item, *its lengths) -> DP_Ω
-    n_members: Callable[..., int]  # (*lengths) -> the closed form
+    n_members: Callable[..., int] | None  # (*lengths) -> the closed form; None where it depends on more
     lengths: Sequence[tuple[int, ...]]  # one tuple per item of the batch; () where the structure has no lengths
     largest_degree: int  # of a node, for the bounds
     most_heads: int  # nodes in one derivation, for the bounds
+    needs_first: bool = True  # without the parts of the first component there is no structure left
 
     def __str__(self) -> str:
         return self.name
@@ -112,6 +113,47 @@ def draw_factored(generator: torch.Generator, batch: int) -> Any:
     return om.Chain.from_emissions(emissions, transitions, normal(generator, batch, 3), normal(generator, batch, 3))
 
 
+# CTC. Targets 1 1 2 and 2 and none at all, with blank 0.
+
+CTC_TARGETS, CTC_SIZES = torch.tensor([[1, 1, 2], [2, 0, 0], [0, 0, 0], [1, 2, 1]]), torch.tensor([3, 1, 0, 3])
+
+
+def draw_ctc(generator: torch.Generator, batch: int) -> Any:
+    log_probs = normal(generator, 5, batch, 3).log_softmax(-1)
+    return om.CTC.from_log_probs(log_probs, CTC_TARGETS, CTC_SIZES)
+
+
+def ctc_members(parts: Parts, n: int) -> list[Parts]:
+    """Every sequence of states; kept if it starts, moves and ends as the potentials allow."""
+    _, skips, ends = parts
+    found = []
+    for states in itertools.product(range(len(ends)), repeat=n):
+        moves = [after - before for before, after in itertools.pairwise(states)]
+        skipped = [after for (_, after), move in zip(itertools.pairwise(states), moves) if move == 2]
+        legal = states[0] < 2 and all(0 <= move <= 2 for move in moves) and all(skips[s] == 0 for s in skipped)
+        if legal and ends[states[-1]] == 0:
+            y = tuple(np.zeros_like(part) for part in parts)
+            for time, state in enumerate(states):
+                y[0][time, state] = 1
+            for state in skipped:
+                y[1][state] += 1
+            y[2][states[-1]] = 1
+            found.append(y)
+    return found
+
+
+def ctc_recursion(smooth_max: Callable, parts: Parts, n: int) -> float:
+    emissions, skips, ends = parts
+    states = range(len(ends))
+    values = [emissions[0, s] if s < 2 else -np.inf for s in states]
+    for time in range(1, n):
+        values = [
+            emissions[time, s] + smooth_max([values[s - b] + (skips[s] if b == 2 else 0) for b in range(3) if s >= b])
+            for s in states
+        ]
+    return smooth_max([values[s] + ends[s] for s in states])
+
+
 # A graph and a hypergraph of a user's.
 
 DAG_EDGES = [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (0, 3), (3, 4), (2, 4)]
@@ -168,6 +210,172 @@ def hypergraph_recursion(smooth_max: Callable, parts: Parts) -> float:
     x, y = smooth_max([s[1], s[2]]), smooth_max([s[4], s[6]])
     z = smooth_max([s[3] + y, s[7]])
     return smooth_max([s[0] + x + z, s[5] + z])
+
+
+# Alignments.
+
+SYMMETRIC2 = ((1, 1, 2.0), (1, 0, 1.0), (0, 1, 1.0))
+UNIT = ((1, 1, 1.0), (1, 0, 1.0), (0, 1, 1.0))
+LONG = ((1, 1, 1.0), (1, 2, 1.5), (2, 1, 0.5))
+
+
+def alignment_paths(m: int, n: int, steps: Sequence, inside: Callable[[int, int], bool]) -> list[list]:
+    """All lists of (i, j, weight) from (0, 0) to (m − 1, n − 1)."""
+    found = []
+
+    def walk(path: list) -> None:
+        i, j, _ = path[-1]
+        if (i, j) == (m - 1, n - 1):
+            found.append(path)
+        for di, dj, weight in steps:
+            if i + di < m and j + dj < n and inside(i + di, j + dj):
+                walk([*path, (i + di, j + dj, weight)])
+
+    walk([(0, 0, 1.0)])
+    return found
+
+
+def alignment_members(steps: Sequence) -> Callable[..., list[Parts]]:
+    def members(parts: Parts, m: int, n: int) -> list[Parts]:
+        found = []
+        for path in alignment_paths(m, n, steps, lambda i, j: True):
+            y = np.zeros_like(parts[0])
+            for i, j, weight in path:
+                y[i, j] += weight
+            found.append((y,))
+        return found
+
+    return members
+
+
+def alignment_recursion(steps: Sequence) -> Callable[..., float]:
+    def recursion(smooth_max: Callable, parts: Parts, m: int, n: int) -> float:
+        (theta,) = parts
+        values = {(0, 0): theta[0, 0]}
+        for i, j in itertools.product(range(m), range(n)):
+            into = [(i - di, j - dj, weight) for di, dj, weight in steps]
+            reached = [values[a, b] + weight * theta[i, j] for a, b, weight in into if (a, b) in values]
+            if reached:
+                values[i, j] = smooth_max(reached)
+        return values[m - 1, n - 1]
+
+    return recursion
+
+
+def delannoy(m: int, n: int) -> int:
+    return sum(math.comb(m - 1, k) * math.comb(n - 1, k) * 2**k for k in range(min(m, n)))
+
+
+def long_paths(m: int, n: int) -> int:
+    """Orders of a steps (1, 1), b steps (1, 2) and c steps (2, 1)."""
+    found = 0
+    for b, c in itertools.product(range(m), repeat=2):
+        a = m - 1 - b - 2 * c
+        if a >= 0 and a + 2 * b + c == n - 1:
+            found += math.factorial(a + b + c) // (math.factorial(a) * math.factorial(b) * math.factorial(c))
+    return found
+
+
+BAND = om.BandedAlignment(om.SakoeChiba(1), n_columns=5)  # of 4 rows: |4 i − 3 j| ≤ 4
+
+
+def in_band(i: int, j: int) -> bool:
+    return abs(4 * i - 3 * j) <= 4
+
+
+def band_cell(i: int, j: int) -> tuple[int, int]:
+    return i, j - min(column for column in range(5) if in_band(i, column))
+
+
+def banded_members(parts: Parts) -> list[Parts]:
+    found = []
+    for path in alignment_paths(4, 5, UNIT, in_band):
+        y = np.zeros_like(parts[0])
+        for i, j, _ in path:
+            y[band_cell(i, j)] = 1
+        found.append((y,))
+    return found
+
+
+def banded_recursion(smooth_max: Callable, parts: Parts) -> float:
+    values = {(0, 0): parts[0][0, 0]}
+    for i, j in itertools.product(range(4), range(5)):
+        tails = [values[a, b] for a, b in ((i - 1, j - 1), (i - 1, j), (i, j - 1)) if (a, b) in values]
+        if tails and in_band(i, j):
+            values[i, j] = smooth_max([tail + parts[0][band_cell(i, j)] for tail in tails])
+    return values[3, 4]
+
+
+def gapped_parts(parts: Parts, pairs: Sequence, x: Sequence[int], y: Sequence[int]) -> Parts:
+    """Pairs, and the elements of x and y that are left alone, each gap a run without a pair inside."""
+    found = tuple(np.zeros_like(part) for part in parts)
+    for i, j in pairs:
+        found[0][i, j] = 1
+    for side, alone in ((0, x), (1, y)):
+        paired = {pair[side] for pair in pairs}
+        for k in alone:
+            opens = k - 1 not in alone or (k - 1) in paired
+            found[1 + 2 * side + (not opens)][k] = 1
+    return found
+
+
+def monotone_pairs(m: int, n: int) -> list[list[tuple[int, int]]]:
+    return [
+        list(zip(rows, columns))
+        for k in range(min(m, n) + 1)
+        for rows in itertools.combinations(range(m), k)
+        for columns in itertools.combinations(range(n), k)
+    ]
+
+
+def global_members(parts: Parts, m: int, n: int) -> list[Parts]:
+    found = []
+    for pairs in monotone_pairs(m, n):
+        x = [i for i in range(m) if all(i != a for a, _ in pairs)]
+        y = [j for j in range(n) if all(j != b for _, b in pairs)]
+        found.append(gapped_parts(parts, pairs, x, y))
+    return found
+
+
+def local_members(parts: Parts, m: int, n: int) -> list[Parts]:
+    found = []
+    for pairs in monotone_pairs(m, n):
+        x, y = [], []
+        if pairs:
+            x = [i for i in range(pairs[0][0], pairs[-1][0]) if all(i != a for a, _ in pairs)]
+            y = [j for j in range(pairs[0][1], pairs[-1][1]) if all(j != b for _, b in pairs)]
+        found.append(gapped_parts(parts, pairs, x, y))
+    return found
+
+
+def gapped_recursion(smooth_max: Callable, parts: Parts, m: int, n: int, *, everywhere: bool) -> float:
+    """Gotoh's three tables; `everywhere`: an alignment may begin and end in any pair."""
+    match, open_x, extend_x, open_y, extend_y = parts
+    pair, gap_x, gap_y = {}, {}, {}
+    if not everywhere:
+        pair[0, 0] = 0.0
+    for i, j in itertools.product(range(m + 1), range(n + 1)):
+        if i and j:
+            before = [table[i - 1, j - 1] for table in (pair, gap_x, gap_y) if (i - 1, j - 1) in table]
+            before += [0.0] if everywhere else []
+            if before:
+                pair[i, j] = smooth_max([b + match[i - 1, j - 1] for b in before])
+        opened = [pair[i - 1, j] + open_x[i - 1]] if (i - 1, j) in pair else []
+        opened += [gap_x[i - 1, j] + extend_x[i - 1]] if (i - 1, j) in gap_x else []
+        if opened:
+            gap_x[i, j] = smooth_max(opened)
+        opened = [table[i, j - 1] + open_y[j - 1] for table in (pair, gap_x) if (i, j - 1) in table]
+        opened += [gap_y[i, j - 1] + extend_y[j - 1]] if (i, j - 1) in gap_y else []
+        if opened:
+            gap_y[i, j] = smooth_max(opened)
+    if everywhere:
+        return smooth_max([0.0, *pair.values()])
+    return smooth_max([table[m, n] for table in (pair, gap_x, gap_y) if (m, n) in table])
+
+
+def draw_gapped(generator: torch.Generator, batch: int) -> Any:
+    sizes = [(3, 4), (3,), (3,), (4,), (4,)]
+    return om.GappedScores(*(normal(generator, batch, *size) for size in sizes))
 
 
 # Trees.
@@ -301,10 +509,78 @@ def projective_recursion(single_root: bool) -> Callable[..., float]:
 
 
 def catalan(n: int) -> int:
-    return comb(2 * n, n) // (n + 1)
+    return math.comb(2 * n, n) // (n + 1)
 
 
 CASES = [
+    StructureCase(
+        "alignment",
+        om.Alignment(),
+        lambda g, b: normal(g, b, 4, 3),
+        alignment_members(UNIT),
+        alignment_recursion(UNIT),
+        delannoy,
+        [(4, 3), (1, 3), (3, 1), (2, 3), (1, 1)],
+        largest_degree=3,
+        most_heads=6,
+    ),
+    StructureCase(
+        "alignment, symmetric2",
+        om.Alignment(SYMMETRIC2),
+        lambda g, b: normal(g, b, 3, 4),
+        alignment_members(SYMMETRIC2),
+        alignment_recursion(SYMMETRIC2),
+        delannoy,
+        [(3, 4), (2, 1), (2, 2)],
+        largest_degree=3,
+        most_heads=6,
+    ),
+    StructureCase(
+        "alignment, long steps",
+        om.Alignment(LONG),
+        lambda g, b: normal(g, b, 6, 5),
+        alignment_members(LONG),
+        alignment_recursion(LONG),
+        long_paths,
+        [(6, 5), (4, 4), (5, 5)],
+        largest_degree=3,
+        most_heads=6,
+    ),
+    StructureCase(
+        "banded alignment",
+        BAND,
+        lambda g, b: normal(g, b, 4, 3),
+        banded_members,
+        banded_recursion,
+        lambda: len(alignment_paths(4, 5, UNIT, in_band)),
+        [(), ()],
+        largest_degree=3,
+        most_heads=8,
+    ),
+    StructureCase(
+        "global alignment",
+        om.GlobalAlignment(),
+        draw_gapped,
+        global_members,
+        lambda *arguments: gapped_recursion(*arguments, everywhere=False),
+        lambda m, n: math.comb(m + n, m),
+        [(3, 4), (1, 1), (3, 1), (1, 2)],
+        largest_degree=3,
+        most_heads=8,
+        needs_first=False,
+    ),
+    StructureCase(
+        "local alignment",
+        om.LocalAlignment(),
+        draw_gapped,
+        local_members,
+        lambda *arguments: gapped_recursion(*arguments, everywhere=True),
+        lambda m, n: math.comb(m + n, m),
+        [(3, 3), (1, 4), (3, 1), (1, 1)],
+        largest_degree=13,
+        most_heads=8,
+        needs_first=False,
+    ),
     StructureCase(
         "chain",
         om.Chain(),
@@ -326,6 +602,17 @@ CASES = [
         [(3,), (1,), (4,)],
         largest_degree=3,
         most_heads=5,
+    ),
+    StructureCase(
+        "ctc",
+        om.CTC(),
+        draw_ctc,
+        ctc_members,
+        ctc_recursion,
+        None,
+        [(5,), (3,), (4,), (3,)],
+        largest_degree=3,
+        most_heads=6,
     ),
     StructureCase(
         "dag",
@@ -388,7 +675,7 @@ CASES = [
         lambda g, b: normal(g, b, 5, 5),
         projective_members(True),
         projective_recursion(True),
-        lambda n: comb(3 * n - 2, n - 1) // n,
+        lambda n: math.comb(3 * n - 2, n - 1) // n,
         [(4,), (1,), (3,)],
         largest_degree=4,
         most_heads=12,
@@ -399,7 +686,7 @@ CASES = [
         lambda g, b: normal(g, b, 4, 4),
         projective_members(False),
         projective_recursion(False),
-        lambda n: comb(3 * n, n) // (2 * n + 1),
+        lambda n: math.comb(3 * n, n) // (2 * n + 1),
         [(3,), (1,), (2,)],
         largest_degree=3,
         most_heads=12,

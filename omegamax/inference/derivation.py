@@ -21,14 +21,10 @@ def derivation_of(who: str, lattice: Lattice, goals: Tensor, structures: tuple[T
     structures = tuple(part.double() for part in structures)
     given = tuple(torch.where(part > 0, 0.0, -torch.inf) for part in structures)
     rewards = tuple(torch.full_like(part, _PER_PART) for part in structures)
-    scores = lattice.scores_of_edges(given) + lattice.scores_of_edges(rewards)
+    plain = lattice.unscaled()  # a reward is for being there, whatever the weight
+    scores = plain.scores_of_edges(given) + plain.scores_of_edges(rewards)
     found = inside(lattice.topology, scores, Shannon())
     edges, *_ = outside(lattice.topology, found.backpointers, None, Shannon(), goals)
-    if ((edges - edges.round()).abs() > 1e-3).any():
-        raise ValueError(
-            f"{who}: the parts of a structure must determine its derivation, got parts that several derivations share; "
-            "score it by its edges, with a Hypergraph"
-        )
     covered = lattice.sum_over_edges(edges, structures)
     for part, cover in zip(structures, covered):
         if not torch.allclose(part, cover, rtol=0, atol=1e-3):
@@ -37,4 +33,12 @@ def derivation_of(who: str, lattice: Lattice, goals: Tensor, structures: tuple[T
                 f"{who}: structures must be 0/1 and consist of the parts of exactly one derivation, got something else "
                 f"in item {wrong}; take them from map, topk, sample or enumerate, with the same lengths"
             )
+    n_parts = torch.stack([part.flatten(1).sum(1) for part in structures]).sum(0)
+    value = found.values.gather(1, goals.unsqueeze(1)).squeeze(1)
+    log_count = torch.where(n_parts > 0, value - _PER_PART * n_parts, 0)  # of the derivations that cover every part
+    if (log_count.abs() > 1e-3).any():
+        raise ValueError(
+            f"{who}: the parts of a structure must determine its derivation, got parts that several derivations share; "
+            "score it by its edges, with a Hypergraph"
+        )
     return edges.round()

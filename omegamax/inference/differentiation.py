@@ -156,4 +156,7 @@ def _recall(ctx: Any) -> tuple[State, tuple[Tensor, ...]]:
 
 
 def _times(per_item: Tensor, part: Tensor) -> Tensor:
-    return per_item.reshape(-1, *(1,) * (part.dim() - 1)) * part
+    factor = per_item.reshape(-1, *(1,) * (part.dim() - 1))
+    if torch.is_grad_enabled() or routing.transforms_active():
+        return factor * part
+    return part.mul_(factor)  # nobody else has seen it: a large problem is not held twice

@@ -1,13 +1,13 @@
 """A topology whose edges are scored by parts: what a structure gives to the engine.
 
-    score of edge e = Σ over the components of the potentials of the part that e touches
+    score of edge e = Σ over the components of the potentials of scale_e · (the part that e touches)
 
-A part may be touched by many edges (a transition by every position, a span by every split) or by none.
+The scale is 1 unless the structure says otherwise (the step weights of an alignment). A part may be touched by many edges (a transition by every position, a span by every split) or by none.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ class Incidence(NamedTuple):
     edges: Tensor | None  # (touching,), None where every edge touches one
     parts: Tensor  # (touching,): places in the flattened component
     n_parts: int
+    scales: Tensor | None = None  # (touching,) float64, None where all are 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,34 +39,56 @@ class Lattice:
 
     @classmethod
     def from_parts(
-        cls, topology: Topology, parts: list[np.ndarray], sizes: list[int], *, parts_are_edges: bool = False
+        cls,
+        topology: Topology,
+        parts: list[np.ndarray],
+        sizes: list[int],
+        *,
+        parts_are_edges: bool = False,
+        scales: np.ndarray | None = None,
     ) -> Lattice:
-        """`parts` gives, per component, the part that each edge of the description touches, −1 for none."""
+        """`parts` gives, per component, the part that each edge of the description touches, −1 for none.
+
+        `scales` (edges,) multiply the scores of the first component.
+        """
         order = topology.edge_order.numpy()
         components = []
-        for part, size in zip(parts, sizes):
+        for number, (part, size) in enumerate(zip(parts, sizes)):
             part = np.asarray(part)[order]
             touching = part >= 0
             edges = None if touching.all() else torch.from_numpy(np.flatnonzero(touching))
-            components.append(Incidence(edges, torch.from_numpy(part[touching]), size))
+            scaled = None
+            if number == 0 and scales is not None:
+                scaled = torch.from_numpy(np.asarray(scales, dtype=np.float64)[order][touching])
+            components.append(Incidence(edges, torch.from_numpy(part[touching]), size, scaled))
         return cls(topology, tuple(components), parts_are_edges)
 
     def scores_of_edges(self, parts: tuple[Tensor, ...]) -> Tensor:
         """Parts, each (batch, *event), to edges (batch, edges); differentiable."""
         total = None
-        for part, (edges, index, _) in zip(parts, self._components_on(parts[0].device)):
+        for part, (edges, index, _, scales) in zip(parts, self._components_on(parts[0].device)):
             found = part.flatten(1).index_select(1, index)
+            if scales is not None:  # a forbidden part stays forbidden at scale 0
+                found = torch.where(found == -torch.inf, found, found * scales.to(found.dtype))
             if edges is not None:
                 found = found.new_zeros(found.shape[0], self.topology.n_edges).index_copy(1, edges, found)
             total = found if total is None else total + found
         assert total is not None
         return total
 
+    def unscaled(self) -> Lattice:
+        """The same, with every scale 1."""
+        if all(component.scales is None for component in self.components):
+            return self
+        return replace(self, components=tuple(c._replace(scales=None) for c in self.components), _on_device={})
+
     def sum_over_edges(self, edges: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """The adjoint: what edges (batch, edges) amount to on parts shaped as `like`; differentiable."""
         found = []
-        for part, (touching, index, size) in zip(like, self._components_on(edges.device)):
+        for part, (touching, index, size, scales) in zip(like, self._components_on(edges.device)):
             chosen = edges if touching is None else edges.index_select(1, touching)
+            if scales is not None:
+                chosen = chosen * scales.to(chosen.dtype)
             total = edges.new_zeros(edges.shape[0], size).index_add(1, index, chosen)
             found.append(total.reshape(edges.shape[0], *part.shape[1:]))
         return tuple(found)
@@ -73,7 +96,7 @@ class Lattice:
     def _components_on(self, device: torch.device) -> tuple[Incidence, ...]:
         if device not in self._on_device:
             self._on_device[device] = tuple(
-                Incidence(None if edges is None else edges.to(device), index.to(device), size)
-                for edges, index, size in self.components
+                Incidence(*(each.to(device) if isinstance(each, Tensor) else each for each in component))
+                for component in self.components
             )
         return self._on_device[device]

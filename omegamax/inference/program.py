@@ -45,6 +45,13 @@ class Program(abc.ABC):
         """The tensors among the hyper-parameters of Ω."""
         return ()
 
+    def scaled(self, scale: float) -> Program | None:
+        """The program of f(x) = DP_Ω(scale · x) / scale without a scaled copy of x; None if it cannot.
+
+        With scale 1/γ this is DP_{γΩ}; with −1/γ it reads costs and gives a cost. ∇f = E(scale · x).
+        """
+        return None
+
     def with_parameters(self, parameters: tuple[Tensor, ...]) -> Program:
         """The same program with other parameter tensors."""
         return self

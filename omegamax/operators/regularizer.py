@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, graph
-from omegamax.smoothmax import Slope, SmoothMax, Solution, evaluate
+from omegamax.smoothmax import Pulled, Slope, SmoothMax, Solution, evaluate
 
 R = TypeVar("R", bound="Regularizer")
 
@@ -68,4 +68,4 @@ def total(weights: Tensor) -> Tensor:
     return weights.sum(-1, keepdim=True)
 
 
-__all__ = ["Regularizer", "Slope", "Solution", "total"]
+__all__ = ["Pulled", "Regularizer", "Slope", "Solution", "total"]

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from omegamax import checks
 from omegamax.kernels.entmax import entmax, entmax_product
+from omegamax.kernels.entmax_pull import entmax_pull
 from omegamax.kernels.entmax_slope import entmax_slope
-from omegamax.operators.regularizer import Regularizer, Slope, Solution
+from omegamax.operators.regularizer import Pulled, Regularizer, Slope, Solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +56,11 @@ class Tsallis(Regularizer):
     def slopes(self, certificate: tuple[Tensor, ...]) -> tuple[Slope, ...]:
         """The formulas above, on the support."""
         return (Slope(*entmax_slope(certificate[0], self.alpha)),)
+
+    def pull(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Pulled:
+        """Both from the same logarithms."""
+        product, along = entmax_pull(certificate[0], self.alpha, direction)
+        return Pulled(product, (along,))
 
     def solve_for_onnx(self, scores: Tensor) -> Solution:
         """The PyTorch twin."""

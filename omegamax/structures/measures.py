@@ -40,8 +40,10 @@ def log_prob(who: str, problem: Problem, structures: Any, regularizer: Regulariz
         q = differentiable_inside(lattice.topology, problem.scores_of_edges(), regularizer).backpointers
         q = q.repeat(n_each, 1)
         found = (torch.where(edges > 0, q, 1).log() * edges.to(q.dtype)).sum(1)
-    padding = torch.stack([(part == 0).flatten(1).all(1) for part in given]).all(0)  # as `topk` fills short lists
-    return problem.per_item(torch.where(padding, -torch.inf, found), before=before)
+    if not problem.structure.has_empty:  # no parts is no structure: `topk` fills short lists so
+        padding = torch.stack([(part == 0).flatten(1).all(1) for part in given]).all(0)
+        found = torch.where(padding, -torch.inf, found)
+    return problem.per_item(found, before=before)
 
 
 def entropy(problem: Problem) -> Tensor:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from omegamax.inference.differentiation import marginals_of, value_of
-from omegamax.inference.program import Parts
+from omegamax.inference.program import Parts, Program
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.scaled import Scaled
 from omegamax.smoothmax import SmoothMax
@@ -28,7 +28,8 @@ def local(who: str, regularizer: SmoothMax) -> Local:
     while isinstance(regularizer, Scaled):
         gamma, regularizer = gamma * regularizer.gamma, regularizer.inner
     if not isinstance(regularizer, Regularizer):
-        kind = regularizer.__name__ if isinstance(regularizer, type) else type(regularizer).__name__
+        given: Any = regularizer
+        kind = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
         raise TypeError(f"{who}: regularizer must be a Regularizer, got {kind}; use for example om.Shannon()")
     if not regularizer.symmetric:
         raise ValueError(
@@ -46,6 +47,9 @@ def local(who: str, regularizer: SmoothMax) -> Local:
 
 def smoothed_value(problem: Problem, smoothing: Local) -> Tensor:
     """DP_Ω, (batch,), differentiable in the parts and in the parameters of Ω."""
+    inside = _scaled_inside(problem, smoothing)
+    if inside is not None:
+        return value_of(inside, problem.parts)
     at = problem.divided(smoothing.gamma)
     value = value_of(at.program(smoothing.regularizer), at.parts)
     if not isinstance(smoothing.gamma, Tensor):
@@ -56,5 +60,16 @@ def smoothed_value(problem: Problem, smoothing: Local) -> Tensor:
 
 def smoothed_marginals(problem: Problem, smoothing: Local) -> Parts:
     """∇ DP_Ω, differentiable in the parts and in the parameters of Ω."""
+    inside = _scaled_inside(problem, smoothing)
+    if inside is not None:
+        return marginals_of(inside, problem.parts)
     at = problem.divided(smoothing.gamma)
     return marginals_of(at.program(smoothing.regularizer), at.parts)
+
+
+def _scaled_inside(problem: Problem, smoothing: Local) -> Program | None:
+    """A program that divides by γ itself, where γ is a number and the structure has such a program."""
+    if isinstance(smoothing.gamma, Tensor) or smoothing.gamma == 1:
+        return None
+    special = problem.structure.specialised(problem, smoothing.regularizer)
+    return None if special is None else special.scaled(1 / smoothing.gamma)

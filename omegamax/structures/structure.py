@@ -7,7 +7,6 @@ size; the methods are then the same for all structures.
 from __future__ import annotations
 
 import abc
-import functools
 from typing import Any, ClassVar
 
 import torch
@@ -27,6 +26,8 @@ from omegamax.structures.problem import Problem, Sizes, computed_in
 from omegamax.structures.smoothing import Local, local, smoothed_marginals, smoothed_value
 
 _SHANNON = Shannon()
+_BUILT: dict[tuple[Structure, Sizes], Lattice] = {}
+_MAX_BUILT = 16
 
 
 class Structure(abc.ABC):
@@ -38,6 +39,7 @@ class Structure(abc.ABC):
     """
 
     event_ndim: ClassVar[int]  # trailing axes of potentials that are one tensor
+    has_empty: ClassVar[bool] = False  # whether one of the structures has no parts at all
 
     # What a structure describes.
 
@@ -206,7 +208,12 @@ class Structure(abc.ABC):
 
     def lattice(self, sizes: Sizes) -> Lattice:
         """`build`, remembered for the sizes in use."""
-        return _built(self, sizes)
+        found = _BUILT.get((self, sizes))
+        if found is None:
+            while len(_BUILT) >= _MAX_BUILT:  # the oldest goes: a training loop cycles through few sizes
+                _BUILT.pop(next(iter(_BUILT)), None)
+            found = _BUILT[self, sizes] = self.build(sizes)
+        return found
 
     @property
     def _name(self) -> str:
@@ -225,8 +232,3 @@ class Structure(abc.ABC):
                 "over support"
             )
         return problem
-
-
-@functools.lru_cache(maxsize=16)
-def _built(structure: Structure, sizes: Sizes) -> Lattice:
-    return structure.build(sizes)

@@ -1,10 +1,11 @@
-"""entmax_slope: native == reference in double precision == finite differences of the entropy."""
+"""entmax_slope and entmax_pull: native == reference in double precision == finite differences."""
 
 import pytest
 import torch
 
 from omegamax import routing
-from omegamax.kernels.entmax import entmax
+from omegamax.kernels.entmax import entmax, entmax_product
+from omegamax.kernels.entmax_pull import entmax_pull
 from omegamax.kernels.entmax_slope import entmax_slope
 
 ARCHS = routing.native.supported_archs() if routing.native is not None else []
@@ -66,3 +67,56 @@ def test_slope_is_the_derivative_of_the_entropy(arch):
     for alpha in (1.2, 1.5, 2.0):
         difference = (entropy(alpha + 1e-5) - entropy(alpha - 1e-5)) / 2e-5
         torch.testing.assert_close(entmax_slope(weights, alpha)[0], difference, rtol=1e-7, atol=1e-7)
+
+
+def directions(like):
+    generator = torch.Generator().manual_seed(7)
+    return torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like.dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [1, 2, 7, 16, 64, 301])
+def test_pull_is_product_and_slope(arch, n, dtype):
+    close = {"rtol": 4e-6, "atol": 4e-6} if dtype == torch.float32 else {"rtol": 1e-11, "atol": 1e-12}
+    for alpha in ORDERS:
+        weights = weights_of(alpha, n, dtype)
+        direction = directions(weights)
+        product, along = entmax_pull(weights, alpha, direction)
+        assert along.shape == (9, 1) and along.dtype == product.dtype == dtype
+        wide_product, wide_along = entmax_pull.reference(weights.double(), alpha, direction.double())
+        scale = wide_product.abs().sum(-1, keepdim=True).clamp(min=1)  # far above order 2 products are huge
+        torch.testing.assert_close(product.double() / scale, wide_product / scale, **close)
+        torch.testing.assert_close(along.double() / scale, wide_along / scale, **close)
+        assert torch.equal(product, entmax_product(weights, alpha, direction))
+        assert (product[weights == 0] == 0).all()
+
+
+def test_pull_with_an_order_for_each_row(arch):
+    alphas = torch.tensor([[[1.2], [1.0], [2.5]], [[1.5], [2.0], [1 + 1e-9]]], dtype=torch.float64)
+    weights = weights_of(1.4, 12, torch.float64)[:6].reshape(2, 3, 12)
+    found = entmax_pull(weights, alphas, directions(weights))
+    for one, expected in zip(found, entmax_pull.reference(weights, alphas, directions(weights))):
+        torch.testing.assert_close(one, expected, rtol=1e-11, atol=1e-12)
+
+
+def test_pull_of_unusual_rows(arch):
+    weights = torch.tensor([[0.0] * 5, [float("nan")] * 5, [1.0, 0, 0, 0, 0], [1e-42, 1.0, 0, 0, 0]])
+    for alpha in (1.0, 1.3, 1.5, 2.0, 2.5):
+        product, along = entmax_pull(weights, alpha, torch.ones_like(weights))
+        assert product[1].isnan().all() and along[1].isnan().all()
+        assert not product[[0, 2, 3]].isnan().any() and not along[[0, 2, 3]].isnan().any()
+        assert (product[0] == 0).all() and along[0] == 0
+    product, along = entmax_pull(weights, torch.tensor([[0.5], [1.3], [float("nan")], [1.3]]), torch.ones_like(weights))
+    assert product[[0, 2]].isnan().all() and along[[0, 2]].isnan().all()
+    product, along = entmax_pull(torch.empty(3, 0), 1.3, torch.empty(3, 0))
+    assert product.shape == (3, 0) and (along == 0).all()
+
+
+def test_pull_is_the_derivative_of_the_weights(arch):
+    """<v, dp/dα> = −<J v, ∂_α ∇Ω>."""
+    scores = torch.randn(5, 9, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    for alpha in (1.2, 1.5, 1.7, 2.5):
+        direction = directions(scores)
+        change = (entmax.reference(scores, alpha + 1e-6)[0] - entmax.reference(scores, alpha - 1e-6)[0]) / 2e-6
+        _, along = entmax_pull(entmax.reference(scores, alpha)[0], alpha, direction)
+        torch.testing.assert_close((direction * change).sum(-1, keepdim=True), -along, rtol=1e-6, atol=1e-7)

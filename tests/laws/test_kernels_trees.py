@@ -187,12 +187,16 @@ def test_other_omegas_take_the_generic_engine(kind):
 
 
 @trees
-def test_batched_gradients(kind):
-    """Inside a transform the tensors have no memory: the generic engine goes on from there."""
+def test_transforms(kind):
+    """Inside a transform the tensors have no memory: the generic engine takes over."""
     structure, draw = TREES[kind]
-    potentials = draw(1, 3).requires_grad_()
-    marginals = structure.argmax(potentials)
-    identity = torch.eye(marginals.numel(), dtype=torch.float64).reshape(-1, *marginals.shape)
-    (rows,) = torch.autograd.grad(marginals, potentials, identity, is_grads_batched=True, retain_graph=True)
-    for row, direction in zip(rows, identity):
-        torch.testing.assert_close(row, torch.autograd.grad(marginals, potentials, direction, retain_graph=True)[0])
+    potentials = draw(2, 4).requires_grad_()
+
+    def loss(potentials):
+        return structure.argmax(2 * potentials).square().sum() + structure.max(potentials).sum()
+
+    (expected,) = torch.autograd.grad(loss(potentials), potentials)
+    torch.testing.assert_close(torch.func.grad(loss)(potentials.detach()), expected)
+    direction = torch.randn_like(expected)
+    _, along = torch.func.jvp(loss, (potentials.detach(),), (direction,))
+    torch.testing.assert_close(along, (expected * direction).sum())

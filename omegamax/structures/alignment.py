@@ -1,0 +1,136 @@
+"""Alignments of two sequences by dynamic time warping: monotone paths in a grid, scored by the cells they visit.
+
+    potentials (..., M, N)   [i, j] scores the meeting of element i of one sequence with element j of the other
+
+A path goes from (0, 0) to (m − 1, n − 1); a step (di, dj, weight) leads from (i − di, j − dj) to (i, j) and adds
+weight · potentials[i, j]. The first cell counts once. A structure has the same shape: how much each cell counts (0/1
+when all weights are 1). The recursion runs from (0, 0); its local problems are the steps into a cell, in the order of
+`steps`, which also settles ties. Costs are negated scores: see `from_costs`, and `omegamax.soft_dtw` for every day.
+Sakoe & Chiba 1978; Cuturi & Blondel, "Soft-DTW", ICML 2017; Mensch & Blondel, ICML 2018.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from omegamax import checks
+from omegamax.inference.lattice import Lattice
+from omegamax.inference.topology import Topology
+from omegamax.structures.bands import Band
+from omegamax.structures.problem import Sizes
+from omegamax.structures.structure import Structure
+
+Step = tuple[int, int, float]  # (di, dj, weight)
+
+SYMMETRIC1: tuple[Step, ...] = ((1, 1, 1.0), (1, 0, 1.0), (0, 1, 1.0))
+
+
+@dataclass(frozen=True)
+class Alignment(Structure):
+    """Warping paths in an (M, N) grid; under Shannon `max` is a log-sum over all of them, soft-DTW but for the sign.
+
+    `steps` are (di, dj, weight) with di, dj ≥ 0, not both 0; a step may be longer than 1 and skips what lies between.
+    The names of the literature: symmetric1 is the default; symmetric2 is ((1, 1, 2), (1, 0, 1), (0, 1, 1)), whose
+    scores can be divided by m + n; asymmetric is ((1, 1, 1), (1, 0, 1), (0, 1, 0)). Where the steps cannot reach
+    (m − 1, n − 1) there is no alignment: value −inf. `band` is a `SakoeChiba` or an `Itakura`; with the three unit
+    steps among `steps` a path always exists inside.
+
+    >>> Alignment().count(torch.zeros(4, 4))
+    63
+    """
+
+    steps: tuple[Step, ...] = SYMMETRIC1
+    band: Band | None = None
+
+    event_ndim = 2
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", check_steps("Alignment", self.steps))
+        check_band("Alignment", self.band)
+
+    @staticmethod
+    def from_costs(costs: Tensor) -> Tensor:
+        """Potentials from costs (..., M, N), lower being better: the best path is the cheapest one."""
+        return -costs
+
+    @staticmethod
+    def path(structure: Tensor) -> Tensor:
+        """The cells (length, 2) that one structure (M, N), from `map`, `topk` or `sample`, visits, in order."""
+        return structure.nonzero()
+
+    def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
+        """One tensor."""
+        checks.check_floating("Alignment", potentials)
+        checks.check_event("Alignment", "potentials", potentials, (None, None), "(..., M, N)")
+        return ((potentials, 2),)
+
+    def limits(self, sizes: Sizes) -> tuple[int, ...]:
+        """Rows and columns."""
+        return sizes[0]
+
+    def forbidden(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor | None:
+        """The cells outside the band of each item."""
+        if self.band is None:
+            return None
+        first, last = self.band.rows(sizes[0][0], *lengths)
+        j = torch.arange(sizes[0][1])
+        return (j < first.unsqueeze(-1)) | (j > last.unsqueeze(-1))
+
+    def build(self, sizes: Sizes) -> Lattice:
+        """Node 0 is the start, then the cells; an edge leads into each cell per step."""
+        m, n = sizes[0]
+        i, j = (axis.ravel() for axis in np.indices((m, n)))
+        return grid_lattice(self.steps, i, j, np.arange(m * n).reshape(m, n), m * n)
+
+    def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
+        """The cell (m − 1, n − 1)."""
+        m, n = lengths
+        return 1 + (m - 1) * sizes[0][1] + n - 1
+
+
+def grid_lattice(steps: tuple[Step, ...], i: np.ndarray, j: np.ndarray, number: np.ndarray, n_parts: int) -> Lattice:
+    """Paths over the cells (i, j), row by row; `number` (M, N) says which part a cell is, −1 if it is not there."""
+    m, n = number.shape
+    node = np.full((m, n), -1)
+    node[i, j] = 1 + np.arange(len(i))
+    heads, tails, scales = [np.array([1])], [np.array([0])], [np.ones(1)]
+    for di, dj, weight in steps:
+        inside = (i >= di) & (j >= dj)
+        tail = node[i[inside] - di, j[inside] - dj]
+        heads.append(node[i[inside], j[inside]][tail >= 0])
+        tails.append(tail[tail >= 0])
+        scales.append(np.full(len(tails[-1]), float(weight)))
+    head, scale = np.concatenate(heads), np.concatenate(scales)
+    levels = np.concatenate([[0], 1 + i + j])
+    topology = Topology.from_edges(levels, head, np.concatenate(tails)[:, None], leaves=[0])
+    part = number[i, j][head - 1]
+    return Lattice.from_parts(topology, [part], [n_parts], scales=None if (scale == 1).all() else scale)
+
+
+def check_steps(who: str, steps: Any) -> tuple[Step, ...]:
+    """Steps that lead on and count at least nothing."""
+    found = []
+    for step in steps:
+        if len(step) != 3 or not all(isinstance(d, int) and d >= 0 for d in step[:2]) or step[0] + step[1] == 0:
+            raise ValueError(
+                f"{who}: a step must be (di, dj, weight) with whole di, dj >= 0, not both 0, got {step}; "
+                "use for example (1, 0, 1.0)"
+            )
+        if not 0 <= step[2] < float("inf"):
+            raise ValueError(f"{who}: the weight of a step must be finite and at least 0, got {step}; use 1.0")
+        found.append((step[0], step[1], float(step[2])))
+    if len({step[:2] for step in found}) != len(found) or not found:
+        raise ValueError(f"{who}: steps must be distinct and at least one, got {steps}; drop the repeated ones")
+    return tuple(found)
+
+
+def check_band(who: str, band: Any) -> None:
+    """A band, or none."""
+    if band is not None and not isinstance(band, Band):
+        kind = band.__name__ if isinstance(band, type) else type(band).__name__
+        raise TypeError(f"{who}: band must be a SakoeChiba, an Itakura or None, got {kind}; use SakoeChiba(10)")

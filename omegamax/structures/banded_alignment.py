@@ -1,0 +1,101 @@
+"""Alignments inside a band, stored as the band: memory proportional to it, not to the grid.
+
+    potentials (..., M, W)   [i, w] scores cell (i, first_i + w), where first_i is the first column of row i in the band
+
+W is the widest row of the band for an (M, N) grid; entries beyond the end of a row are not read. All items have the
+full size (M, N): a band that is adapted to lengths would sit elsewhere in every item. Otherwise as `Alignment`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from omegamax import checks
+from omegamax.inference.lattice import Lattice
+from omegamax.structures.alignment import SYMMETRIC1, Step, check_band, check_steps, grid_lattice
+from omegamax.structures.bands import Band, Rows
+from omegamax.structures.problem import Sizes
+from omegamax.structures.structure import Structure
+
+
+@dataclass(frozen=True)
+class BandedAlignment(Structure):
+    """Warping paths inside the band of an (M, `n_columns`) grid; every method as in `Alignment(steps, band)`.
+
+    >>> aligned = BandedAlignment(SakoeChiba(1), n_columns=4)
+    >>> scores = torch.arange(16.0).reshape(4, 4)
+    >>> aligned.pack(scores)
+    tensor([[ 0.,  1.,  0.],
+            [ 4.,  5.,  6.],
+            [ 9., 10., 11.],
+            [14., 15.,  0.]])
+    >>> aligned.max(aligned.pack(scores)) == Alignment(band=SakoeChiba(1)).max(scores)
+    tensor(True)
+    """
+
+    band: Band
+    n_columns: int
+    steps: tuple[Step, ...] = SYMMETRIC1
+
+    event_ndim = 2
+
+    def __post_init__(self) -> None:
+        check_band("BandedAlignment", self.band)
+        object.__setattr__(self, "steps", check_steps("BandedAlignment", self.steps))
+        if self.band is None:
+            raise TypeError("BandedAlignment: band must be a SakoeChiba or an Itakura, got None; use Alignment")
+        checks.check_count("BandedAlignment", "n_columns", self.n_columns)
+
+    def rows(self, n_rows: int) -> Rows:
+        """First and last column of each row, (M,) each."""
+        first, last = self.band.rows(n_rows, torch.tensor([n_rows]), torch.tensor([self.n_columns]))
+        return Rows(first[0], last[0])
+
+    def columns(self, n_rows: int) -> tuple[Tensor, Tensor]:
+        """The column of each stored entry, (M, W), and whether it is inside the band."""
+        first, last = self.rows(n_rows)
+        j = first.unsqueeze(-1) + torch.arange(int((last - first).max()) + 1)
+        return j.clamp(max=self.n_columns - 1), j <= last.unsqueeze(-1)
+
+    def pack(self, matrix: Tensor) -> Tensor:
+        """The band (..., M, W) of a matrix (..., M, N), zero where a row is shorter; differentiable."""
+        checks.check_event("BandedAlignment", "matrix", matrix, (None, self.n_columns), "(..., M, n_columns)")
+        columns, inside = (each.to(matrix.device) for each in self.columns(matrix.shape[-2]))
+        return torch.where(inside, matrix.gather(-1, columns.expand(*matrix.shape[:-1], -1)), 0)
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """The matrix (..., M, N) with this band (..., M, W), zero outside; differentiable."""
+        columns, inside = (each.to(packed.device) for each in self.columns(packed.shape[-2]))
+        out = packed.new_zeros(*packed.shape[:-1], self.n_columns)
+        return out.scatter_add(-1, columns.expand(packed.shape), torch.where(inside, packed, 0))
+
+    def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
+        """One tensor, as wide as the band."""
+        checks.check_floating("BandedAlignment", potentials)
+        checks.check_event("BandedAlignment", "potentials", potentials, (None, None), "(..., M, W)")
+        width = self.columns(potentials.shape[-2])[0].shape[-1]
+        checks.check_event("BandedAlignment", "potentials", potentials, (None, width), f"(..., M, {width})")
+        return ((potentials, 2),)
+
+    def limits(self, sizes: Sizes) -> tuple[int, ...]:
+        """No axis has lengths."""
+        return ()
+
+    def build(self, sizes: Sizes) -> Lattice:
+        """Node 0 is the start, then the cells of the band, row by row."""
+        m, width = sizes[0]
+        columns, inside = self.columns(m)
+        i, w = inside.numpy().nonzero()
+        j = columns.numpy()[i, w]
+        number = np.full((m, self.n_columns), -1)
+        number[i, j] = i * width + w
+        return grid_lattice(self.steps, i, j, number, m * width)
+
+    def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
+        """The last cell, which is in every band."""
+        return self.columns(sizes[0][0])[1].sum().reshape(1)

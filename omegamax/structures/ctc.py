@@ -1,0 +1,212 @@
+"""CTC: the ways to stretch a target over time, with blanks in between.
+
+    potentials  emissions (..., T, 2S + 1): score of being, at time t, in state s of  blank y₁ blank y₂ ... y_S blank
+                skips (..., 2S + 1): 0 where state s may follow s − 2 (a label unlike the one before), else −inf
+                ends (..., 2S + 1): 0 where a path may end (the last label and the last blank), else −inf
+
+`CTC.from_log_probs` makes them from what `torch.nn.functional.ctc_loss` takes. A structure is 0/1 in the same shapes:
+the state at every time, the skips and the end it uses. Under Shannon `max` is the log-probability of the targets.
+
+Graves, Fernández, Gomez & Schmidhuber, "Connectionist temporal classification", ICML 2006.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from omegamax import checks
+from omegamax.inference.lattice import Lattice
+from omegamax.inference.topology import Topology
+from omegamax.operators.shannon import Shannon
+from omegamax.smoothmax import SmoothMax
+from omegamax.structures.problem import Sizes
+from omegamax.structures.structure import Structure
+
+
+class CtcPotentials(NamedTuple):
+    """Potentials of a CTC lattice, and weights in the same form."""
+
+    emissions: Tensor  # (..., T, 2S + 1)
+    skips: Tensor  # (..., 2S + 1)
+    ends: Tensor  # (..., 2S + 1)
+
+
+@dataclass(frozen=True)
+class CTC(Structure):
+    """Alignments of a target with a longer sequence of frames; `lengths` are those of the frames."""
+
+    event_ndim = 2
+
+    @staticmethod
+    def from_log_probs(
+        log_probs: Tensor, targets: Tensor, target_lengths: Any = None, *, blank: int = 0
+    ) -> CtcPotentials:
+        """Potentials from log-probabilities (T, batch, classes) and targets (batch, S), in PyTorch's conventions.
+
+        Targets may also be concatenated, (sum of target_lengths,); without a batch they are (T, classes) and (S,).
+        """
+        log_probs, padded, lengths = _read(log_probs, targets, target_lengths, blank)
+        states = _states(padded, blank)  # (batch, 2S + 1)
+        emissions = log_probs.movedim(-2, 0) if log_probs.dim() == 3 else log_probs.unsqueeze(0)
+        emissions = emissions.gather(-1, states.unsqueeze(1).expand(-1, emissions.shape[1], -1))
+        place = torch.arange(states.shape[1], device=states.device)
+        is_label = place % 2 == 1
+        differs = torch.nn.functional.pad(states[:, 2:] != states[:, :-2], (2, 0))
+        last = 2 * lengths.unsqueeze(1)
+        ends = (place == last) | ((place == last - 1) & is_label)
+        skips, ends = (torch.where(kept, 0.0, -torch.inf).to(emissions.dtype) for kept in (is_label & differs, ends))
+        if log_probs.dim() == 2:
+            return CtcPotentials(emissions[0], skips[0], ends[0])
+        return CtcPotentials(emissions, skips, ends)
+
+    @staticmethod
+    def frames(structure: CtcPotentials, targets: Tensor, target_lengths: Any = None, *, blank: int = 0) -> Tensor:
+        """The label of every frame (..., T) in a structure (from `map` or `sample`); −1 beyond the length."""
+        states = _states(_padded("CTC.frames", targets, target_lengths), blank)
+        states = states if structure.emissions.dim() > 2 else states[0]
+        best = structure.emissions.argmax(-1)
+        states = states.unsqueeze(-2).expand(*structure.emissions.shape[:-1], -1)
+        return torch.where(structure.emissions.sum(-1) > 0.5, states.gather(-1, best.unsqueeze(-1)).squeeze(-1), -1)
+
+    def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
+        """Emissions, skips and ends."""
+        if not isinstance(potentials, CtcPotentials):
+            raise TypeError(
+                f"CTC: potentials must be CtcPotentials, got {type(potentials).__name__}; use CTC.from_log_probs"
+            )
+        emissions, skips, ends = potentials
+        n_states = emissions.shape[-1] if isinstance(emissions, Tensor) and emissions.dim() else 0
+        checks.check_event("CTC", "emissions", emissions, (None, n_states), "(..., T, 2S + 1)")
+        checks.check_event("CTC", "skips", skips, (n_states,), "(..., 2S + 1)")
+        checks.check_event("CTC", "ends", ends, (n_states,), "(..., 2S + 1)")
+        return (emissions, 2), (skips, 1), (ends, 1)
+
+    def limits(self, sizes: Sizes) -> tuple[int, ...]:
+        """The number of frames."""
+        return (sizes[0][0],)
+
+    def build(self, sizes: Sizes) -> Lattice:
+        """Node 0 is the start; then T·(2S+1) nodes (t, s); then T ends, one per possible length."""
+        t, n = sizes[0]
+        state, time = np.arange(n), np.arange(1, t)
+        begin = state[:2]
+        # The edges into (t, s) come from s, then s − 1, then s − 2: ties stay where they are.
+        heads, tails, emissions, skips = [1 + begin], [0 * begin], [begin], [np.full(len(begin), -1)]
+        for back in (0, 1, 2):
+            at, into = (grid.ravel() for grid in np.meshgrid(time, state[back:], indexing="ij"))
+            heads.append(1 + at * n + into)
+            tails.append(1 + (at - 1) * n + into - back)
+            emissions.append(at * n + into)
+            skips.append(into if back == 2 else np.full(into.size, -1))
+        length, last = (grid.ravel() for grid in np.meshgrid(np.arange(1, t + 1), state, indexing="ij"))
+        n_inner = sum(len(part) for part in heads)
+        heads.append(t * n + length)
+        tails.append(1 + (length - 1) * n + last)
+        none = np.full(last.size, -1)
+        emission, skip = np.concatenate([*emissions, none]), np.concatenate([*skips, none])
+        end = np.concatenate([np.full(n_inner, -1), last])
+        levels = np.concatenate([[0], np.repeat(np.arange(1, t + 1), n), np.arange(2, t + 2)])
+        topology = Topology.from_edges(levels, np.concatenate(heads), np.concatenate(tails)[:, None], leaves=[0])
+        return Lattice.from_parts(topology, [emission, skip, end], [t * n, n, n])
+
+    def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
+        """The end that belongs to the number of frames."""
+        t, n = sizes[0]
+        return t * n + lengths[0]
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+    *,
+    regularizer: SmoothMax | None = None,
+) -> Tensor:
+    """`torch.nn.functional.ctc_loss` for any Ω: minus DP_Ω over the alignments of each target.
+
+    Under Shannon (the default) it has PyTorch's values, and PyTorch's gradients with respect to logits; with respect
+    to raw log-probabilities its gradient is the derivative of its value. A target that does not fit costs inf, and has
+    zero gradient; `zero_infinity` makes the cost zero too. `reduction="mean"` divides by the target lengths first.
+    """
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(
+            f"ctc_loss: reduction must be 'mean', 'sum' or 'none', got {reduction!r}; the default is 'mean'"
+        )
+    potentials = CTC.from_log_probs(log_probs, targets, target_lengths, blank=blank)
+    frames = torch.as_tensor(input_lengths, dtype=torch.long)
+    if log_probs.dim() == 2:
+        frames = frames.reshape(())
+    losses = -CTC().max(potentials, Shannon() if regularizer is None else regularizer, lengths=frames)
+    if zero_infinity:
+        losses = torch.where(losses == torch.inf, 0, losses)
+    if reduction == "mean":
+        sizes = torch.as_tensor(target_lengths, device=losses.device).reshape(losses.shape)
+        return (losses / sizes.clamp(min=1).to(losses.dtype)).mean()
+    return losses.sum() if reduction == "sum" else losses
+
+
+def _read(log_probs: Tensor, targets: Tensor, target_lengths: Any, blank: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Checked log-probabilities, targets (batch, S) and their lengths (batch,)."""
+    who = "CTC.from_log_probs"
+    checks.check_floating(who, log_probs)
+    if log_probs.dim() not in (2, 3) or 0 in log_probs.shape:
+        raise ValueError(
+            f"{who}: log_probs must have the shape (T, batch, classes) or (T, classes), no size zero, got "
+            f"{tuple(log_probs.shape)}; transpose (batch, T, classes) with .movedim(1, 0)"
+        )
+    n_classes = log_probs.shape[-1]
+    if not 0 <= blank < n_classes:
+        raise ValueError(f"{who}: blank must be one of the {n_classes} classes, got {blank}; it is 0 by default")
+    n_items = log_probs.shape[1] if log_probs.dim() == 3 else 1
+    padded = _padded(who, targets, target_lengths).to(log_probs.device)
+    if padded.shape[0] != n_items:
+        raise ValueError(f"{who}: targets must be for {n_items} items, got {padded.shape[0]}; pad them to (batch, S)")
+    lengths = torch.full((n_items,), padded.shape[1]) if target_lengths is None else torch.as_tensor(target_lengths)
+    lengths = lengths.reshape(-1).to(device=log_probs.device, dtype=torch.long)
+    within = torch.arange(padded.shape[1], device=padded.device) < lengths.unsqueeze(1)
+    wrong = within & ((padded < 0) | (padded >= n_classes) | (padded == blank))
+    if bool(wrong.any()):
+        raise ValueError(
+            f"{who}: targets must be classes from 0 to {n_classes - 1} other than the blank {blank}, got "
+            f"{int(padded[wrong][0])}; renumber them"
+        )
+    return log_probs, torch.where(within, padded, blank), lengths
+
+
+def _padded(who: str, targets: Tensor, target_lengths: Any) -> Tensor:
+    """Targets (batch, S), from padded or concatenated ones."""
+    if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.dim() not in (1, 2):
+        kind = tuple(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__
+        raise TypeError(
+            f"{who}: targets must be an integer Tensor (batch, S) or (total,), got {kind}; use torch.tensor"
+        )
+    if targets.dim() == 2:
+        return targets.long()
+    sizes = [targets.shape[0]] if target_lengths is None else torch.as_tensor(target_lengths).reshape(-1).tolist()
+    if sum(sizes) != targets.shape[0]:
+        raise ValueError(
+            f"{who}: concatenated targets must be as many as the target_lengths together, {sum(sizes)}, got "
+            f"{targets.shape[0]}; or pad them to (batch, S)"
+        )
+    rows = targets.long().split(sizes)
+    return (
+        torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
+        if max(sizes)
+        else targets.new_zeros(len(sizes), 0)
+    )
+
+
+def _states(padded: Tensor, blank: int) -> Tensor:
+    """The states blank y₁ blank y₂ ... y_S blank, (batch, 2S + 1)."""
+    states = padded.new_full((padded.shape[0], 2 * padded.shape[1] + 1), blank)
+    states[:, 1::2] = padded
+    return states

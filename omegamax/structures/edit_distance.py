@@ -1,0 +1,84 @@
+"""The edit distance of sequences of symbols: the cheapest way to turn one into the other, or a smoothed one.
+
+Alignments with linear gaps (`GlobalAlignment` with open = extend): a deletion leaves an element of `a` alone, an
+insertion one of `b`, and a pair of different symbols is a substitution. Levenshtein 1966; Wagner & Fischer 1974.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from omegamax.operators.hard import Hard
+from omegamax.smoothmax import SmoothMax
+from omegamax.structures.gapped_alignment import GappedScores, GlobalAlignment
+
+_HARD = Hard()
+
+
+def edit_distance(
+    a: Tensor,
+    b: Tensor,
+    *,
+    insertion: float | Tensor = 1.0,
+    deletion: float | Tensor = 1.0,
+    substitution: float | Tensor = 1.0,
+    lengths: Any = None,
+    regularizer: SmoothMax = _HARD,
+) -> Tensor:
+    """Cost of turning a (..., M) into b (..., N), integer symbols; one number per item.
+
+    Costs are numbers, or tensors through which gradients flow: of one number, or tables indexed by symbols, (V,) for
+    insertion and deletion and (V, V) for substitution, [from, to], the diagonal included. `lengths` is a pair of
+    integer tensors (...), from 0 up. Under `Scaled(Shannon(), γ)` the distance is smooth: −γ log Σ exp(−cost/γ) over
+    all alignments, each counted once.
+
+    >>> kitten, sitting = (torch.tensor([ord(c) for c in word]) for word in ("kitten", "sitting"))
+    >>> edit_distance(kitten, sitting)
+    tensor(3.)
+    """
+    batch = _check(a, b)
+    dtype = next((c.dtype for c in (insertion, deletion, substitution) if isinstance(c, Tensor)), None)
+    dtype = torch.get_default_dtype() if dtype is None else dtype
+    a, b = a.expand(*batch, -1), b.expand(*batch, -1)
+    m, n = a.shape[-1], b.shape[-1]
+    given = (torch.full(batch, m), torch.full(batch, n)) if lengths is None else tuple(lengths)
+    known = [torch.arange(size) < length.unsqueeze(-1).cpu() for size, length in zip((m, n), given)]
+    a, b = (torch.where(k.to(s.device), s, 0) for k, s in zip(known, (a, b)))  # padding may be no symbol at all
+    changed = _substitution(substitution, a, b, dtype)
+    # A common first element, paired for free and never left alone, so that a sequence may be empty.
+    match = pad(-changed, (1, 0, 1, 0), value=-torch.inf)
+    first = torch.zeros(m + 1, n + 1, dtype=torch.bool, device=a.device)
+    first[0, 0] = True
+    match = torch.where(first, 0.0, match)
+    left, right = (
+        pad(-_per_symbol(cost, symbols, dtype), (1, 0), value=-torch.inf)
+        for cost, symbols in ((deletion, a), (insertion, b))
+    )
+    scores = GappedScores(match, left, left, right, right)
+    return -GlobalAlignment().max(scores, regularizer, lengths=tuple(length + 1 for length in given))
+
+
+def _per_symbol(cost: float | Tensor, symbols: Tensor, dtype: torch.dtype) -> Tensor:
+    cost = torch.as_tensor(cost, dtype=dtype, device=symbols.device)
+    return cost[symbols] if cost.dim() == 1 else cost.expand(symbols.shape)
+
+
+def _substitution(cost: float | Tensor, a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
+    cost = torch.as_tensor(cost, dtype=dtype, device=a.device)
+    if cost.dim() == 2:
+        return cost[a.unsqueeze(-1), b.unsqueeze(-2)]
+    return torch.where(a.unsqueeze(-1) == b.unsqueeze(-2), 0.0, cost)
+
+
+def _check(a: Tensor, b: Tensor) -> tuple[int, ...]:
+    for name, symbols in (("a", a), ("b", b)):
+        if not isinstance(symbols, Tensor) or symbols.is_floating_point() or symbols.dim() == 0:
+            kind = f"{symbols.dtype}, {symbols.dim()} axes" if isinstance(symbols, Tensor) else type(symbols).__name__
+            raise TypeError(
+                f"edit_distance: {name} must be an integer Tensor (..., length), got {kind}; number the symbols"
+            )
+    return tuple(torch.broadcast_shapes(a.shape[:-1], b.shape[:-1]))

@@ -1,0 +1,186 @@
+"""Soft-DTW for every day: the smoothed cost of warping one sequence of features onto another.
+
+    soft_dtw(x, y) = −γ DP_Ω(−C / γ),   C[i, j] = distance(x_i, y_j)
+
+With Shannon's Ω this is soft-DTW (Cuturi & Blondel, ICML 2017), with the squared norm its sparse form (Mensch &
+Blondel, ICML 2018), with Hard it is DTW. Its gradient in C is the expected alignment, and that differentiates once more.
+The costs are never copied, negated or scaled on the way to a native program; a band without lengths is stored as a band.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax import checks, routing
+from omegamax.inference.differentiation import marginals_of, value_of
+from omegamax.inference.program import Program
+from omegamax.operators.scaled import Scaled
+from omegamax.operators.shannon import Shannon
+from omegamax.smoothmax import SmoothMax
+from omegamax.structures.alignment import Alignment
+from omegamax.structures.banded_alignment import BandedAlignment
+from omegamax.structures.bands import Band
+from omegamax.structures.problem import Problem
+from omegamax.structures.smoothing import Local, local
+
+Distance = Callable[[Tensor, Tensor], Tensor]
+_SHANNON = Shannon()
+
+
+def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
+    """Σ (x − y)² over the last axis; the other axes broadcast."""
+    return (x - y).square().sum(-1)
+
+
+def soft_dtw(
+    x: Tensor,
+    y: Tensor,
+    gamma: float | Tensor = 1.0,
+    *,
+    distance: Distance = squared_euclidean,
+    lengths: Any = None,
+    regularizer: SmoothMax = _SHANNON,
+    band: Band | None = None,
+) -> Tensor:
+    """Smoothed cost of aligning x (..., M, D) with y (..., N, D), one number per item; twice differentiable.
+
+    `distance` sums over the last axis and broadcasts over the others: it sees (..., M, 1, D) and (..., 1, N, D).
+    `lengths` is a pair of integer tensors (...). Computed in the type of x: double in, double out.
+
+    >>> x = torch.tensor([[0.0], [1.0], [2.0]])
+    >>> soft_dtw(x, x[[0, 0, 1, 2]], regularizer=Hard())
+    tensor(0.)
+    """
+    structure, costs = _costs("soft_dtw", x, y, distance, lengths, band)
+    return _value(structure, costs, local("soft_dtw", Scaled(regularizer, gamma)), lengths)
+
+
+def soft_dtw_from_costs(
+    costs: Tensor,
+    gamma: float | Tensor = 1.0,
+    *,
+    lengths: Any = None,
+    regularizer: SmoothMax = _SHANNON,
+    band: Band | None = None,
+) -> Tensor:
+    """`soft_dtw` for costs (..., M, N) of the cells; its gradient is the expected alignment."""
+    return _value(Alignment(band=band), costs, local("soft_dtw_from_costs", Scaled(regularizer, gamma)), lengths)
+
+
+def soft_dtw_alignment(
+    x: Tensor,
+    y: Tensor,
+    gamma: float | Tensor = 1.0,
+    *,
+    distance: Distance = squared_euclidean,
+    lengths: Any = None,
+    regularizer: SmoothMax = _SHANNON,
+    band: Band | None = None,
+) -> Tensor:
+    """The expected alignment (..., M, N) of `soft_dtw`: how likely each cell is visited; differentiable.
+
+    >>> x = torch.tensor([[0.0], [1.0], [2.0]])
+    >>> soft_dtw_alignment(x, x[[0, 0, 1, 2]], regularizer=Hard())
+    tensor([[1., 1., 0., 0.],
+            [0., 0., 1., 0.],
+            [0., 0., 0., 1.]])
+    """
+    structure, costs = _costs("soft_dtw_alignment", x, y, distance, lengths, band)
+    smoothing = local("soft_dtw_alignment", Scaled(regularizer, gamma))
+    found = _native(structure, costs, smoothing, lengths)
+    if found is None:
+        weights = structure.argmax(-costs, Scaled(smoothing.regularizer, smoothing.gamma), lengths=lengths)
+    else:
+        problem, program = found
+        weights = problem.dress(marginals_of(program, problem.parts))
+    return structure.unpack(weights) if isinstance(structure, BandedAlignment) else weights
+
+
+def soft_dtw_divergence(
+    x: Tensor,
+    y: Tensor,
+    gamma: float | Tensor = 1.0,
+    *,
+    distance: Distance = squared_euclidean,
+    lengths: Any = None,
+    regularizer: SmoothMax = _SHANNON,
+    band: Band | None = None,
+) -> Tensor:
+    """soft_dtw(x, y) − ½ soft_dtw(x, x) − ½ soft_dtw(y, y): exactly zero when x equals y.
+
+    Shannon's Ω only: under the squared norm it can be negative. With Shannon it is non-negative where exp(−distance/γ)
+    / (1 + exp(−distance/γ)) is a positive definite kernel of features; for the squared Euclidean distance that is not
+    proved. Blondel, Mensch & Vert, "Differentiable divergences between time series", AISTATS 2021.
+    """
+    smoothing = local("soft_dtw_divergence", regularizer)
+    if not isinstance(smoothing.regularizer, Shannon):
+        raise ValueError(
+            f"soft_dtw_divergence: regularizer must be Shannon, got {type(smoothing.regularizer).__name__}, under which "
+            "the divergence can be negative; use soft_dtw"
+        )
+    m, n = (None, None) if lengths is None else lengths
+    options: dict[str, Any] = {"distance": distance, "regularizer": regularizer, "band": band}
+    own_x = soft_dtw(x, x, gamma, lengths=None if m is None else (m, m), **options)
+    own_y = soft_dtw(y, y, gamma, lengths=None if n is None else (n, n), **options)
+    return soft_dtw(x, y, gamma, lengths=lengths, **options) - (own_x + own_y) / 2
+
+
+def _value(structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Local, lengths: Any) -> Tensor:
+    found = _native(structure, costs, smoothing, lengths)
+    if found is None:
+        return -structure.max(-costs, Scaled(smoothing.regularizer, smoothing.gamma), lengths=lengths)
+    problem, program = found
+    return problem.per_item(value_of(program, problem.parts))
+
+
+def _native(
+    structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Local, lengths: Any
+) -> tuple[Problem, Program] | None:
+    """The program of f(C) = DP(s C) / s with s = −1/γ, where there is one: it reads the costs as they are."""
+    if isinstance(smoothing.gamma, Tensor):
+        return None
+    unmasked = replace(structure, band=None) if isinstance(structure, Alignment) else structure
+    problem = unmasked.bind(costs, lengths)
+    program = structure.specialised(problem, smoothing.regularizer)
+    scaled = None if program is None else program.scaled(-1 / smoothing.gamma)
+    return None if scaled is None else (problem, scaled)
+
+
+def _costs(
+    who: str, x: Tensor, y: Tensor, distance: Distance, lengths: Any, band: Band | None
+) -> tuple[Alignment | BandedAlignment, Tensor]:
+    """The structure and the costs, as a band where that is smaller."""
+    checks.check_event(who, "x", x, (None, None), "(..., M, D)")
+    checks.check_event(who, "y", y, (None, x.shape[-1]), f"(..., N, {x.shape[-1]})")
+    if band is not None and lengths is None:
+        banded = BandedAlignment(band, y.shape[-2])
+        columns, _ = banded.columns(x.shape[-2])
+        return banded, distance(x.unsqueeze(-2), y[..., columns.to(y.device), :])
+    if distance is squared_euclidean and not (routing.transforms_active() or routing.dual_level_active()):
+        return Alignment(band=band), _PairwiseSquared.apply(x, y)
+    return Alignment(band=band), distance(x.unsqueeze(-2), y.unsqueeze(-3))
+
+
+class _PairwiseSquared(torch.autograd.Function):
+    """|x_i − y_j|² (..., M, N) without the (..., M, N, D) differences; zero exactly where x_i = y_j."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        wide = torch.promote_types(x.dtype, torch.float32)
+        mode = "donot_use_mm_for_euclid_dist"
+        return torch.cdist(x.to(wide), y.to(wide), compute_mode=mode).square_().to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        x, y = ctx.saved_tensors
+        centre = x.detach().mean(-2, keepdim=True)  # a shift of both changes nothing but the rounding
+        x, y = x - centre, y - centre
+        to_x = 2 * (grad.sum(-1, keepdim=True) * x - grad @ y)
+        to_y = 2 * (grad.sum(-2).unsqueeze(-1) * y - grad.mT @ x)
+        return to_x.sum_to_size(ctx.saved_tensors[0].shape), to_y.sum_to_size(ctx.saved_tensors[1].shape)

@@ -1,0 +1,61 @@
+"""Structures in the places where PyTorch calls them."""
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+import omegamax as om
+
+
+@pytest.fixture
+def potentials():
+    return torch.randn(2, 4, 3, 3, dtype=torch.float64, requires_grad=True)
+
+
+def loss(potentials):
+    chain = om.Chain()
+    return (2 * chain.max(2 * potentials, om.SquaredNorm())).sum() + chain.argmax(potentials).square().sum()
+
+
+def test_torch_func(potentials):
+    (expected,) = torch.autograd.grad(loss(potentials), potentials)
+    torch.testing.assert_close(torch.func.grad(loss)(potentials.detach()), expected)
+    direction = torch.randn_like(expected)
+    _, along = torch.func.jvp(loss, (potentials.detach(),), (direction,))
+    torch.testing.assert_close(along, (expected * direction).sum())
+    jacobian = torch.func.jacrev(om.Chain().max, chunk_size=1)(potentials.detach()[0])
+    torch.testing.assert_close(jacobian, om.Chain().argmax(potentials.detach()[0]))
+
+
+def test_checkpointing(potentials):
+    (expected,) = torch.autograd.grad(loss(potentials), potentials)
+    (found,) = torch.autograd.grad(checkpoint(loss, potentials, use_reentrant=False), potentials)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_compiling_breaks_the_graph_and_stays_right(potentials):
+    (expected,) = torch.autograd.grad(loss(potentials), potentials)
+    torch.compiler.reset()
+    (found,) = torch.autograd.grad(torch.compile(loss, backend="eager")(potentials), potentials)
+    torch.testing.assert_close(found, expected)
+
+
+def test_the_product_of_the_contract(potentials):
+    smooth = om.Smoothed(om.Chain(), om.SquaredNorm())
+    scores = potentials.detach()
+    weights, value, certificate = smooth.solve(scores)
+    torch.testing.assert_close(weights, om.Chain().argmax(scores, om.SquaredNorm()))
+    torch.testing.assert_close(value, om.Chain().max(scores, om.SquaredNorm()))
+    direction, step = torch.randn_like(scores), 1e-6
+    product = smooth.hessian_product(certificate, direction)
+    ahead, behind = (smooth.argmax(scores + sign * step * direction) for sign in (1, -1))
+    torch.testing.assert_close(product, (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-7)
+    assert smooth.event_ndim == 3
+
+
+def test_half_precision_gradients_flow(potentials):
+    half = potentials.detach().bfloat16().requires_grad_()
+    om.Chain().max(half).sum().backward()
+    assert half.grad.dtype == torch.bfloat16 and torch.isfinite(half.grad).all()
