@@ -33,7 +33,7 @@ def derivation_of(who: str, lattice: Lattice, goals: Tensor, structures: tuple[T
                 f"{who}: structures must be 0/1 and consist of the parts of exactly one derivation, got something else "
                 f"in item {wrong}; take them from map, topk, sample or enumerate, with the same lengths"
             )
-    n_parts = torch.stack([part.flatten(1).sum(1) for part in structures]).sum(0)
+    n_parts = torch.stack([part.flatten(1).sum(1) for part in plain.sum_over_edges(edges, structures)]).sum(0)
     value = found.values.gather(1, goals.unsqueeze(1)).squeeze(1)
     log_count = torch.where(n_parts > 0, value - _PER_PART * n_parts, 0)  # of the derivations that cover every part
     if (log_count.abs() > 1e-3).any():
