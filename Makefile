@@ -59,6 +59,7 @@ bench: $(venv)/.bench
 
 $(venv)/.bench: $(installed)
 	$(pip) install -q -c constraints.txt entmax==1.3
+	$(pip) install -q --no-deps torch-struct==0.5
 	@touch $@
 
 docs: $(venv)/.docs

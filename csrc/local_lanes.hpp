@@ -47,20 +47,36 @@ inline Vector<T> gather_top(const Entries& entries, std::int64_t count, T* x) {
   return top;
 }
 
+// e^x for x <= 0; below the smallest normal number it is zero, so one factor holds the exponent.
+template <class T>
+inline Vector<T> exp_below(Vector<T> x) {
+  using V = Vector<T>;
+  using F = Format<T>;
+  const V low = splat(T(sizeof(T) == 4 ? -87.0 : -708.0));
+  const V inside = larger(low, x);  // in this order NaN stays
+  const V shifted = inside * T(1.44269504088896340736) + F::kRounder;
+  const auto k = bits_of<V>(shifted) - bits_of<V>(F::kRounder - V{});
+  const V whole = shifted - F::kRounder;
+  const V r = (inside - whole * F::kLn2High) - whole * F::kLn2Low;
+  const V y = (exp_tail(r) * (r * r) + r) + T(1);
+  const V result = y * from_bits<V>((k + F::kBias) << F::kFraction);
+  return x < low ? V{} : result;
+}
+
 struct ShannonLanes {
   template <class T, class Entries>
   static Vector<T> solve(const Entries& entries, std::int64_t count, T* x, Kept<T>& kept) {
     const Vector<T> zero{}, top = gather_top(entries, count, x);
     kept.top = top == splat(-kInfinity<T>) ? zero : top;
     Vector<T> total{};
-    for (std::int64_t j = 0; j < count; ++j) total += exp_of<Vector<T>>(load(x + j * kLanes<T>) - kept.top);
+    for (std::int64_t j = 0; j < count; ++j) total += exp_below<T>(load(x + j * kLanes<T>) - kept.top);
     kept.scale = total == zero ? zero : T(1) / total;
     return kept.top + log_of<Vector<T>>(total);
   }
 
   template <class T>
   static Vector<T> weight(Vector<T> x, std::int64_t, const Kept<T>& kept) {
-    return exp_of<Vector<T>>(x - kept.top) * kept.scale;
+    return exp_below<T>(x - kept.top) * kept.scale;
   }
 
   template <class T, class Weights, class Along>

@@ -229,6 +229,8 @@ def check_event(who: str, name: str, tensor: Any, event: tuple[int | None, ...],
 def common_batch(who: str, components: tuple[tuple[Tensor, int], ...]) -> tuple[int, ...]:
     """The batch shape that the components share by broadcasting."""
     shapes = [tuple(tensor.shape[: tensor.dim() - event_ndim]) for tensor, event_ndim in components]
+    if len(shapes) == 1:
+        return shapes[0]
     first = components[0][0]
     for tensor, _ in components:
         if tensor.dtype != first.dtype or tensor.device != first.device:

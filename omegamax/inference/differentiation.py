@@ -8,6 +8,7 @@ So the value differentiates twice and the marginals once; a further derivative r
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -64,9 +65,13 @@ class _Value(torch.autograd.Function):
         state, tensors = _recall(ctx)
         if grad_value is None:
             return (None,) * (1 + len(tensors))
-        found = _Marginals.apply(ctx.program, len(state), *state, *tensors)
+        known, parameters = _split(ctx.program, tensors)
+        if _recorded(tensors):
+            found = _Marginals.apply(ctx.program, len(state), *state, *tensors)
+        else:
+            swept = ctx.program.with_parameters(parameters).marginals(known, state)
+            found = (*swept.parts, *swept.slopes)
         parts = tuple(_times(grad_value, marginal) for marginal in found[: ctx.program.n_parts])
-        _, parameters = _split(ctx.program, tensors)
         slopes = zip(found[ctx.program.n_parts :], parameters)
         return (None, *parts, *((grad_value * s).sum().reshape(p.shape).to(p.dtype) for s, p in slopes))
 
@@ -137,6 +142,10 @@ class _Marginals(torch.autograd.Function):
         direction = tuple(torch.zeros_like(p) if t is None else t for p, t in zip(parts, along))
         found = ctx.program.with_parameters(parameters).tangent(parts, state, direction)
         return (*found.parts, *(None for _ in found.slopes), *(None for _ in range(ctx.n_silent)))
+
+
+for _function in (_Value, _Marginals):  # PyTorch asks for it in every call, which costs more than a small sweep
+    _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[attr-defined]
 
 
 def _split(program: Program, tensors: Any) -> tuple[Parts, tuple[Tensor, ...]]:
