@@ -48,7 +48,7 @@ class AlignmentProgram(Program):
         n_kept = (n_rows - 1) // (_STRIP_BYTES // scores.element_size())
         kept = scores.new_empty(n_items, n_kept, width)
         routing.native.alignment_value(*self._grid(scores, kept), value.data_ptr(), *_launch(scores))
-        return value, (value, kept)
+        return value, (value.clone(), kept)  # an output may not be part of the state
 
     def marginals(self, parts: Parts, state: State) -> Swept:
         """A sweep up and one down, strip by strip from the last."""

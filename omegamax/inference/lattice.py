@@ -2,7 +2,8 @@
 
     score of edge e = Σ over the components of the potentials of scale_e · (the part that e touches)
 
-The scale is 1 unless the structure says otherwise (the step weights of an alignment). A part may be touched by many edges (a transition by every position, a span by every split) or by none.
+The scale is 1 unless the structure says otherwise (the step weights of an alignment). A part may be touched by many
+edges (a transition by every position, a span by every split) or by none.
 """
 
 from __future__ import annotations
@@ -96,7 +97,12 @@ class Lattice:
     def _components_on(self, device: torch.device) -> tuple[Incidence, ...]:
         if device not in self._on_device:
             self._on_device[device] = tuple(
-                Incidence(*(each.to(device) if isinstance(each, Tensor) else each for each in component))
-                for component in self.components
+                Incidence(
+                    None if edges is None else edges.to(device),
+                    index.to(device),
+                    size,
+                    None if scales is None else scales.to(device),
+                )
+                for edges, index, size, scales in self.components
             )
         return self._on_device[device]

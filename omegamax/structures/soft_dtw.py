@@ -3,8 +3,8 @@
     soft_dtw(x, y) = −γ DP_Ω(−C / γ),   C[i, j] = distance(x_i, y_j)
 
 With Shannon's Ω this is soft-DTW (Cuturi & Blondel, ICML 2017), with the squared norm its sparse form (Mensch &
-Blondel, ICML 2018), with Hard it is DTW. Its gradient in C is the expected alignment, and that differentiates once more.
-The costs are never copied, negated or scaled on the way to a native program; a band without lengths is stored as a band.
+Blondel, ICML 2018), with Hard it is DTW. Its gradient in C is the expected alignment, which differentiates once more.
+A native program reads the costs as they are, no copy negated or scaled; a band without lengths is stored as a band.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def soft_dtw_divergence(
     smoothing = local("soft_dtw_divergence", regularizer)
     if not isinstance(smoothing.regularizer, Shannon):
         raise ValueError(
-            f"soft_dtw_divergence: regularizer must be Shannon, got {type(smoothing.regularizer).__name__}, under which "
-            "the divergence can be negative; use soft_dtw"
+            f"soft_dtw_divergence: regularizer must be Shannon, got {type(smoothing.regularizer).__name__}, under "
+            "which the divergence can be negative; use soft_dtw"
         )
     m, n = (None, None) if lengths is None else lengths
     options: dict[str, Any] = {"distance": distance, "regularizer": regularizer, "band": band}

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from omegamax import checks
+from omegamax import checks, routing
 from omegamax.inference.lattice import Lattice
 from omegamax.inference.program import Program
 from omegamax.operators.hard import Hard
@@ -230,4 +230,5 @@ class Structure(abc.ABC):
 
 @functools.lru_cache(maxsize=16)
 def _built(structure: Structure, sizes: Sizes) -> Lattice:
-    return structure.build(sizes)
+    with routing.outside_transforms():  # what is remembered must not belong to a transform
+        return structure.build(sizes)
