@@ -200,7 +200,7 @@ class Aligner {
       if (!ends) keep_bottom(strip, s, bottom_, rows);
     }
     found = found == kInfinity<T> ? kNaN<T> : found;
-    return found / scale_;
+    return found / scale_ + T(0);  // no negative zero from a negative scale
   }
 
   void marginals(std::int64_t number, T value, T* matrix) {
@@ -318,6 +318,7 @@ template <class T, class F>
 inline void with_omega(const AlignmentGrid<T>& grid, std::int64_t begin, std::int64_t end, int stored, F f) {
   const auto go = [&](auto omega) {
     using Own = Aligner<T, decltype(omega)>;
+    const WithoutDenormals flushed;  // far from the best paths marginals are tiny
     const std::int64_t steps = Own::most_steps(grid, begin, end);
     Buffer buffer(Own::bytes(grid, steps, stored));
     Own aligner(grid, steps, buffer, stored);

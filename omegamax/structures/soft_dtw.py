@@ -133,7 +133,7 @@ def soft_dtw_divergence(
 def _value(structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Local, lengths: Any) -> Tensor:
     found = _native(structure, costs, smoothing, lengths)
     if found is None:
-        return -structure.max(-costs, Scaled(smoothing.regularizer, smoothing.gamma), lengths=lengths)
+        return 0 - structure.max(-costs, Scaled(smoothing.regularizer, smoothing.gamma), lengths=lengths)
     problem, program = found
     return problem.per_item(value_of(program, problem.parts))
 
