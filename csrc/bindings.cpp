@@ -211,6 +211,19 @@ NB_MODULE(_native, m) {
                  std::int64_t labels, std::int64_t omega),
                 (Address{scores}, Address{lengths}, Address{charts}, Address{visits}, Address{direction},
                  Address{product}, size, labels, omega));
+#define OMEGAMAX_GRID                                                                                              \
+  At scores, std::int64_t item_stride, std::int64_t row_stride, double scale, At lengths, At first, At last,       \
+      std::int64_t band_stride, std::int64_t packed, std::int64_t kind, std::int64_t grid_rows, std::int64_t width, \
+      std::int64_t grid_columns, At checkpoints
+#define OMEGAMAX_GRID_FIELDS                                                                                   \
+  Address{scores}, item_stride, row_stride, scale, Address{lengths}, Address{first}, Address{last}, band_stride, \
+      packed, kind, grid_rows, width, grid_columns, Address{checkpoints}
+  OMEGAMAX_BIND(m, "alignment_value", AlignmentValue, (OMEGAMAX_GRID, At value),
+                (OMEGAMAX_GRID_FIELDS, Address{value}));
+  OMEGAMAX_BIND(m, "alignment_marginals", AlignmentMarginals, (OMEGAMAX_GRID, At value, At marginals),
+                (OMEGAMAX_GRID_FIELDS, Address{value}, Address{marginals}));
+  OMEGAMAX_BIND(m, "alignment_tangent", AlignmentTangent, (OMEGAMAX_GRID, At value, At direction, At tangent),
+                (OMEGAMAX_GRID_FIELDS, Address{value}, Address{direction}, Address{tangent}));
 }
 
 }  // namespace omegamax

@@ -144,6 +144,18 @@ inline Floats roughly_inverse(Floats x) {
 }
 #endif
 
+// Numbers too small to be normal count as zero in this scope: where nothing depends on them they only cost time.
+class WithoutDenormals {
+ public:
+#if defined(__SSE2__)
+  WithoutDenormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
+  ~WithoutDenormals() { _mm_setcsr(before_); }
+
+ private:
+  unsigned before_;
+#endif
+};
+
 // One bit per lane where a > b.
 inline unsigned where_greater(Floats a, Floats b) {
 #if defined(__AVX512F__)

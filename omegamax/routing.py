@@ -34,6 +34,7 @@ _NATIVE_DTYPES = (torch.float32, torch.float64)
 
 is_compiling = torch.compiler.is_compiling
 transforms_active = torch._C._are_functorch_transforms_active
+outside_transforms = torch._C._DisableFuncTorch  # a context: tensors made inside are plain
 
 
 def dual_level_active() -> bool:

@@ -115,7 +115,12 @@ class Lattice:
     def _components_on(self, device: torch.device) -> tuple[Incidence, ...]:
         if device not in self._on_device:
             self._on_device[device] = tuple(
-                Incidence(*(each.to(device) if isinstance(each, Tensor) else each for each in component))
-                for component in self.components
+                Incidence(
+                    None if edges is None else edges.to(device),
+                    index.to(device),
+                    size,
+                    None if scales is None else scales.to(device),
+                )
+                for edges, index, size, scales in self.components
             )
         return self._on_device[device]

@@ -18,11 +18,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax import checks
+from omegamax import checks, routing
+from omegamax.inference.alignment_program import KINDS, AlignmentProgram
 from omegamax.inference.lattice import Lattice
+from omegamax.inference.program import Program
 from omegamax.inference.topology import Topology
+from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.bands import Band
-from omegamax.structures.problem import Sizes
+from omegamax.structures.problem import Problem, Sizes
 from omegamax.structures.structure import Structure
 
 Step = tuple[int, int, float]  # (di, dj, weight)
@@ -91,6 +94,18 @@ class Alignment(Structure):
         """The cell (m − 1, n − 1)."""
         m, n = lengths
         return 1 + (m - 1) * sizes[0][1] + n - 1
+
+    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
+        """The native grid, for unit steps; it looks at the cells of the band only."""
+        kind = KINDS.get(type(regularizer))
+        if kind is None or self.steps != SYMMETRIC1 or not routing.holds_native_memory(*problem.parts):
+            return None
+        lengths = torch.stack(problem.lengths, 1).contiguous()
+        n_rows, n_columns = problem.sizes[0]
+        if self.band is None:
+            return AlignmentProgram(kind, lengths, n_columns)
+        first, last = (column.int().contiguous() for column in self.band.rows(n_rows, *problem.lengths))
+        return AlignmentProgram(kind, lengths, n_columns, first, last)
 
 
 def grid_lattice(steps: tuple[Step, ...], i: np.ndarray, j: np.ndarray, number: np.ndarray, n_parts: int) -> Lattice:

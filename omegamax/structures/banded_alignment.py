@@ -15,11 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax import checks
+from omegamax import checks, routing
+from omegamax.inference.alignment_program import KINDS, AlignmentProgram
 from omegamax.inference.lattice import Lattice
+from omegamax.inference.program import Program
+from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.alignment import SYMMETRIC1, Step, check_band, check_steps, grid_lattice
 from omegamax.structures.bands import Band, Rows
-from omegamax.structures.problem import Sizes
+from omegamax.structures.problem import Problem, Sizes
 from omegamax.structures.structure import Structure
 
 
@@ -99,3 +102,13 @@ class BandedAlignment(Structure):
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
         """The last cell, which is in every band."""
         return self.columns(sizes[0][0])[1].sum().reshape(1)
+
+    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
+        """The native grid, for unit steps."""
+        kind = KINDS.get(type(regularizer))
+        if kind is None or self.steps != SYMMETRIC1 or not routing.holds_native_memory(*problem.parts):
+            return None
+        n_rows = problem.sizes[0][0]
+        lengths = torch.tensor([[n_rows, self.n_columns]]).expand(problem.n_items, -1).contiguous()
+        first, last = (column.int().unsqueeze(0).contiguous() for column in self.rows(n_rows))
+        return AlignmentProgram(kind, lengths, self.n_columns, first, last, packed=True)

@@ -48,8 +48,8 @@ class SakoeChiba(Band):
 
     >>> Alignment(band=SakoeChiba(0)).map(torch.zeros(3, 5))
     tensor([[1., 1., 0., 0., 0.],
-            [0., 1., 1., 1., 0.],
-            [0., 0., 0., 1., 1.]])
+            [0., 0., 1., 1., 0.],
+            [0., 0., 0., 0., 1.]])
     """
 
     width: int

@@ -59,7 +59,7 @@ def edit_distance(
         for cost, symbols in ((deletion, a), (insertion, b))
     )
     scores = GappedScores(match, left, left, right, right)
-    return -GlobalAlignment().max(scores, regularizer, lengths=tuple(length + 1 for length in given))
+    return 0 - GlobalAlignment().max(scores, regularizer, lengths=tuple(length + 1 for length in given))
 
 
 def _per_symbol(cost: float | Tensor, symbols: Tensor, dtype: torch.dtype) -> Tensor:

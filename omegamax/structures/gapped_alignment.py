@@ -62,7 +62,7 @@ class _Edges:
         number = 1 + (state * (self.m + 1) + i) * (self.n + 1) + j
         return np.where((state == _PAIR) & (i == 0) & (j == 0), 0, number)
 
-    def add(self, head: np.ndarray, tail: np.ndarray, component: int, part: np.ndarray) -> None:
+    def add(self, head: np.ndarray, tail: np.ndarray, component: int, part: np.ndarray | int) -> None:
         """Edges that touch a part of one component; −1 for none."""
         self.columns.append(np.stack(np.broadcast_arrays(head, tail, component, part)))
 

@@ -3,8 +3,8 @@
     soft_dtw(x, y) = −γ DP_Ω(−C / γ),   C[i, j] = distance(x_i, y_j)
 
 With Shannon's Ω this is soft-DTW (Cuturi & Blondel, ICML 2017), with the squared norm its sparse form (Mensch &
-Blondel, ICML 2018), with Hard it is DTW. Its gradient in C is the expected alignment, and that differentiates once more.
-The costs are never copied, negated or scaled on the way to a native program; a band without lengths is stored as a band.
+Blondel, ICML 2018), with Hard it is DTW. Its gradient in C is the expected alignment, which differentiates once more.
+A native program reads the costs as they are, no copy negated or scaled; a band without lengths is stored as a band.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def soft_dtw_divergence(
     smoothing = local("soft_dtw_divergence", regularizer)
     if not isinstance(smoothing.regularizer, Shannon):
         raise ValueError(
-            f"soft_dtw_divergence: regularizer must be Shannon, got {type(smoothing.regularizer).__name__}, under which "
-            "the divergence can be negative; use soft_dtw"
+            f"soft_dtw_divergence: regularizer must be Shannon, got {type(smoothing.regularizer).__name__}, under "
+            "which the divergence can be negative; use soft_dtw"
         )
     m, n = (None, None) if lengths is None else lengths
     options: dict[str, Any] = {"distance": distance, "regularizer": regularizer, "band": band}
@@ -133,7 +133,7 @@ def soft_dtw_divergence(
 def _value(structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Local, lengths: Any) -> Tensor:
     found = _native(structure, costs, smoothing, lengths)
     if found is None:
-        return -structure.max(-costs, Scaled(smoothing.regularizer, smoothing.gamma), lengths=lengths)
+        return 0 - structure.max(-costs, Scaled(smoothing.regularizer, smoothing.gamma), lengths=lengths)
     problem, program = found
     return problem.per_item(value_of(program, problem.parts))
 

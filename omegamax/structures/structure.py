@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from omegamax import checks
+from omegamax import checks, routing
 from omegamax.inference.lattice import Lattice
 from omegamax.inference.program import Program
 from omegamax.operators.hard import Hard
@@ -212,7 +212,8 @@ class Structure(abc.ABC):
         if found is None:
             while len(_BUILT) >= _MAX_BUILT:  # the oldest goes: a training loop cycles through few sizes
                 _BUILT.pop(next(iter(_BUILT)), None)
-            found = _BUILT[self, sizes] = self.build(sizes)
+            with routing.outside_transforms():  # what is remembered must not belong to a transform
+                found = _BUILT[self, sizes] = self.build(sizes)
         return found
 
     @property

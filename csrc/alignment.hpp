@@ -1,0 +1,357 @@
+// Smoothed dynamic time warping with unit steps: value, expected alignment and its derivative.
+//
+// The grid is cut into strips of rows. The first sweep keeps only the last row of every strip; the others compute a
+// strip again from the row above it and keep its local weights until they are done with it. So the expected alignment
+// is the only thing as large as the grid.
+#pragma once
+
+#include "alignment_strip.hpp"
+#include "buffer.hpp"
+#include "three_way.hpp"
+
+namespace omegamax {
+namespace OMEGAMAX_ARCH {
+
+template <class T, class Omega, int kVectors>
+struct Sweeper {
+  using V = Vector<T>;
+  static constexpr int kL = kLanes<T>, kRows = kVectors * kLanes<T>;
+
+  // Up through a strip. `edge[1 + t]` is the value above lane 0 at step t (and `edge[0]` one column to the left of it).
+  // Writes the last row of the strip to `bottom` by step, where it is wanted, and returns the value of its last cell.
+  template <bool kWeights, bool kTangent>
+  static T ascend(const Strip<T>& strip, T scale, const T* edge, T* bottom, V* weights, const T* direction,
+                  std::int64_t direction_stride, const T* moved_edge, T* moved_bottom, T* tile, T* moved_tile) {
+    const V nothing = splat(-kInfinity<T>);
+    V now[kVectors], above[kVectors], moved_now[kVectors], moved_above[kVectors];
+    for (int k = 0; k < kVectors; ++k) {
+      now[k] = above[k] = nothing;
+      moved_now[k] = moved_above[k] = V{};
+    }
+    above[0][0] = edge[0];
+    if constexpr (kTangent) moved_above[0][0] = moved_edge[0];
+    const T fill = scale < 0 ? kInfinity<T> : -kInfinity<T>;
+    for (std::int64_t t = 0; t < strip.steps; ++t) {
+      if (t % kTile == 0) {
+        strip.read(strip.item.scores, strip.item.row_stride, fill, t, kRows, tile);
+        if constexpr (kTangent) strip.read(direction, direction_stride, T(0), t, kRows, moved_tile);
+      }
+      const T* scores = tile + (t % kTile) * kRows;
+      V up[kVectors], moved_up[kVectors];
+      for (int k = 0; k < kVectors; ++k) up[k] = move_up<T>(k == 0 ? splat(edge[1 + t]) : now[k - 1], now[k]);
+      if constexpr (kTangent)
+        for (int k = 0; k < kVectors; ++k)
+          moved_up[k] = move_up<T>(k == 0 ? splat(moved_edge[1 + t]) : moved_now[k - 1], moved_now[k]);
+      for (int k = 0; k < kVectors; ++k) {
+        Three<V> q;
+        const V value = Omega::template solve<kWeights || kTangent>(Three<V>{above[k], up[k], now[k]}, q);
+        now[k] = load(scores + k * kL) * scale + value;
+        above[k] = up[k];
+        if constexpr (kWeights) {
+          weights[0] = q.diagonal;
+          weights[1] = q.up;
+          weights[2] = q.left;
+          weights += 3;
+        }
+        if constexpr (kTangent) {
+          const V zero = V{};
+          const Three<V> d{q.diagonal == zero ? zero : moved_above[k], q.up == zero ? zero : moved_up[k],
+                           q.left == zero ? zero : moved_now[k]};
+          const V mean = q.diagonal * d.diagonal + q.up * d.up + q.left * d.left;
+          const V step = load(moved_tile + (t % kTile) * kRows + k * kL) * scale;
+          moved_now[k] = step + mean;
+          moved_above[k] = moved_up[k];
+          if constexpr (kWeights) {
+            const Three<V> m = Omega::moved(q, d, mean);
+            weights[0] = m.diagonal;
+            weights[1] = m.up;
+            weights[2] = m.left;
+            weights += 3;
+          }
+        }
+      }
+      if (bottom != nullptr) bottom[t] = now[kVectors - 1][kL - 1];
+      if constexpr (kTangent)
+        if (moved_bottom != nullptr) moved_bottom[t] = moved_now[kVectors - 1][kL - 1];
+    }
+    T last[kRows];
+    for (int k = 0; k < kVectors; ++k) store(last + k * kL, now[k]);
+    return last[strip.height - 1];
+  }
+
+  // Down through a strip. `coming[j]` is what flows into column j of the last row from below; `leaving[j]` receives
+  // what flows out of the first row. With tangents the same for derivatives, and only these are written.
+  template <bool kTangent>
+  static void descend(const Strip<T>& strip, const V* weights, const T* coming, T* leaving, const T* moved_coming,
+                      T* moved_leaving, T* matrix, std::int64_t row_stride, T* tile) {
+    constexpr int kStored = kTangent ? 6 : 3;
+    Falling flow{}, moved{};
+    const int last = static_cast<int>(strip.height - 1), last_vector = last / kL;
+    V only_last = V{};
+    only_last[last % kL] = T(1);
+    const std::int64_t begin = strip.item.begin(strip.top + last), end = strip.item.end(strip.top + last);
+    for (std::int64_t t = strip.steps - 1; t >= 0; --t) {
+      const V* q = weights + t * kVectors * kStored;
+      const std::int64_t j = strip.column(t, 0), into = strip.column(t, last);
+      const bool enters = into >= begin && into < end;
+      V here[kVectors], change[kVectors];
+      flow.arrive(here);
+      if (enters) here[last_vector] += only_last * coming[into];
+      if constexpr (kTangent) {
+        moved.arrive(change);
+        if (enters) change[last_vector] += only_last * moved_coming[into];
+      }
+      V diagonal[kVectors], up[kVectors];
+      if constexpr (kTangent) {
+        for (int k = 0; k < kVectors; ++k) {
+          const V* w = q + k * kStored;
+          diagonal[k] = change[k] * w[0] + here[k] * w[3];
+          up[k] = change[k] * w[1] + here[k] * w[4];
+          moved.along[k] = change[k] * w[2] + here[k] * w[5];
+        }
+        moved.depart(up, diagonal, moved_leaving + j);
+      }
+      for (int k = 0; k < kVectors; ++k) {
+        const V* w = q + k * kStored;
+        diagonal[k] = here[k] * w[0];
+        up[k] = here[k] * w[1];
+        flow.along[k] = here[k] * w[2];
+        store(tile + (t % kTile) * kRows + k * kL, kTangent ? change[k] : here[k]);
+      }
+      flow.depart(up, diagonal, leaving + j);
+      if (t % kTile == 0) strip.write(tile, t, kRows, matrix, row_stride);
+    }
+  }
+
+ private:
+  // What is on its way from a step to the earlier ones: along a row to the same lane, to the row above one lane back;
+  // a diagonal step arrives one step later than an upward one.
+  struct Falling {
+    V along[kVectors], above[kVectors], waiting[kVectors];
+
+    void arrive(V* here) const {
+      for (int k = 0; k < kVectors; ++k)
+        here[k] = along[k] + move_down<T>(above[k], k + 1 < kVectors ? above[k + 1] : V{});
+    }
+    void depart(const V* up, const V* diagonal, T* leaving) {
+      leaving[0] += up[0][0];
+      leaving[-1] += diagonal[0][0];
+      for (int k = 0; k < kVectors; ++k) {
+        above[k] = up[k] + waiting[k];
+        waiting[k] = diagonal[k];
+      }
+    }
+  };
+};
+
+// All strips of one item: what the sweeps need beside the grid, for rows of `columns` columns.
+template <class T, class Omega>
+class Aligner {
+  using V = Vector<T>;
+  static constexpr int kMost = kStripRows<T> / kLanes<T>, kFew = kMost >= 4 ? kMost / 4 : 1;
+  using Wide = Sweeper<T, Omega, kMost>;
+  using Thin = Sweeper<T, Omega, kFew>;
+
+ public:
+  // Of all strips of these items: in a band much fewer than columns.
+  static std::int64_t most_steps(const AlignmentGrid<T>& grid, std::int64_t begin, std::int64_t end) {
+    if (grid.first == nullptr) return grid.grid_columns + kStripRows<T>;
+    std::int64_t most = 0;
+    for (std::int64_t number = begin; number < end; ++number) {
+      const GridItem<T> item(grid, number);
+      for (std::int64_t s = 0; s < strips(item); ++s) {
+        const std::int64_t steps = Strip<T>(item, s).steps;
+        most = steps > most ? steps : most;
+      }
+    }
+    return most;
+  }
+
+  // `stored` vectors per step and vector of lanes: 0, 3 or 6.
+  static std::int64_t bytes(const AlignmentGrid<T>& grid, std::int64_t steps, int stored) {
+    const std::int64_t strips = grid.rows / kStripRows<T> + 1;
+    return 4 * Buffer::size<T>(steps + 2) + 4 * Buffer::size<T>(grid.grid_columns + 2) +
+           2 * Buffer::size<T>(kTile * kStripRows<T>) + Buffer::size<V>(steps * kMost * stored) +
+           (stored == 6 ? Buffer::size<T>(strips * grid.width) : 0);
+  }
+
+  Aligner(const AlignmentGrid<T>& grid, std::int64_t steps, Buffer& buffer, int stored)
+      : grid_(grid), scale_(static_cast<T>(grid.scale)) {
+    const std::int64_t strips = grid.rows / kStripRows<T> + 1;
+    T** const by_step[] = {&edge_, &bottom_, &moved_edge_, &moved_bottom_};
+    for (T** line : by_step) *line = buffer.take<T>(steps + 2);
+    T** const by_column[] = {&coming_, &leaving_, &moved_coming_, &moved_leaving_};
+    for (T** line : by_column) *line = buffer.take<T>(grid.grid_columns + 2) + 1;
+    tile_ = buffer.take<T>(kTile * kStripRows<T>);
+    moved_tile_ = buffer.take<T>(kTile * kStripRows<T>);
+    weights_ = buffer.take<V>(steps * kMost * stored);
+    if (stored == 6) moved_rows_ = buffer.take<T>(strips * grid.width);
+  }
+
+  T value(std::int64_t number) {
+    const GridItem<T> item(grid_, number);
+    T* rows = checkpoints(number);
+    T found = 0;
+    for (std::int64_t s = 0; s < strips(item); ++s) {
+      const Strip<T> strip(item, s);
+      read_edge(strip, s, rows, edge_, -kInfinity<T>);
+      const bool ends = s + 1 == strips(item);
+      found = ascend<false, false>(strip, ends ? nullptr : bottom_, nullptr, 0, nullptr);
+      if (!ends) keep_bottom(strip, s, bottom_, rows);
+    }
+    found = found == kInfinity<T> ? kNaN<T> : found;
+    return found / scale_ + T(0);  // no negative zero from a negative scale
+  }
+
+  void marginals(std::int64_t number, T value, T* matrix) {
+    const GridItem<T> item(grid_, number);
+    if (!prepare(item, value, matrix)) return;
+    for (std::int64_t s = strips(item) - 1; s >= 0; --s) {
+      const Strip<T> strip(item, s);
+      read_edge(strip, s, checkpoints(number), edge_, -kInfinity<T>);
+      ascend<true, false>(strip, nullptr, nullptr, 0, nullptr);
+      descend<false>(strip, matrix);
+    }
+  }
+
+  void tangent(std::int64_t number, T value, const T* direction, std::int64_t direction_stride, T* matrix) {
+    const GridItem<T> item(grid_, number);
+    if (!prepare(item, value, matrix)) return;
+    for (std::int64_t s = 0; s + 1 < strips(item); ++s) {
+      const Strip<T> strip(item, s);
+      read_edges(strip, s, number);
+      ascend<false, true>(strip, bottom_, direction, direction_stride, moved_bottom_);
+      keep_bottom(strip, s, moved_bottom_, moved_rows_);
+    }
+    for (std::int64_t s = strips(item) - 1; s >= 0; --s) {
+      const Strip<T> strip(item, s);
+      read_edges(strip, s, number);
+      ascend<true, true>(strip, nullptr, direction, direction_stride, nullptr);
+      descend<true>(strip, matrix);
+    }
+  }
+
+ private:
+  static std::int64_t strips(const GridItem<T>& item) { return (item.m + kStripRows<T> - 1) / kStripRows<T>; }
+  T* checkpoints(std::int64_t number) const {
+    return grid_.checkpoints + number * ((grid_.rows - 1) / kStripRows<T>) * grid_.width;
+  }
+
+  // Zeros outside the item's grid; false where there is nothing more to do.
+  bool prepare(const GridItem<T>& item, T value, T* matrix) {
+    const bool is_nan = !(value == value), feasible = value - value == T(0);
+    for (std::int64_t i = 0; i < grid_.rows; ++i) {
+      const bool is_row = i < item.m;
+      const std::int64_t shift = is_row ? item.shift(i) : 0;
+      const std::int64_t begin = is_row ? item.begin(i) - shift : 0, end = is_row ? item.end(i) - shift : 0;
+      T* row = matrix + i * grid_.width;
+      for (std::int64_t j = 0; j < begin; ++j) row[j] = 0;
+      for (std::int64_t j = end; j < grid_.width; ++j) row[j] = 0;
+      if (!feasible)
+        for (std::int64_t j = begin; j < end; ++j) row[j] = is_nan ? kNaN<T> : T(0);
+    }
+    for (std::int64_t j = -1; j <= grid_.grid_columns; ++j)
+      coming_[j] = leaving_[j] = moved_coming_[j] = moved_leaving_[j] = 0;
+    coming_[item.n - 1] = 1;
+    return feasible;
+  }
+
+  // What lies above a strip, by step; the corner above the first cell starts everything.
+  void read_edge(const Strip<T>& strip, std::int64_t s, const T* rows, T* edge, T nothing) const {
+    for (std::int64_t t = 0; t <= strip.steps; ++t) edge[t] = nothing;
+    if (s == 0) {
+      edge[0] = 0;
+      return;
+    }
+    const std::int64_t i = strip.top - 1, begin = strip.item.begin(i), end = strip.item.end(i);
+    const T* row = rows + (s - 1) * grid_.width - strip.item.shift(i);
+    for (std::int64_t t = 0; t <= strip.steps; ++t) {
+      const std::int64_t j = strip.left + t - 1;
+      if (j >= begin && j < end) edge[t] = row[j];
+    }
+  }
+  void read_edges(const Strip<T>& strip, std::int64_t s, std::int64_t number) {
+    read_edge(strip, s, checkpoints(number), edge_, -kInfinity<T>);
+    read_edge(strip, s, moved_rows_, moved_edge_, T(0));
+  }
+
+  void keep_bottom(const Strip<T>& strip, std::int64_t s, const T* bottom, T* rows) const {
+    const std::int64_t r = strip.height - 1, i = strip.top + r;
+    T* row = rows + s * grid_.width - strip.item.shift(i);
+    for (std::int64_t j = strip.item.begin(i); j < strip.item.end(i); ++j) row[j] = bottom[j - strip.left + r];
+  }
+
+  template <bool kWeights, bool kTangent>
+  T ascend(const Strip<T>& strip, T* bottom, const T* direction, std::int64_t direction_stride, T* moved_bottom) {
+    if (strip.height <= Thin::kRows)
+      return Thin::template ascend<kWeights, kTangent>(strip, scale_, edge_, bottom, weights_, direction,
+                                                       direction_stride, moved_edge_, moved_bottom, tile_, moved_tile_);
+    return Wide::template ascend<kWeights, kTangent>(strip, scale_, edge_, bottom, weights_, direction,
+                                                     direction_stride, moved_edge_, moved_bottom, tile_, moved_tile_);
+  }
+
+  template <bool kTangent>
+  void descend(const Strip<T>& strip, T* matrix) {
+    if (strip.height <= Thin::kRows)
+      Thin::template descend<kTangent>(strip, weights_, coming_, leaving_, moved_coming_, moved_leaving_, matrix,
+                                       grid_.width, tile_);
+    else
+      Wide::template descend<kTangent>(strip, weights_, coming_, leaving_, moved_coming_, moved_leaving_, matrix,
+                                       grid_.width, tile_);
+    T* line = coming_;
+    coming_ = leaving_;
+    leaving_ = line;
+    line = moved_coming_;
+    moved_coming_ = moved_leaving_;
+    moved_leaving_ = line;
+    for (std::int64_t j = -1; j <= grid_.grid_columns; ++j) leaving_[j] = moved_leaving_[j] = 0;
+  }
+
+  const AlignmentGrid<T>& grid_;
+  T scale_;
+  T *edge_, *bottom_, *moved_edge_, *moved_bottom_, *coming_, *leaving_, *moved_coming_, *moved_leaving_;
+  T *tile_, *moved_tile_, *moved_rows_ = nullptr;
+  V* weights_;
+};
+
+template <class T, class F>
+inline void with_omega(const AlignmentGrid<T>& grid, std::int64_t begin, std::int64_t end, int stored, F f) {
+  const auto go = [&](auto omega) {
+    using Own = Aligner<T, decltype(omega)>;
+    const WithoutDenormals flushed;  // far from the best paths marginals are tiny
+    const std::int64_t steps = Own::most_steps(grid, begin, end);
+    Buffer buffer(Own::bytes(grid, steps, stored));
+    Own aligner(grid, steps, buffer, stored);
+    f(aligner);
+  };
+  if (grid.kind == 0) go(HardThree{});
+  else if (grid.kind == 1) go(ShannonThree{});
+  else go(SquaredThree{});
+}
+
+template <class T>
+void run(const AlignmentValue<T>& problem, std::int64_t begin, std::int64_t end) {
+  with_omega(problem.grid, begin, end, 0, [&](auto& aligner) {
+    for (std::int64_t item = begin; item < end; ++item) problem.value[item] = aligner.value(item);
+  });
+}
+
+template <class T>
+void run(const AlignmentMarginals<T>& problem, std::int64_t begin, std::int64_t end) {
+  with_omega(problem.grid, begin, end, 3, [&](auto& aligner) {
+    for (std::int64_t item = begin; item < end; ++item)
+      aligner.marginals(item, problem.value[item], problem.marginals + item * problem.columns);
+  });
+}
+
+template <class T>
+void run(const AlignmentTangent<T>& problem, std::int64_t begin, std::int64_t end) {
+  with_omega(problem.grid, begin, end, 6, [&](auto& aligner) {
+    for (std::int64_t item = begin; item < end; ++item)
+      aligner.tangent(item, problem.value[item], problem.direction + item * problem.columns, problem.grid.width,
+                      problem.tangent + item * problem.columns);
+  });
+}
+
+}  // namespace OMEGAMAX_ARCH
+}  // namespace omegamax

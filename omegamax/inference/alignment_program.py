@@ -1,0 +1,103 @@
+"""Dynamic time warping with unit steps, natively: the grid in strips of rows, an anti-diagonal of cells at a time.
+
+    value      keeps every 64th row (32nd in float64); nothing else as large as the grid
+    marginals  computes each strip again from the row above it: E is the one array as large as the scores
+    tangent    the same with derivatives beside the values
+
+The scale is applied as the scores are read: f(x) = DP(scale · x) / scale, so ∇f = E(scale · x) and ∇²f · v = the
+derivative of E along scale · v. Equal to `LatticeProgram` on the lattice of `Alignment` or `BandedAlignment`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from omegamax import routing
+from omegamax.inference.program import Parts, Program, State, Swept
+from omegamax.operators.hard import Hard
+from omegamax.operators.regularizer import Regularizer
+from omegamax.operators.shannon import Shannon
+from omegamax.operators.squared_norm import SquaredNorm
+
+KINDS: dict[type[Regularizer], int] = {Hard: 0, Shannon: 1, SquaredNorm: 2}
+_STRIP_BYTES = 256  # of a column of a strip, as in csrc/alignment_strip.hpp
+
+
+@dataclass(frozen=True, eq=False)
+class AlignmentProgram(Program):
+    """Scores (batch, M, N), or (batch, M, W) of a band; `first` and `last` are its columns, (batch or 1, M) int32."""
+
+    kind: int
+    lengths: Tensor  # (batch, 2) int64, contiguous
+    n_columns: int  # of the grid
+    first: Tensor | None = None
+    last: Tensor | None = None
+    packed: bool = False  # scores[i, w] is cell (i, first_i + w)
+    scale: float = 1.0
+
+    n_parts = 1
+
+    def value(self, parts: Parts) -> tuple[Tensor, State]:
+        """One sweep; the state is the value and a few rows of values."""
+        scores = _readable(parts[0])
+        n_items, n_rows, width = scores.shape
+        value = scores.new_empty(n_items)
+        n_kept = (n_rows - 1) // (_STRIP_BYTES // scores.element_size())
+        kept = scores.new_empty(n_items, n_kept, width)
+        routing.native.alignment_value(*self._grid(scores, kept), value.data_ptr(), *_launch(scores))
+        return value, (value.clone(), kept)  # an output may not be part of the state
+
+    def marginals(self, parts: Parts, state: State) -> Swept:
+        """A sweep up and one down, strip by strip from the last."""
+        scores, (value, kept) = _readable(parts[0]), state
+        found = torch.empty(scores.shape, dtype=scores.dtype)
+        routing.native.alignment_marginals(
+            *self._grid(scores, kept), value.data_ptr(), found.data_ptr(), *_launch(scores)
+        )
+        return Swept((found,), (), ())
+
+    def tangent(self, parts: Parts, state: State, direction: Parts) -> Swept:
+        """Two sweeps up and one down."""
+        scores, (value, kept), along = _readable(parts[0]), state, direction[0].contiguous()
+        found = torch.empty(scores.shape, dtype=scores.dtype)
+        routing.native.alignment_tangent(
+            *self._grid(scores, kept), value.data_ptr(), along.data_ptr(), found.data_ptr(), *_launch(scores)
+        )
+        return Swept((found,), (), ())
+
+    def scaled(self, scale: float) -> AlignmentProgram:
+        """Scales as it reads."""
+        return replace(self, scale=self.scale * scale)
+
+    def _grid(self, scores: Tensor, kept: Tensor) -> tuple[int | float, ...]:
+        """The arguments that the three kernels share."""
+        band_stride = 0 if self.first is None or self.first.shape[0] == 1 else self.first.shape[1]
+        return (
+            scores.element_size(),
+            scores.data_ptr(),
+            scores.stride(0),
+            scores.stride(1),
+            self.scale,
+            self.lengths.data_ptr(),
+            0 if self.first is None else self.first.data_ptr(),
+            0 if self.last is None else self.last.data_ptr(),
+            band_stride,
+            int(self.packed),
+            self.kind,
+            scores.shape[1],
+            scores.shape[2],
+            self.n_columns,
+            kept.data_ptr(),
+        )
+
+
+def _readable(scores: Tensor) -> Tensor:
+    """Rows must be contiguous; items and rows may have any stride."""
+    return scores if scores.stride(-1) == 1 or scores.shape[-1] == 1 else scores.contiguous()
+
+
+def _launch(scores: Tensor) -> tuple[int, int, int]:
+    return scores.shape[0], scores.shape[1] * scores.shape[2], torch.get_num_threads()

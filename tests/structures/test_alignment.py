@@ -1,0 +1,302 @@
+"""What is special to alignments: bands, steps, soft-DTW, its divergence, the edit distance."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.autograd import gradcheck, gradgradcheck
+
+import omegamax as om
+from omegamax.inference.program import LatticeProgram
+
+DOUBLE = torch.float64
+BANDS = [om.SakoeChiba(0), om.SakoeChiba(1), om.SakoeChiba(4), om.Itakura(1), om.Itakura(1.3), om.Itakura(2.0)]
+
+
+def names(thing):
+    return repr(thing)
+
+
+@pytest.mark.parametrize("band", BANDS, ids=names)
+def test_a_band_always_has_a_path(band):
+    for m, n in itertools.product(range(1, 14), repeat=2):
+        potentials = torch.randn(m, n)
+        value = om.Alignment(band=band).max(potentials)
+        assert torch.isfinite(value)
+        packed = om.BandedAlignment(band, n_columns=n)
+        torch.testing.assert_close(packed.max(packed.pack(potentials)), value)
+
+
+@pytest.mark.parametrize("band", BANDS, ids=names)
+def test_a_band_is_adapted_to_each_item(band):
+    potentials = torch.randn(5, 9, 12, dtype=DOUBLE)
+    lengths = (torch.tensor([9, 1, 4, 7, 9]), torch.tensor([12, 12, 4, 2, 1]))
+    together = om.Alignment(band=band).argmax(potentials, lengths=lengths)
+    for item, (m, n) in enumerate(zip(*lengths)):
+        alone = om.Alignment(band=band).argmax(potentials[item, :m, :n])
+        torch.testing.assert_close(together[item, :m, :n], alone)
+
+
+def test_the_square_bands_of_the_papers():
+    first, last = om.SakoeChiba(2).rows(7, torch.tensor([7]), torch.tensor([7]))
+    assert first[0].tolist() == [0, 0, 0, 1, 2, 3, 4] and last[0].tolist() == [2, 3, 4, 5, 6, 6, 6]
+    inside = om.Itakura(2).rows(7, torch.tensor([7]), torch.tensor([7]))
+    assert [a.tolist() for a in (inside.first[0], inside.last[0])] == [[0, 1, 1, 2, 2, 4, 6], [0, 2, 4, 4, 5, 5, 6]]
+
+
+def test_wide_bands_forbid_nothing():
+    potentials = torch.randn(6, 11, dtype=DOUBLE)
+    free = om.Alignment().max(potentials)
+    torch.testing.assert_close(om.Alignment(band=om.SakoeChiba(11)).max(potentials), free)
+
+
+def test_packing_round_trip():
+    banded = om.BandedAlignment(om.SakoeChiba(2), n_columns=9)
+    matrix = torch.randn(3, 7, 9, dtype=DOUBLE)
+    packed = banded.pack(matrix)
+    assert torch.equal(banded.pack(banded.unpack(packed)), packed)
+    dense = om.Alignment(band=om.SakoeChiba(2)).argmax(matrix, om.SquaredNorm())
+    torch.testing.assert_close(banded.unpack(banded.argmax(packed, om.SquaredNorm())), dense)
+
+
+def test_asymmetric_steps_count_each_row_once():
+    """Weight 0 still respects a forbidden cell."""
+    steps = ((1, 1, 1.0), (1, 0, 1.0), (0, 1, 0.0))
+    potentials = torch.randn(4, 5, dtype=DOUBLE)
+    best = om.Alignment(steps).map(potentials)
+    assert best.sum() == 4 and (best.sum(1) == 1).all()
+    potentials[:, 2] = -torch.inf
+    assert om.Alignment(steps).max(potentials) == -torch.inf
+
+
+def test_steps_that_do_not_fit():
+    leaping = om.Alignment(((2, 2, 1.0),))
+    assert leaping.max(torch.zeros(4, 4)) == -torch.inf
+    assert leaping.max(torch.ones(5, 5)) == 3
+    for wrong in [((0, 0, 1),), ((1, -1, 1),), ((1, 1, -1.0),), (), ((1, 1, 1), (1, 1, 2)), ((1.5, 1, 1),)]:
+        with pytest.raises(ValueError, match="step"):
+            om.Alignment(wrong)
+
+
+def test_errors():
+    with pytest.raises(TypeError, match="band must be"):
+        om.Alignment(band="sakoe_chiba")
+    with pytest.raises(TypeError, match="width must be an int"):
+        om.SakoeChiba(1.5)
+    with pytest.raises(ValueError, match="at least 0"):
+        om.SakoeChiba(-1)
+    with pytest.raises(ValueError, match="slope"):
+        om.Itakura(0.5)
+    with pytest.raises(ValueError, match=r"\(\.\.\., M, 3\)"):
+        om.BandedAlignment(om.SakoeChiba(1), n_columns=5).max(torch.zeros(5, 5))
+    with pytest.raises(TypeError, match="GappedScores"):
+        om.GlobalAlignment().max(torch.zeros(3, 3))
+    with pytest.raises(ValueError, match="Shannon"):
+        om.soft_dtw_divergence(torch.zeros(3, 1), torch.zeros(3, 1), regularizer=om.SquaredNorm())
+    with pytest.raises(TypeError, match="integer"):
+        om.edit_distance(torch.zeros(3), torch.zeros(3))
+    with pytest.raises(ValueError, match="2 Tensors"):
+        om.Alignment().max(torch.zeros(2, 3, 3), lengths=torch.tensor([1, 2]))
+
+
+# Gaps.
+
+
+def test_affine_gaps_by_hand():
+    """One gap of two elements is dearer than none and cheaper than two gaps of one."""
+    match = torch.full((2, 4), -9.0)
+    match[0, 0] = match[1, 3] = 5.0
+    scores = om.GappedScores.from_match(match, -3.0, -1.0)
+    assert om.GlobalAlignment().max(scores, om.Hard()) == 5 + 5 - 3 - 1
+    best = om.GlobalAlignment().map(scores)
+    assert best.open_y.tolist() == [0, 1, 0, 0] and best.extend_y.tolist() == [0, 0, 1, 0]
+
+
+def test_local_garbage_beyond_lengths():
+    scores = om.GappedScores(*(torch.randn(2, *size) for size in [(4, 5), (4,), (4,), (5,), (5,)]))
+    lengths = (torch.tensor([2, 4]), torch.tensor([3, 5]))
+    clean = om.LocalAlignment().argmax(scores, lengths=lengths)
+    for part in scores:
+        part[0, 3:] = torch.nan
+    dirty = om.LocalAlignment().argmax(scores, lengths=lengths)
+    for first, second in zip(clean, dirty):
+        assert torch.equal(first, second)
+
+
+def test_the_empty_local_alignment_counts_once():
+    nothing = om.GappedScores.from_match(torch.full((3, 2), -torch.inf), -1.0, -1.0)
+    assert om.LocalAlignment().max(nothing) == 0 and om.LocalAlignment().count(nothing) == 1
+
+
+def test_gap_scores_learn():
+    gap = torch.tensor(-1.0, dtype=DOUBLE, requires_grad=True)
+    match = torch.randn(3, 4, dtype=DOUBLE)
+    for structure in (om.GlobalAlignment(), om.LocalAlignment()):
+        assert gradcheck(lambda g, s=structure: s.max(om.GappedScores.from_match(match, g, g / 2)), gap)
+
+
+# Edit distance.
+
+
+def levenshtein(a, b):
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        before, row = row, [i]
+        for j, y in enumerate(b, 1):
+            row.append(min(before[j] + 1, row[-1] + 1, before[j - 1] + (x != y)))
+    return row[-1]
+
+
+def padded(words):
+    return torch.nn.utils.rnn.pad_sequence(
+        [torch.tensor(w, dtype=torch.long) for w in words], batch_first=True, padding_value=-7
+    )
+
+
+def test_edit_distance_is_levenshteins():
+    rng = random.Random(0)
+    first, second = ([[rng.randrange(3) for _ in range(rng.randrange(n))] for _ in range(30)] for n in (8, 9))
+    lengths = tuple(torch.tensor([len(w) for w in words]) for words in (first, second))
+    found = om.edit_distance(padded(first), padded(second), lengths=lengths)
+    assert found.tolist() == [levenshtein(a, b) for a, b in zip(first, second)]
+
+
+def test_edit_distance_with_tables():
+    a, b = torch.tensor([0, 1, 2]), torch.tensor([0, 2, 2, 1])
+    insertion = torch.tensor([0.5, 0.7, 1.1], dtype=DOUBLE, requires_grad=True)
+    substitution = torch.rand(3, 3, dtype=DOUBLE, requires_grad=True)
+    smooth = om.Scaled(om.Shannon(), 0.3)
+
+    def distance(i, s):
+        return om.edit_distance(a, b, insertion=i, substitution=s, regularizer=smooth)
+
+    assert gradcheck(distance, (insertion, substitution))
+    hard = om.edit_distance(a, b, insertion=insertion, substitution=substitution)
+    assert distance(insertion, substitution) <= hard
+
+
+# Soft-DTW.
+
+
+def plain_soft_dtw(costs, gamma):
+    m, n = costs.shape
+    r = np.full((m + 1, n + 1), np.inf)
+    r[0, 0] = 0
+    for i, j in itertools.product(range(1, m + 1), range(1, n + 1)):
+        z = -np.array([r[i - 1, j - 1], r[i - 1, j], r[i, j - 1]]) / gamma
+        r[i, j] = costs[i - 1, j - 1] - gamma * np.logaddexp.reduce(z)
+    return r[m, n]
+
+
+@pytest.mark.parametrize("gamma", [0.01, 1.0, 7.0])
+def test_soft_dtw_is_the_published_recursion(gamma, backend):
+    x, y = torch.randn(3, 8, 2, dtype=DOUBLE), torch.randn(3, 6, 2, dtype=DOUBLE)
+    costs = torch.cdist(x, y).square()
+    found = om.soft_dtw(x, y, gamma)
+    assert found.dtype == DOUBLE
+    expected = [plain_soft_dtw(c.numpy(), gamma) for c in costs]
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+    np.testing.assert_allclose(om.soft_dtw_from_costs(costs, gamma).numpy(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("omega", [om.Hard(), om.Shannon(), om.SquaredNorm(), om.Tsallis(1.5)], ids=names)
+@pytest.mark.parametrize("band", [None, om.SakoeChiba(1)], ids=names)
+def test_second_derivatives(omega, band, backend):
+    x, y = (torch.randn(2, n, 2, dtype=DOUBLE, requires_grad=True) for n in (5, 4))
+    for lengths in (None, (torch.tensor([5, 3]), torch.tensor([2, 4]))):
+        options = {"gamma": 0.7, "regularizer": omega, "band": band, "lengths": lengths}
+        assert gradcheck(lambda a, b, o=options: om.soft_dtw(a, b, **o), (x, y), fast_mode=True)
+        assert gradgradcheck(lambda a, b, o=options: om.soft_dtw(a, b, **o), (x, y), fast_mode=True)
+        assert gradcheck(lambda a, b, o=options: om.soft_dtw_alignment(a, b, **o), (x, y), fast_mode=True)
+
+
+def test_the_gradient_in_costs_is_the_alignment():
+    x, y = torch.randn(2, 70, 3, dtype=DOUBLE), torch.randn(2, 50, 3, dtype=DOUBLE)
+    costs = torch.cdist(x, y).square().requires_grad_()
+    for band in (None, om.SakoeChiba(5)):
+        (gradient,) = torch.autograd.grad(om.soft_dtw_from_costs(costs, 0.5, band=band).sum(), costs)
+        torch.testing.assert_close(gradient, om.soft_dtw_alignment(x, y, 0.5, band=band))
+
+
+def test_a_learnable_temperature():
+    gamma = torch.tensor(0.8, dtype=DOUBLE, requires_grad=True)
+    x, y = torch.randn(4, 1, dtype=DOUBLE), torch.randn(5, 1, dtype=DOUBLE)
+    assert gradcheck(lambda g: om.soft_dtw(x, y, g), gamma)
+
+
+def test_other_distances_and_zero_distance():
+    x = torch.randn(2, 4, 3, dtype=DOUBLE, requires_grad=True)
+    manhattan = om.soft_dtw(x, x.detach() + 1, distance=lambda a, b: (a - b).abs().sum(-1))
+    assert torch.isfinite(manhattan).all()
+    (gradient,) = torch.autograd.grad(om.soft_dtw(x, x.detach().clone()).sum(), x)
+    assert torch.isfinite(gradient).all()
+
+
+def test_an_infinite_cost_forbids():
+    costs = torch.zeros(3, 3)
+    costs[1, 1] = torch.inf
+    assert om.soft_dtw_alignment(torch.zeros(3, 1), torch.zeros(3, 1)).shape == (3, 3)
+    leaf = costs.clone().requires_grad_()
+    om.soft_dtw_from_costs(leaf).backward()
+    assert leaf.grad[1, 1] == 0 and torch.isfinite(leaf.grad).all()
+    assert om.soft_dtw_from_costs(torch.full((2, 2), torch.inf)) == torch.inf
+
+
+def test_divergence_is_exactly_zero_on_equal_inputs(backend):
+    for dtype in (torch.float32, DOUBLE):
+        x = 10 * torch.randn(4, 70, 3, dtype=dtype)
+        assert (om.soft_dtw_divergence(x, x.clone(), 0.1) == 0).all()
+        lengths = torch.tensor([1, 70, 3, 66])
+        assert (om.soft_dtw_divergence(x, x.clone(), lengths=(lengths, lengths)) == 0).all()
+
+
+@given(st.integers(0, 10**6), st.integers(1, 7), st.integers(1, 7), st.floats(0.05, 5.0), st.floats(0.01, 3.0))
+def test_divergence_is_not_negative_where_that_is_proved(seed, m, n, gamma, spread):
+    """κ/(1 + κ) with κ = exp(−c/γ) is half a Gaussian kernel for c = γ (δ + log(2 − exp(−δ))): positive definite."""
+    generator = torch.Generator().manual_seed(seed)
+    x, y = (spread * torch.randn(k, 2, generator=generator, dtype=DOUBLE) for k in (m, n))
+
+    def proved(a, b):
+        delta = (a - b).square().sum(-1)
+        return gamma * (delta + (2 - torch.exp(-delta)).log())
+
+    assert om.soft_dtw_divergence(x, y, gamma, distance=proved) >= -1e-9
+
+
+@given(st.integers(0, 10**6), st.integers(1, 7), st.integers(1, 7), st.floats(0.05, 5.0), st.floats(0.001, 3.0))
+def test_search_for_a_negative_divergence(seed, m, n, gamma, spread):
+    """Not proved for the squared Euclidean distance; no counterexample is known to this search."""
+    generator = torch.Generator().manual_seed(seed)
+    x, y = (spread * torch.randn(k, 1, generator=generator, dtype=DOUBLE) for k in (m, n))
+    assert om.soft_dtw_divergence(x, y, gamma) >= -1e-9
+
+
+def test_halves_and_batches_that_broadcast():
+    x, y = torch.randn(3, 1, 6, 2), torch.randn(4, 5, 2)
+    assert om.soft_dtw(x, y).shape == (3, 4)
+    assert om.soft_dtw(x.half(), y.half()).dtype == torch.float16
+    for i, j in itertools.product(range(3), range(4)):
+        torch.testing.assert_close(om.soft_dtw(x, y)[i, j], om.soft_dtw(x[i, 0], y[j]))
+
+
+def test_other_regularizers_use_the_engine():
+    structure = om.Alignment()
+    problem = structure.bind(torch.randn(2, 3, 3))
+    assert structure.specialised(problem, om.Tsallis(1.5)) is None
+    assert isinstance(problem.program(om.Tsallis(1.5)), LatticeProgram)
+    steps = om.Alignment(((1, 1, 2.0), (1, 0, 1.0), (0, 1, 1.0)))
+    assert steps.specialised(steps.bind(torch.randn(3, 3)), om.Shannon()) is None
+
+
+def test_under_functional_transforms():
+    costs = torch.rand(3, 4, 4, dtype=DOUBLE)
+    gradient = torch.func.grad(lambda c: om.soft_dtw_from_costs(c).sum())(costs)
+    leaf = costs.clone().requires_grad_()
+    om.soft_dtw_from_costs(leaf).sum().backward()
+    torch.testing.assert_close(gradient, leaf.grad)
