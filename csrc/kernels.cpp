@@ -1,5 +1,6 @@
 // Every row kernel, compiled once per instruction set (OMEGAMAX_ARCH). Code here must not use templates of the
 // standard library that the linker could merge across instruction sets: everything lives in the arch's namespace.
+#include "chain.hpp"
 #include "entmax.hpp"
 #include "entmax_slope.hpp"
 #include "fusedmax.hpp"

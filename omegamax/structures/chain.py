@@ -16,10 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax import checks
+from omegamax import checks, routing
+from omegamax.inference.chain_program import ChainProgram, chain_omega
 from omegamax.inference.lattice import Lattice
+from omegamax.inference.program import Program
 from omegamax.inference.topology import Topology
-from omegamax.structures.problem import Sizes
+from omegamax.operators.regularizer import Regularizer
+from omegamax.structures.problem import Problem, Sizes
 from omegamax.structures.structure import Structure
 
 
@@ -112,3 +115,11 @@ class Chain(Structure):
         """The end that belongs to the length."""
         n, c = sizes[0][0], sizes[0][-1]
         return n * c + lengths[0]
+
+    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
+        """Compiled sweeps for Hard, Shannon, SquaredNorm and Tsallis(1.5)."""
+        omega = chain_omega(regularizer)
+        if omega is None or 0 in problem.sizes[0] or not routing.holds_native_memory(*problem.parts):
+            return None
+        lengths = problem.lengths[0].to(torch.int64).contiguous()
+        return ChainProgram(omega, lengths, len(problem.parts))
