@@ -3,7 +3,7 @@
 
 #include "chain_factored_tangent.hpp"
 #include "chain_hard.hpp"
-#include "chain_sparse.hpp"
+#include "chain_sparse_tangent.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
