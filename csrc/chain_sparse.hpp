@@ -60,7 +60,17 @@ struct Best {
       rank[k] = above;
     }
   }
-  static Vector<T> smaller(Vector<T> a, Vector<T> b) { return -larger(-a, -b); }
+  static Vector<T> smaller(Vector<T> a, Vector<T> b) {
+#if defined(__AVX512F__)  // the compiler does not find this instruction in a choice between vectors
+    if constexpr (sizeof(T) == 4) return (Floats)_mm512_min_ps((__m512)a, (__m512)b);
+    else return (Doubles)_mm512_min_pd((__m512d)a, (__m512d)b);
+#elif defined(__AVX2__)
+    if constexpr (sizeof(T) == 4) return (Floats)_mm256_min_ps((__m256)a, (__m256)b);
+    else return (Doubles)_mm256_min_pd((__m256d)a, (__m256d)b);
+#else
+    return a < b ? a : b;
+#endif
+  }
 };
 
 template <class Power>
@@ -79,7 +89,7 @@ struct SparseLocal {
   template <class T>
   static void solve_block(const T* b, const T* matrix, std::int64_t tags, std::int64_t width, T* u, T* level) {
     constexpr bool linear = Power::kOrder == 1;
-    constexpr int kBest = linear ? 4 : 1;
+    constexpr int kBest = linear ? 6 : 1;
     constexpr T scale = T(1 / Power::kOrder);
     Best<T, kBest> best;
     for (std::int64_t i = 0; i < tags; ++i) best.add(b[i] + load(matrix + i * width));

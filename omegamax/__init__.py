@@ -46,6 +46,7 @@ from omegamax.smoothmax import Slope as Slope
 from omegamax.smoothmax import SmoothMax as SmoothMax
 from omegamax.smoothmax import Solution as Solution
 from omegamax.smoothmax import Weighed as Weighed
+from omegamax.structures import AllowedTransitions as AllowedTransitions
 from omegamax.structures import Backpointers as Backpointers
 from omegamax.structures import Chain as Chain
 from omegamax.structures import Dag as Dag
@@ -53,9 +54,12 @@ from omegamax.structures import FactoredChain as FactoredChain
 from omegamax.structures import Hypergraph as Hypergraph
 from omegamax.structures import HypergraphBuilder as HypergraphBuilder
 from omegamax.structures import Marginal as Marginal
+from omegamax.structures import SemiMarkov as SemiMarkov
 from omegamax.structures import Smoothed as Smoothed
 from omegamax.structures import Structure as Structure
 from omegamax.structures import Support as Support
 from omegamax.structures import TopK as TopK
+from omegamax.structures import TransitionMatrices as TransitionMatrices
+from omegamax.structures import allowed_transitions as allowed_transitions
 
 __version__ = "0.1.0"
