@@ -88,7 +88,7 @@ class Problem:
 
     def per_item(self, numbers: Tensor, *, before: tuple[int, ...] = (), after: tuple[int, ...] = ()) -> Tensor:
         """Numbers (before · batch, *after) in the user's shape and type."""
-        return numbers.to(device=self.parts[0].device, dtype=self.dtype).reshape(*before, *self.batch_shape, *after)
+        return numbers.to(device=self.parts[0].device, dtype=self.dtype).reshape((*before, *self.batch_shape, *after))
 
     def as_list(self, items: list[Any]) -> Any:
         """One entry per item; the entry itself where there is no batch."""
