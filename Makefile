@@ -59,6 +59,7 @@ bench: $(venv)/.bench
 
 $(venv)/.bench: $(installed)
 	$(pip) install -q -c constraints.txt entmax==1.3
+	$(pip) install -q --no-deps pytorch-crf==0.7.2 torch-struct==0.5
 	@touch $@
 
 docs: $(venv)/.docs

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ["rows.py"]
+BENCHMARKS = ["rows.py", "chains.py"]
 
 if __name__ == "__main__":
     for name in BENCHMARKS:

@@ -40,7 +40,7 @@ def versions() -> dict[str, str]:
     """What was measured, on what."""
     native = routing.native
     found = {"omegamax": omegamax.__version__, "torch": torch.__version__, "python": platform.python_version()}
-    for peer in ("entmax",):
+    for peer in ("entmax", "pytorch-crf", "torch-struct"):
         try:
             found[peer] = metadata.version(peer)
         except metadata.PackageNotFoundError:

@@ -64,6 +64,12 @@ class _Value(torch.autograd.Function):
         state, tensors = _recall(ctx)
         if grad_value is None:
             return (None,) * (1 + len(tensors))
+        if _is_last():  # nobody keeps the marginals: they become the gradient in place
+            parts, parameters = _split(ctx.program, tensors)
+            swept = ctx.program.with_parameters(parameters).marginals(parts, state)
+            scaled = (part.mul_(_like(grad_value, part)) for part in swept.parts)
+            slopes = zip(swept.slopes, parameters)
+            return (None, *scaled, *((grad_value * s).sum().reshape(p.shape).to(p.dtype) for s, p in slopes))
         found = _Marginals.apply(ctx.program, len(state), *state, *tensors)
         parts = tuple(_times(grad_value, marginal) for marginal in found[: ctx.program.n_parts])
         _, parameters = _split(ctx.program, tensors)
@@ -155,5 +161,14 @@ def _recall(ctx: Any) -> tuple[State, tuple[Tensor, ...]]:
     return saved[: ctx.n_state], saved[ctx.n_state :]
 
 
+def _is_last() -> bool:
+    """Whether the gradient will not be differentiated itself."""
+    return not (torch.is_grad_enabled() or routing.dual_level_active() or routing.transforms_active())
+
+
+def _like(per_item: Tensor, part: Tensor) -> Tensor:
+    return per_item.reshape(-1, *(1,) * (part.dim() - 1))
+
+
 def _times(per_item: Tensor, part: Tensor) -> Tensor:
-    return per_item.reshape(-1, *(1,) * (part.dim() - 1)) * part
+    return _like(per_item, part) * part
