@@ -34,9 +34,7 @@ class SemiMarkov(Structure):
     def __post_init__(self) -> None:
         checks.check_count("SemiMarkov", "max_duration", self.max_duration)
 
-    def from_segments(
-        self, segments: Tensor, transitions: Tensor | None = None, start: Tensor | None = None
-    ) -> Tensor:
+    def from_segments(self, segments: Tensor, transitions: Tensor | None = None, start: Tensor | None = None) -> Tensor:
         """Potentials from segment scores (..., N, K, C), transitions (C, C) and start (C,) scores.
 
         `segments` [n, k, j] scores tag j on the positions n − k ... n; those with n < k are never read.

@@ -48,7 +48,9 @@ def assert_same(potentials, omega, tolerance, lengths=LENGTHS):
 
 @pytest.mark.parametrize("omega", OMEGAS, ids=lambda omega: type(omega).__name__)
 @pytest.mark.parametrize("n_tags", [1, 3, 18])
-@pytest.mark.parametrize("scale, dtype", [(1, torch.float64), (1e4, torch.float64), (1, torch.float32), (30, torch.float32)])
+@pytest.mark.parametrize(
+    "scale, dtype", [(1, torch.float64), (1e4, torch.float64), (1, torch.float32), (30, torch.float32)]
+)
 def test_same_as_the_generic_engine(arch, omega, n_tags, scale, dtype):
     """With forbidden parts, infeasible items, NaN inside and garbage beyond the lengths."""
     tolerance = 1e-9 if dtype == torch.float64 else 3e-4

@@ -51,7 +51,10 @@ def test_transition_matrices_of_a_dense_chain_differentiate():
 def test_factored_from_tags():
     potentials, lengths = draw(), torch.tensor([5, 1, 3])
     tags = torch.randint(4, (3, 5))
-    dense, factored = om.Chain.from_tags(tags, 4, lengths=lengths), om.Chain.factored_from_tags(tags, 4, lengths=lengths)
+    dense, factored = (
+        om.Chain.from_tags(tags, 4, lengths=lengths),
+        om.Chain.factored_from_tags(tags, 4, lengths=lengths),
+    )
     expected = torch.where(torch.arange(5) < lengths[:, None], tags, -1)
     assert torch.equal(om.Chain.tags(dense), expected) and torch.equal(om.Chain.tags(factored), expected)
     for item, length in enumerate(lengths.tolist()):
