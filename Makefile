@@ -59,10 +59,10 @@ bench: $(venv)/.bench
 
 $(venv)/.bench: $(installed)
 	$(pip) install -q -c constraints.txt entmax==1.3
-	$(pip) install -q --no-deps torch-struct==0.5
 	$(pip) install -q -c constraints.txt numba scikit-learn joblib cloudpickle cython setuptools
 	$(pip) install -q --no-deps tslearn pysdtw
 	-$(pip) install -q --no-deps --no-build-isolation soft-dtw
+	$(pip) install -q --no-deps pytorch-crf==0.7.2 torch-struct==0.5
 	@touch $@
 
 docs: $(venv)/.docs

@@ -42,7 +42,7 @@ def versions() -> dict[str, str]:
     """What was measured, on what."""
     native = routing.native
     found = {"omegamax": omegamax.__version__, "torch": torch.__version__, "python": platform.python_version()}
-    for peer in ("entmax", "torch-struct", "tslearn", "pysdtw", "soft-dtw", "numba"):
+    for peer in ("entmax", "pytorch-crf", "torch-struct", "tslearn", "pysdtw", "soft-dtw", "numba"):
         try:
             found[peer] = metadata.version(peer)
         except metadata.PackageNotFoundError:

@@ -1,9 +1,11 @@
 // The Python module: raw addresses and sizes in, nothing out. The Python layer owns every tensor, has checked every
 // shape, and passes contiguous memory; calls release the interpreter lock.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -224,6 +226,28 @@ NB_MODULE(_native, m) {
                 (OMEGAMAX_GRID_FIELDS, Address{value}, Address{marginals}));
   OMEGAMAX_BIND(m, "alignment_tangent", AlignmentTangent, (OMEGAMAX_GRID, At value, At direction, At tangent),
                 (OMEGAMAX_GRID_FIELDS, Address{value}, Address{direction}, Address{tangent}));
+
+  // Chains: four parts with four strides; parts that a form does not have are 0.
+#define OMEGAMAX_PARTS(p, s) \
+  {Address{p[0]}, Address{p[1]}, Address{p[2]}, Address{p[3]}, s[0], s[1], s[2], s[3]}
+#define OMEGAMAX_WEIGHTS(p) {Address{p[0]}, Address{p[1]}, Address{p[2]}, Address{p[3]}}
+  using Addresses = std::array<At, 4>;
+  using Strides = std::array<std::int64_t, 4>;
+  OMEGAMAX_BIND(m, "chain_value", ChainValue,
+                (Addresses parts, Strides strides, At lengths, At value, At total, At values, At levels, int omega,
+                 std::int64_t n_places, std::int64_t n_tags),
+                (OMEGAMAX_PARTS(parts, strides), Address{lengths}, Address{value}, Address{total}, Address{values},
+                 Address{levels}, omega, n_places, n_tags));
+  OMEGAMAX_BIND(m, "chain_marginals", ChainMarginals,
+                (Addresses parts, Strides strides, At lengths, At total, At values, At levels, Addresses weights,
+                 int omega, std::int64_t n_places, std::int64_t n_tags),
+                (OMEGAMAX_PARTS(parts, strides), Address{lengths}, Address{total}, Address{values}, Address{levels},
+                 OMEGAMAX_WEIGHTS(weights), omega, n_places, n_tags));
+  OMEGAMAX_BIND(m, "chain_tangent", ChainTangent,
+                (Addresses parts, Strides strides, At lengths, At total, At values, At levels, Addresses along,
+                 Strides along_strides, Addresses weights, int omega, std::int64_t n_places, std::int64_t n_tags),
+                (OMEGAMAX_PARTS(parts, strides), Address{lengths}, Address{total}, Address{values}, Address{levels},
+                 OMEGAMAX_PARTS(along, along_strides), OMEGAMAX_WEIGHTS(weights), omega, n_places, n_tags));
 }
 
 }  // namespace omegamax

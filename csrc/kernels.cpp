@@ -2,6 +2,7 @@
 // standard library that the linker could merge across instruction sets: everything lives in the arch's namespace.
 #include "constituency.hpp"
 #include "alignment.hpp"
+#include "chain.hpp"
 #include "entmax.hpp"
 #include "entmax_pull.hpp"
 #include "entmax_slope.hpp"

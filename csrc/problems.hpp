@@ -327,36 +327,99 @@ struct AlignmentTangent {
   std::int64_t columns;
 };
 
+// Chains (batch items are the rows). `first` is (places, tags, tags) in dense form, where `transitions` is null, and
+// the emissions (places, tags) in factored form. A stride is the step from one item to the next; 0: all share one.
+template <class T>
+struct ChainParts {
+  const T* first;
+  const T* transitions;
+  const T* start;
+  const T* end;
+  std::int64_t first_stride, transitions_stride, start_stride, end_stride;
+};
+
+// Weights in the same form, one after the other.
+template <class T>
+struct ChainWeights {
+  T* first;
+  T* transitions;
+  T* start;
+  T* end;
+};
+
+// Which Omega smooths a recursion.
+enum ChainOmega : int { kChainHard, kChainShannon, kChainSquaredNorm, kChainTsallis15 };
+
+template <class T>
+struct ChainValue {
+  ChainParts<T> parts;
+  const std::int64_t* lengths;
+  T* value;
+  T* total;   // the same again, for the sweeps that follow
+  T* values;  // (places, tags): of the nodes, the largest of each place shifted to 0; or null
+  T* levels;  // (places, tags): what turns scores into local weights; or null
+  int omega;
+  std::int64_t n_places, n_tags, columns;
+};
+
+template <class T>
+struct ChainMarginals {
+  ChainParts<T> parts;
+  const std::int64_t* lengths;
+  const T* total;
+  const T* values;
+  const T* levels;
+  ChainWeights<T> weights;
+  int omega;
+  std::int64_t n_places, n_tags, columns;
+};
+
+template <class T>
+struct ChainTangent {
+  ChainParts<T> parts;
+  const std::int64_t* lengths;
+  const T* total;
+  const T* values;
+  const T* levels;
+  ChainParts<T> direction;
+  ChainWeights<T> weights;
+  int omega;
+  std::int64_t n_places, n_tags, columns;
+};
+
 #define OMEGAMAX_KERNELS(X) \
-  X(AlignmentValue)        \
-  X(AlignmentMarginals)    \
-  X(AlignmentTangent)      \
-  X(ProjectiveValue)       \
-  X(ProjectiveMarginals)   \
-  X(ProjectiveTangent)     \
-  X(ConstituencyValue)     \
-  X(ConstituencyMarginals) \
-  X(ConstituencyTangent)   \
-  X(Groupmax)              \
-  X(GroupmaxProduct)       \
-  X(Sparsemax)             \
-  X(SparsemaxProduct)      \
-  X(Softmax)               \
-  X(SoftmaxProduct)        \
-  X(Entmax)                \
-  X(EntmaxProduct)         \
-  X(EntmaxSlope)           \
-  X(EntmaxPull)            \
-  X(Sqpnormmax)            \
-  X(SqpnormmaxProduct)     \
-  X(ProxTv1d)              \
-  X(SegmentMean)           \
-  X(Fusedmax)              \
-  X(FusedmaxProduct)       \
-  X(Isotonic)              \
-  X(Oscarmax)              \
-  X(OscarmaxProduct)       \
-  X(ProxOwl)               \
+  X(AlignmentValue)         \
+  X(AlignmentMarginals)     \
+  X(AlignmentTangent)       \
+  X(ProjectiveValue)        \
+  X(ProjectiveMarginals)    \
+  X(ProjectiveTangent)      \
+  X(ConstituencyValue)      \
+  X(ConstituencyMarginals)  \
+  X(ConstituencyTangent)    \
+  X(ChainValue)             \
+  X(ChainMarginals)         \
+  X(ChainTangent)           \
+  X(Groupmax)               \
+  X(GroupmaxProduct)        \
+  X(Sparsemax)              \
+  X(SparsemaxProduct)       \
+  X(Softmax)                \
+  X(SoftmaxProduct)         \
+  X(Entmax)                 \
+  X(EntmaxProduct)          \
+  X(EntmaxSlope)            \
+  X(EntmaxPull)             \
+  X(Sqpnormmax)             \
+  X(SqpnormmaxProduct)      \
+  X(ProxTv1d)               \
+  X(SegmentMean)            \
+  X(Fusedmax)               \
+  X(FusedmaxProduct)        \
+  X(Isotonic)               \
+  X(Oscarmax)               \
+  X(OscarmaxProduct)        \
+  X(ProxOwl)                \
   X(OwlProduct)
 
 // One entry per kernel and type, filled once per instruction set.

@@ -49,6 +49,7 @@ from omegamax.smoothmax import Solution as Solution
 from omegamax.smoothmax import Weighed as Weighed
 from omegamax.structures import CTC as CTC
 from omegamax.structures import Alignment as Alignment
+from omegamax.structures import AllowedTransitions as AllowedTransitions
 from omegamax.structures import Backpointers as Backpointers
 from omegamax.structures import Band as Band
 from omegamax.structures import BandedAlignment as BandedAlignment
@@ -69,10 +70,13 @@ from omegamax.structures import Parse as Parse
 from omegamax.structures import Pcfg as Pcfg
 from omegamax.structures import ProjectiveTree as ProjectiveTree
 from omegamax.structures import SakoeChiba as SakoeChiba
+from omegamax.structures import SemiMarkov as SemiMarkov
 from omegamax.structures import Smoothed as Smoothed
 from omegamax.structures import Structure as Structure
 from omegamax.structures import Support as Support
 from omegamax.structures import TopK as TopK
+from omegamax.structures import TransitionMatrices as TransitionMatrices
+from omegamax.structures import allowed_transitions as allowed_transitions
 from omegamax.structures import ctc_loss as ctc_loss
 from omegamax.structures import edit_distance as edit_distance
 from omegamax.structures import soft_dtw as soft_dtw

@@ -7,6 +7,7 @@ from omegamax.structures.bands import Itakura as Itakura
 from omegamax.structures.bands import SakoeChiba as SakoeChiba
 from omegamax.structures.chain import Chain as Chain
 from omegamax.structures.chain import FactoredChain as FactoredChain
+from omegamax.structures.chain import TransitionMatrices as TransitionMatrices
 from omegamax.structures.constituency_tree import ConstituencyTree as ConstituencyTree
 from omegamax.structures.ctc import CTC as CTC
 from omegamax.structures.ctc import CtcPotentials as CtcPotentials
@@ -26,6 +27,7 @@ from omegamax.structures.lists import Support as Support
 from omegamax.structures.lists import TopK as TopK
 from omegamax.structures.measures import Backpointers as Backpointers
 from omegamax.structures.projective_tree import ProjectiveTree as ProjectiveTree
+from omegamax.structures.semi_markov import SemiMarkov as SemiMarkov
 from omegamax.structures.smoothed import Smoothed as Smoothed
 from omegamax.structures.soft_dtw import soft_dtw as soft_dtw
 from omegamax.structures.soft_dtw import soft_dtw_alignment as soft_dtw_alignment
@@ -33,3 +35,5 @@ from omegamax.structures.soft_dtw import soft_dtw_divergence as soft_dtw_diverge
 from omegamax.structures.soft_dtw import soft_dtw_from_costs as soft_dtw_from_costs
 from omegamax.structures.soft_dtw import squared_euclidean as squared_euclidean
 from omegamax.structures.structure import Structure as Structure
+from omegamax.structures.tagging_scheme import AllowedTransitions as AllowedTransitions
+from omegamax.structures.tagging_scheme import allowed_transitions as allowed_transitions

@@ -16,11 +16,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax import checks
+from omegamax import checks, routing
+from omegamax.inference.chain_program import ChainProgram, chain_omega
 from omegamax.inference.lattice import Lattice
+from omegamax.inference.program import Program
 from omegamax.inference.topology import Topology
-from omegamax.structures.problem import Sizes
+from omegamax.operators.regularizer import Regularizer
+from omegamax.operators.shannon import Shannon
+from omegamax.smoothmax import SmoothMax
+from omegamax.structures import measures
+from omegamax.structures.problem import Problem, Sizes
 from omegamax.structures.structure import Structure
+
+_SHANNON = Shannon()
 
 
 class FactoredChain(NamedTuple):
@@ -30,6 +38,13 @@ class FactoredChain(NamedTuple):
     transitions: Tensor  # (..., C, C): [i, j] = tag j after tag i
     start: Tensor  # (..., C)
     end: Tensor  # (..., C)
+
+
+class TransitionMatrices(NamedTuple):
+    """The random walk of a chain, backwards: q of the recursion, in the shapes of the tutorial."""
+
+    transitions: Tensor  # (..., N, C, C): [n, i, j] = probability of having come from tag i, given tag j at n
+    last: Tensor  # (..., C): distribution of the last tag
 
 
 @dataclass(frozen=True)
@@ -59,6 +74,17 @@ class Chain(Structure):
             within = torch.arange(tags.shape[-1], device=tags.device) < lengths.unsqueeze(-1)
             hot = hot * within[..., None, None]
         return hot
+
+    @staticmethod
+    def factored_from_tags(
+        tags: Tensor, n_tags: int, *, lengths: Tensor | None = None, dtype: Any = None
+    ) -> FactoredChain:
+        """Tag indices (..., N) as a structure in factored form: how often each emission and transition is used."""
+        dense = Chain.from_tags(tags, n_tags, lengths=lengths, dtype=dtype)
+        emissions = dense.sum(-2)
+        at = torch.full(tags.shape[:-1], tags.shape[-1], device=tags.device) if lengths is None else lengths
+        end = emissions.gather(-2, (at - 1)[..., None, None].expand(*at.shape, 1, n_tags)).squeeze(-2)
+        return FactoredChain(emissions, dense[..., 1:, :, :].sum(-3), emissions[..., 0, :], end)
 
     @staticmethod
     def tags(structure: Tensor | FactoredChain) -> Tensor:
@@ -112,3 +138,31 @@ class Chain(Structure):
         """The end that belongs to the length."""
         n, c = sizes[0][0], sizes[0][-1]
         return n * c + lengths[0]
+
+    def transition_matrices(
+        self, potentials: Any, regularizer: SmoothMax = _SHANNON, *, lengths: Any = None, mask: Any = None
+    ) -> TransitionMatrices:
+        """The local weights of the recursion as matrices, differentiable; zero beyond the lengths.
+
+        At place 0 there is nothing to come from: row 0 holds ones, as it does in a structure.
+        """
+        problem, regularizer = self._bind(potentials, regularizer, lengths, mask)
+        weights, heads, _ = measures.backpointers(problem, regularizer)
+        weights = weights.reshape(problem.n_items, -1)
+        n, c = problem.sizes[0][0], problem.sizes[0][-1]
+        dense = self.lattice(((n, c, c),))  # both forms have the same edges
+        (found,) = dense.sum_over_edges(weights, (weights.new_empty(problem.n_items, n, c, c),))
+        within = torch.arange(n) < problem.lengths[0].unsqueeze(-1)
+        found = torch.where(within[..., None, None].to(found.device), found, 0)
+        into_goal = torch.searchsorted(heads, problem.goals.to(heads.device)).unsqueeze(-1) + torch.arange(c)
+        last = weights.gather(1, into_goal.to(weights.device))
+        shape = problem.batch_shape
+        return TransitionMatrices(found.reshape(*shape, n, c, c), last.reshape(*shape, c))
+
+    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
+        """Compiled sweeps for Hard, Shannon, SquaredNorm and Tsallis(1.5)."""
+        omega = chain_omega(regularizer)
+        if omega is None or 0 in problem.sizes[0] or not routing.holds_native_memory(*problem.parts):
+            return None
+        lengths = problem.lengths[0].to(torch.int64).contiguous()
+        return ChainProgram(omega, lengths, len(problem.parts))

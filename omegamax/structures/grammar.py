@@ -148,7 +148,8 @@ class Pcfg(Structure):
         found = []
         for item in range(problem.n_items):
             ranked = ranking.top(item, k)
-            found.append([Parse(_spans(problem, edges), score) for edges, score in zip(ranked.edges, ranked.scores)])
+            listed = np.split(ranked.edges, np.cumsum(ranked.sizes)[:-1])
+            found.append([Parse(_spans(problem, e), float(score)) for e, score in zip(listed, ranked.scores)])
         return problem.as_list(found)
 
     @torch.no_grad()
@@ -172,7 +173,7 @@ class Pcfg(Structure):
         scores = torch.where(drawn > 0, drawn * given.scores_of_edges(), 0).sum(-1)
         found = [
             [
-                Parse(_spans(problem, edges.nonzero().squeeze(1).tolist()), float(score))
+                Parse(_spans(problem, edges.nonzero().squeeze(1).numpy()), float(score))
                 for edges, score in zip(drawn[:, item], scores[:, item])
                 if edges.any()
             ]
@@ -191,10 +192,10 @@ def _nodes(sizes: Sizes) -> np.ndarray:
     return np.concatenate([np.full((1 + n, 3), -1), np.stack([words, words, tags], 1), spans])
 
 
-def _spans(problem: Problem, edges: list[int]) -> list[tuple[int, int, int]]:
+def _spans(problem: Problem, edges: np.ndarray) -> list[tuple[int, int, int]]:
     """What the heads of these edges stand for."""
     topology = problem.lattice.topology
-    heads = topology.heads()[torch.tensor(edges, dtype=torch.long)]
+    heads = topology.heads()[torch.tensor(edges)]
     described = torch.argsort(topology.node_number)[heads].numpy()
     found = _nodes(problem.sizes)[described]
     return sorted((int(i), int(j), int(symbol)) for i, j, symbol in found if i >= 0)

@@ -1,0 +1,205 @@
+// One chain of a batch, read place by place. Rows of tags are padded to whole vectors in scratch memory: the tags that
+// do not exist score -inf, so that no loop has a tail.
+#pragma once
+
+#include "problems.hpp"
+#include "rows.hpp"
+
+namespace omegamax {
+namespace OMEGAMAX_ARCH {
+namespace chains {
+
+template <class T>
+inline std::int64_t padded(std::int64_t n) { return (n + kLanes<T> - 1) / kLanes<T> * kLanes<T>; }
+
+template <class T>
+inline bool any_bad(const T* x, std::int64_t n) {
+  int bad = 0;
+#pragma omp simd reduction(| : bad)
+  for (std::int64_t i = 0; i < n; ++i) bad |= !(x[i] < kInfinity<T>);
+  return bad != 0;
+}
+
+template <class T>
+inline void fill(T* x, std::int64_t n, T with) {
+  for (std::int64_t i = 0; i < n; ++i) x[i] = with;
+}
+
+template <class T>
+inline void read_row(T* to, const T* from, std::int64_t n, T pad) {
+  each_vector<T>(n, [&](std::int64_t i, std::int64_t lanes) { store(to + i, load_lanes(from + i, lanes, pad)); });
+}
+
+template <class T>
+inline void write_row(T* to, const T* from, std::int64_t n) {
+  each_vector<T>(n, [&](std::int64_t i, std::int64_t lanes) { store_lanes<T>(to + i, lanes, load(from + i)); });
+}
+
+// to = a + b; the padding becomes `pad`.
+template <class T>
+inline void add_rows(T* to, const T* a, const T* b, std::int64_t n, T pad) {
+  each_vector<T>(n, [&](std::int64_t i, std::int64_t lanes) {
+    store<T>(to + i, load_lanes(a + i, lanes, pad) + load_lanes(b + i, lanes, T(0)));
+  });
+}
+
+template <class T>
+inline T largest_of_row(const T* x, std::int64_t width) {
+  Vector<T> top = splat(-kInfinity<T>);
+  for (std::int64_t i = 0; i < width; i += kLanes<T>) top = larger(load(x + i), top);
+  return largest_lane<T>(top);
+}
+
+// Shifts the largest to 0 and returns it: numbers stay small, however long the chain.
+template <class T>
+inline T recentre(T* x, std::int64_t width) {
+  const T top = largest_of_row(x, width);
+  if (top > -kInfinity<T>)
+    for (std::int64_t i = 0; i < width; i += kLanes<T>) store<T>(x + i, load(x + i) - top);
+  return top;
+}
+
+template <class T>
+struct ChainItem {
+  const T* first;
+  const T* transitions;
+  const T* start;
+  const T* end;
+  std::int64_t n_tags, width, length;
+
+  ChainItem(const ChainParts<T>& p, std::int64_t item, std::int64_t tags, std::int64_t length_)
+      : first(p.first + item * p.first_stride),
+        transitions(p.transitions ? p.transitions + item * p.transitions_stride : nullptr),
+        start(p.start ? p.start + item * p.start_stride : nullptr),
+        end(p.end ? p.end + item * p.end_stride : nullptr),
+        n_tags(tags), width(padded<T>(tags)), length(length_) {}
+
+  bool dense() const { return transitions == nullptr; }
+  const T* emissions(std::int64_t place) const { return first + place * n_tags; }
+  const T* matrix(std::int64_t place) const { return dense() ? first + place * n_tags * n_tags : transitions; }
+
+  // NaN or +inf in what does not change from place to place, or in a factored item anywhere.
+  bool bad() const {
+    if (dense()) return any_bad(first, n_tags);
+    return any_bad(first, length * n_tags) || any_bad(start, n_tags) || any_bad(end, n_tags) ||
+           (length > 1 && any_bad(transitions, n_tags * n_tags));
+  }
+
+  void first_scores(T* to, T pad) const {
+    if (dense()) read_row(to, first, n_tags, pad);
+    else add_rows(to, first, start, n_tags, pad);
+  }
+  void add_emissions(std::int64_t place, T* to) const {
+    if (dense()) return;
+    const T* e = emissions(place);
+    each_vector<T>(n_tags, [&](std::int64_t i, std::int64_t lanes) {
+      store<T>(to + i, load(to + i) + load_lanes(e + i, lanes, T(0)));
+    });
+  }
+  void last_scores(const T* values, T* to) const {
+    for (std::int64_t i = 0; i < width; i += kLanes<T>) store(to + i, load(values + i));
+    if (end) add_rows(to, values, end, n_tags, -kInfinity<T>);
+  }
+
+  // The matrix of a place with padded rows: itself where they are whole already, a copy in `room` elsewhere.
+  const T* padded_matrix(std::int64_t place, T* room) const {
+    const T* m = matrix(place);
+    if (width == n_tags) return m;
+    for (std::int64_t i = 0; i < n_tags; ++i) read_row(room + i * width, m + i * n_tags, n_tags, -kInfinity<T>);
+    return room;
+  }
+  // Column j of a place, padded.
+  void column(std::int64_t place, std::int64_t j, T* to) const {
+    const T* m = matrix(place) + j;
+    for (std::int64_t i = 0; i < n_tags; ++i) to[i] = m[i * n_tags];
+    for (std::int64_t i = n_tags; i < width; ++i) to[i] = -kInfinity<T>;
+  }
+};
+
+// Where the weights of one item go.
+template <class T>
+struct ChainOutput {
+  T* first;
+  T* transitions;
+  T* start;
+  T* end;
+  std::int64_t n_tags, n_places;
+
+  ChainOutput(const ChainWeights<T>& w, std::int64_t item, std::int64_t tags, std::int64_t places)
+      : first(w.first + item * places * tags * (w.transitions ? 1 : tags)),
+        transitions(w.transitions ? w.transitions + item * tags * tags : nullptr),
+        start(w.start ? w.start + item * tags : nullptr),
+        end(w.end ? w.end + item * tags : nullptr),
+        n_tags(tags), n_places(places) {}
+
+  bool dense() const { return transitions == nullptr; }
+  std::int64_t per_place() const { return dense() ? n_tags * n_tags : n_tags; }
+
+  // All of a dense place 0, where only the first row means anything; the start and the first emissions elsewhere.
+  void begin(const T* visits) {
+    if (dense()) fill(first, n_tags * n_tags, T(0));
+    write_row(first, visits, n_tags);
+    if (start) write_row(start, visits, n_tags);
+  }
+  void nothing_from(std::int64_t length) {
+    fill(first + length * per_place(), (n_places - length) * per_place(), T(0));
+  }
+  // An item that has no answer: no structure, or not all numbers.
+  void unusual(T total, std::int64_t length) {
+    const T with = total == -kInfinity<T> ? T(0) : kNaN<T>;
+    fill(first, length * per_place(), with);
+    if (dense()) {
+      fill(first, n_tags * n_tags, T(0));
+      fill(first, n_tags, with);
+    } else {
+      fill(transitions, n_tags * n_tags, length > 1 ? with : T(0));
+      fill(start, n_tags, with);
+      fill(end, n_tags, with);
+    }
+    nothing_from(length);
+  }
+};
+
+template <class T>
+inline bool usual(T total) { return total > -kInfinity<T> && total < kInfinity<T>; }
+
+// The first sweep, for every Omega whose Local::solve finds the columns of a matrix: value and level of each.
+template <class Local, class T>
+void sweep_up(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
+  const std::int64_t tags = p.n_tags, width = padded<T>(tags);
+  Scratch<T> value(width), solved(width), level(width), room(width == tags ? 1 : tags * width);
+  T *b = value.get(), *u = solved.get();
+  for (std::int64_t item = begin; item < end; ++item) {
+    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
+    const std::int64_t offset = item * p.n_places * tags;
+    bool bad = chain.bad();
+    fill(b, width, -kInfinity<T>);
+    chain.first_scores(b, -kInfinity<T>);
+    double total = recentre(b, width);
+    write_row(p.values + offset, b, tags);
+    const T* matrix = chain.dense() || chain.length < 2 ? nullptr : chain.padded_matrix(1, room.get());
+    for (std::int64_t place = 1; place < chain.length && !bad; ++place) {
+      if (chain.dense()) {
+        bad = any_bad(chain.matrix(place), tags * tags);
+        if (bad) break;  // the solvers expect numbers
+        matrix = chain.padded_matrix(place, room.get());
+      }
+      if (!(total > -kInfinity<double>)) continue;  // nothing is feasible, but what follows may not even be numbers
+      Local::template solve<T>(b, matrix, tags, width, u, level.get());
+      chain.add_emissions(place, u);
+      T* const next = u;
+      u = b;
+      b = next;
+      total += recentre(b, width);
+      write_row(p.values + offset + place * tags, b, tags);
+      if (p.levels) write_row(p.levels + offset + place * tags, level.get(), tags);
+    }
+    chain.last_scores(b, u);
+    total += Local::template last<T>(u, width);
+    p.value[item] = p.total[item] = bad ? kNaN<T> : static_cast<T>(total);
+  }
+}
+
+}  // namespace chains
+}  // namespace OMEGAMAX_ARCH
+}  // namespace omegamax

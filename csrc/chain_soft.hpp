@@ -1,0 +1,215 @@
+// Chains under Shannon's entropy in dense form: forward-backward in the log domain. A vector of columns is handled at a
+// time; the exponentials of its scores, relative to the best of each column, are kept while they are needed.
+#pragma once
+
+#include "chain_item.hpp"
+#include "vector_math.hpp"
+
+namespace omegamax {
+namespace OMEGAMAX_ARCH {
+namespace chains {
+
+// The best score of each of a vector of columns; `matrix` points at the first of them.
+template <class T>
+inline Vector<T> top_of_block(const T* b, const T* matrix, std::int64_t tags, std::int64_t width) {
+  Vector<T> even = splat(-kInfinity<T>), odd = even;
+  std::int64_t i = 0;
+  for (; i + 1 < tags; i += 2) {
+    even = larger(b[i] + load(matrix + i * width), even);
+    odd = larger(b[i + 1] + load(matrix + (i + 1) * width), odd);
+  }
+  if (i < tags) even = larger(b[i] + load(matrix + i * width), even);
+  return larger(even, odd);
+}
+
+// log sum exp of each of a vector of columns.
+template <class T>
+inline Vector<T> soft_block(const T* b, const T* matrix, std::int64_t tags, std::int64_t width) {
+  const Vector<T> none = splat(-kInfinity<T>), top = top_of_block(b, matrix, tags, width);
+  const Vector<T> safe = top > none ? top : Vector<T>{};
+  Vector<T> sum{};
+  for (std::int64_t i = 0; i < tags; ++i) sum += exp_of<Vector<T>>((b[i] + load(matrix + i * width)) - safe);
+  return top > none ? safe + log_normal(sum) : none;
+}
+
+// exp(score - best) of a vector of columns, one vector per row in `powers`; returns 1 / sum, 0 where there is nothing.
+template <class T>
+inline Vector<T> weigh_block(const T* b, const T* matrix, std::int64_t tags, std::int64_t width, T* powers) {
+  const Vector<T> none = splat(-kInfinity<T>), top = top_of_block(b, matrix, tags, width);
+  const Vector<T> safe = top > none ? top : Vector<T>{};
+  Vector<T> sum{};
+  for (std::int64_t i = 0; i < tags; ++i) {
+    const Vector<T> power = exp_of<Vector<T>>((b[i] + load(matrix + i * width)) - safe);
+    store(powers + i * kLanes<T>, power);
+    sum += power;
+  }
+  return top > none ? T(1) / sum : Vector<T>{};
+}
+
+struct SoftLocal {
+  template <class T>
+  static void solve(const T* b, const T* matrix, std::int64_t tags, std::int64_t width, T* u, T*) {
+    for (std::int64_t j = 0; j < width; j += kLanes<T>) store(u + j, soft_block(b, matrix + j, tags, width));
+  }
+  template <class T>
+  static T last(const T* y, std::int64_t width) {
+    const T top = largest_of_row(y, width);
+    if (!(top > -kInfinity<T>)) return top;
+    Vector<T> sum{};
+    for (std::int64_t i = 0; i < width; i += kLanes<T>) sum += exp_of<Vector<T>>(load(y + i) - top);
+    return top + log_normal(sum_lanes<T>(sum));
+  }
+};
+
+// The weights of a row; its scores are overwritten.
+template <class T>
+inline void weigh_softly(T* y, std::int64_t width) {
+  const T top = largest_of_row(y, width);
+  Vector<T> sum{};
+  for (std::int64_t i = 0; i < width; i += kLanes<T>) {
+    const Vector<T> power = exp_of<Vector<T>>(load(y + i) - top);
+    store(y + i, power);
+    sum += power;
+  }
+  const T inverse = 1 / sum_lanes<T>(sum);
+  for (std::int64_t i = 0; i < width; i += kLanes<T>) store<T>(y + i, load(y + i) * inverse);
+}
+
+// How the weights p of a row move when its scores do; `moves` is overwritten. What has no weight does not move.
+template <class T>
+inline void move_softly(const T* p, T* moves, std::int64_t width) {
+  const Vector<T> zero{};
+  Vector<T> mean{};
+  for (std::int64_t i = 0; i < width; i += kLanes<T>) {
+    const Vector<T> weight = load(p + i);
+    mean += weight > zero ? weight * load(moves + i) : zero;
+  }
+  const T centre = sum_lanes<T>(mean);
+  for (std::int64_t i = 0; i < width; i += kLanes<T>) {
+    const Vector<T> weight = load(p + i);
+    store<T>(moves + i, weight > zero ? weight * (load(moves + i) - centre) : zero);
+  }
+}
+
+template <class T>
+inline void exchange(T*& a, T*& b) {
+  T* const c = a;
+  a = b;
+  b = c;
+}
+
+template <class T>
+void soft_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t end) {
+  const std::int64_t tags = p.n_tags, width = padded<T>(tags);
+  Scratch<T> rows(3 * width), matrices(3 * tags * width);
+  T *b = rows.get(), *visits = b + width, *before = visits + width;
+  T *powers = matrices.get(), *sums = powers + tags * kLanes<T>, *room = powers + 2 * tags * width;
+  for (std::int64_t item = begin; item < end; ++item) {
+    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
+    ChainOutput<T> out(p.weights, item, tags, p.n_places);
+    if (!usual(p.total[item])) {
+      out.unusual(p.total[item], chain.length);
+      continue;
+    }
+    const T* values = p.values + item * p.n_places * tags;
+    read_row(visits, values + (chain.length - 1) * tags, tags, -kInfinity<T>);
+    weigh_softly(visits, width);
+    for (std::int64_t place = chain.length - 1; place > 0; --place) {
+      read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
+      const T* matrix = chain.padded_matrix(place, room);
+      T* to = out.first + place * tags * tags;
+      fill(sums, tags * kLanes<T>, T(0));
+      each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
+        const Vector<T> share = weigh_block(b, matrix + j, tags, width, powers) * load(visits + j);
+        for (std::int64_t i = 0; i < tags; ++i) {
+          const Vector<T> flow = load(powers + i * kLanes<T>) * share;
+          store_lanes<T>(to + i * tags + j, lanes, flow);
+          store<T>(sums + i * kLanes<T>, load(sums + i * kLanes<T>) + flow);
+        }
+      });
+      fill(before, width, T(0));
+      for (std::int64_t i = 0; i < tags; ++i) before[i] = sum_lanes<T>(load(sums + i * kLanes<T>));
+      exchange(before, visits);
+    }
+    out.begin(visits);
+    out.nothing_from(chain.length);
+  }
+}
+
+template <class T>
+void soft_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t end) {
+  const std::int64_t tags = p.n_tags, width = padded<T>(tags);
+  Scratch<T> rows(5 * width), matrices(4 * tags * width), nodes(2 * p.n_places * width);
+  T *b = rows.get(), *visits = b + width, *before = visits + width;
+  T *moved = before + width, *moved_before = moved + width;
+  T *powers = matrices.get(), *sums = powers + tags * kLanes<T>, *moved_sums = sums + tags * kLanes<T>;
+  T* room = powers + 3 * tags * width;
+  T* moves = nodes.get();  // of the node's values
+  const Vector<T> zero{};
+  for (std::int64_t item = begin; item < end; ++item) {
+    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]), along(p.direction, item, tags, p.lengths[item]);
+    ChainOutput<T> out(p.weights, item, tags, p.n_places);
+    if (!usual(p.total[item])) {
+      out.unusual(p.total[item], chain.length);
+      continue;
+    }
+    const T* values = p.values + item * p.n_places * tags;
+    // How a row of scores moves, where it has weight.
+    const auto row_moves = [&](std::int64_t place, std::int64_t i, std::int64_t j, std::int64_t lanes,
+                               Vector<T> weight) {
+      const Vector<T> y = moves[(place - 1) * width + i] + load_lanes(along.matrix(place) + i * tags + j, lanes, T(0));
+      return weight > zero ? y : zero;
+    };
+    along.first_scores(moves, T(0));
+    for (std::int64_t place = 1; place < chain.length; ++place) {
+      read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
+      const T* matrix = chain.padded_matrix(place, room);
+      each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
+        const Vector<T> inverse = weigh_block(b, matrix + j, tags, width, powers);
+        Vector<T> mean{};
+        for (std::int64_t i = 0; i < tags; ++i) {
+          const Vector<T> power = load(powers + i * kLanes<T>);
+          mean += power * row_moves(place, i, j, lanes, power);
+        }
+        store<T>(moves + place * width + j, mean * inverse);
+      });
+    }
+    read_row(visits, values + (chain.length - 1) * tags, tags, -kInfinity<T>);
+    weigh_softly(visits, width);
+    read_row(moved, moves + (chain.length - 1) * width, tags, T(0));
+    move_softly(visits, moved, width);
+    for (std::int64_t place = chain.length - 1; place > 0; --place) {
+      read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
+      const T* matrix = chain.padded_matrix(place, room);
+      T* to = out.first + place * tags * tags;
+      fill(sums, 2 * tags * kLanes<T>, T(0));
+      each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
+        const Vector<T> inverse = weigh_block(b, matrix + j, tags, width, powers);
+        const Vector<T> share = inverse * load(visits + j), mean = load(moves + place * width + j);
+        const Vector<T> moved_share = inverse * load(moved + j);
+        for (std::int64_t i = 0; i < tags; ++i) {
+          const Vector<T> power = load(powers + i * kLanes<T>), flow = power * share;
+          const Vector<T> y = row_moves(place, i, j, lanes, power) - mean;
+          const Vector<T> moved_flow = power > zero ? flow * y + power * moved_share : zero;
+          store_lanes<T>(to + i * tags + j, lanes, moved_flow);
+          store<T>(sums + i * kLanes<T>, load(sums + i * kLanes<T>) + flow);
+          store<T>(moved_sums + i * kLanes<T>, load(moved_sums + i * kLanes<T>) + moved_flow);
+        }
+      });
+      fill(before, 1 * width, T(0));
+      fill(moved_before, width, T(0));
+      for (std::int64_t i = 0; i < tags; ++i) {
+        before[i] = sum_lanes<T>(load(sums + i * kLanes<T>));
+        moved_before[i] = sum_lanes<T>(load(moved_sums + i * kLanes<T>));
+      }
+      exchange(before, visits);
+      exchange(moved_before, moved);
+    }
+    out.begin(moved);
+    out.nothing_from(chain.length);
+  }
+}
+
+}  // namespace chains
+}  // namespace OMEGAMAX_ARCH
+}  // namespace omegamax

@@ -1,0 +1,118 @@
+"""The compiled sweeps of chains against the generic engine: every form, Ω, instruction set and edge case."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import omegamax as om
+from omegamax import routing
+from omegamax.inference.program import LatticeProgram
+
+pytestmark = pytest.mark.skipif(routing.native is None, reason="no compiled kernels")
+OMEGAS = [om.Hard(), om.Shannon(), om.SquaredNorm(), om.Tsallis(1.5)]
+ARCHS = ["auto"] if routing.native is None else routing.native.supported_archs()
+LENGTHS = torch.tensor([7, 1, 2, 5, 7])
+
+
+@pytest.fixture(params=ARCHS)
+def arch(request):
+    routing.native.use_arch(request.param)
+    yield request.param
+    routing.native.use_arch("auto")
+
+
+def scores(scale, forbidden, dtype, *shape):
+    found = scale * torch.randn(*shape, dtype=dtype)
+    return torch.where(torch.rand(*shape) < forbidden, -torch.inf, found)
+
+
+def assert_same(potentials, omega, tolerance, lengths=LENGTHS):
+    problem = om.Chain().bind(potentials, lengths)
+    native = problem.program(omega)
+    generic = LatticeProgram(problem.lattice, omega, problem.goals)
+    assert not isinstance(native, LatticeProgram)
+    value, state = native.value(problem.parts)
+    expected, known = generic.value(problem.parts)
+    close = {"rtol": tolerance, "equal_nan": True}
+    torch.testing.assert_close(value, expected, atol=10 * tolerance, **close)
+    weights, swept = native.marginals(problem.parts, state), generic.marginals(problem.parts, known)
+    direction = tuple(torch.randn_like(part) for part in problem.parts)
+    product = native.tangent(problem.parts, (*state, *weights.state), direction)
+    moved = generic.tangent(problem.parts, known + swept.state, direction)
+    for found, other in zip(weights.parts, swept.parts):
+        torch.testing.assert_close(found, other, atol=tolerance, **close)
+    for found, other in zip(product.parts, moved.parts):
+        torch.testing.assert_close(found, other, atol=10 * tolerance, **close)
+
+
+@pytest.mark.parametrize("omega", OMEGAS, ids=lambda omega: type(omega).__name__)
+@pytest.mark.parametrize("n_tags", [1, 3, 18])
+@pytest.mark.parametrize(
+    "scale, dtype", [(1, torch.float64), (1e4, torch.float64), (1, torch.float32), (30, torch.float32)]
+)
+def test_same_as_the_generic_engine(arch, omega, n_tags, scale, dtype):
+    """With forbidden parts, infeasible items, NaN inside and garbage beyond the lengths."""
+    tolerance = 1e-9 if dtype == torch.float64 else 3e-4
+    for forbidden in (0, 0.4):
+        draw = lambda *shape: scores(scale, forbidden, dtype, *shape)  # noqa: B023, E731
+        dense = draw(5, 7, n_tags, n_tags)
+        dense[1, 2:], dense[3, 3, -1, 0] = torch.nan, torch.nan
+        assert_same(dense, omega, tolerance)
+        emissions = draw(5, 7, n_tags)
+        emissions[1, 2:], emissions[3, 2, n_tags // 2] = torch.inf, torch.inf
+        shared = om.Chain.from_emissions(emissions, draw(n_tags, n_tags), draw(n_tags), draw(5, n_tags))
+        assert_same(shared, omega, tolerance)
+        own = om.Chain.from_emissions(emissions, draw(5, n_tags, n_tags).mT, draw(n_tags))
+        assert_same(own, omega, tolerance)
+
+
+@pytest.mark.parametrize("omega", OMEGAS, ids=lambda omega: type(omega).__name__)
+def test_memory_that_is_not_contiguous(omega):
+    dense = torch.randn(3, 3, 5, 7).permute(3, 2, 0, 1)[:5]
+    assert_same(dense, omega, 3e-4, lengths=None)
+    emissions = torch.randn(4, 6, 5).transpose(0, 2)
+    assert_same(om.Chain.from_emissions(emissions, torch.randn(4, 4).T), omega, 3e-4, lengths=None)
+
+
+@pytest.mark.parametrize("omega", OMEGAS, ids=lambda omega: type(omega).__name__)
+def test_any_number_of_threads_gives_the_same(omega):
+    potentials = om.Chain.from_emissions(torch.randn(40, 30, 19), torch.randn(19, 19))
+    before = torch.get_num_threads()
+    found = []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        found.append((om.Chain().max(potentials, omega), *om.Chain().argmax(potentials, omega)))
+    torch.set_num_threads(before)
+    for other in found[1:]:
+        for first, second in zip(found[0], other):
+            assert torch.equal(first, second)
+
+
+def test_ties_go_to_the_lowest_tag():
+    best = om.Chain.tags(om.Chain().map(torch.zeros(2, 5, 20, 20)))
+    assert (best == 0).all()
+
+
+def test_faint_columns_are_exact():
+    """A tag that is reached only along terms far below the smallest float."""
+    transitions = torch.zeros(3, 3)
+    transitions[0, 2] = transitions[2, 0] = -300.0
+    transitions[1, 2] = -torch.inf
+    emissions = torch.tensor([[0.0, -200.0, -torch.inf], [-torch.inf, -torch.inf, 0.0], [0.0, 0.0, -torch.inf]])
+    potentials = om.Chain.from_emissions(emissions, transitions)
+    weights = om.Chain().argmax(potentials)
+    assert weights.emissions[0].tolist() == [1, 0, 0] and weights.emissions[1].tolist() == [0, 0, 1]
+    torch.testing.assert_close(weights.transitions[0, 2], torch.tensor(1.0))
+    wide = om.Chain.from_emissions(emissions.double(), transitions.double())
+    torch.testing.assert_close(om.Chain().max(potentials).double(), om.Chain().max(wide))
+
+
+def test_long_chains_keep_their_precision():
+    """Weights of every place add up to one, and agree with float64, after a thousand places."""
+    narrow = om.Chain.from_emissions(3 * torch.randn(2, 1000, 9), torch.randn(9, 9))
+    wide = om.FactoredChain(*(part.double() for part in narrow))
+    for omega in (om.Shannon(), om.SquaredNorm()):
+        found, exact = om.Chain().argmax(narrow, omega), om.Chain().argmax(wide, omega)
+        torch.testing.assert_close(found.emissions.sum(-1), torch.ones(2, 1000), atol=1e-4, rtol=0)
+        torch.testing.assert_close(found.emissions.double(), exact.emissions, atol=1e-4, rtol=0)
