@@ -145,7 +145,7 @@ class _Marginals(torch.autograd.Function):
 
 
 for _function in (_Value, _Marginals):  # PyTorch asks for it in every call, which costs more than a small sweep
-    _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[attr-defined]
+    _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[union-attr]
 
 
 def _split(program: Program, tensors: Any) -> tuple[Parts, tuple[Tensor, ...]]:
