@@ -148,7 +148,9 @@ class Pcfg(Structure):
         found = []
         for item in range(problem.n_items):
             ranked = ranking.top(item, k)
-            found.append([Parse(_spans(problem, edges), score) for edges, score in zip(ranked.edges, ranked.scores)])
+            each = np.split(ranked.edges, ranked.sizes.cumsum()[:-1]) if len(ranked.sizes) else []
+            scores = ranked.scores.tolist()
+            found.append([Parse(_spans(problem, edges.tolist()), score) for edges, score in zip(each, scores)])
         return problem.as_list(found)
 
     @torch.no_grad()
