@@ -188,10 +188,11 @@ inline void sqpnormmax_product_row(const T* y, const T* v, T* out, std::int64_t 
 template <class T>
 void run(const SqpnormmaxProduct<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;
+  Support<T> support(n);
   for (std::int64_t row = begin; row < end; ++row) {
     const T* weights = problem.weights + row * n;
     const T* direction = problem.direction + row * n;
-    if (problem.p == 2) sparsemax_product_row(weights, direction, problem.product + row * n, n);
+    if (problem.p == 2) sparsemax_product_row(weights, direction, problem.product + row * n, n, support);
     else sqpnormmax_product_row(weights, direction, problem.product + row * n, n, problem.p);
   }
 }
