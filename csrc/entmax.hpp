@@ -70,8 +70,9 @@ struct PowerSlope {
 };
 
 // J = diag(s) - s s'/(1's), s = p^(2 - alpha) on the support.
-template <class T>
-inline void entmax_product_row(const T* p, const T* v, T* out, std::int64_t n, double alpha, Support<T>& support) {
+template <class T, class Support>
+inline void entmax_product_row(const T* p, const T* v, T* out, std::int64_t n, double alpha,
+                               Support support) {
   if (!(alpha >= 1) || alpha == kInfinity<double>) {
     for (std::int64_t i = 0; i < n; ++i) out[i] = kNaN<T>;
   } else if (alpha == 1) {
@@ -79,7 +80,7 @@ inline void entmax_product_row(const T* p, const T* v, T* out, std::int64_t n, d
   } else if (alpha == 1.5) {
     centred_row(p, v, out, n, support, RootSlope());
   } else if (alpha == 2) {
-    sparsemax_product_row(p, v, out, n, support);
+    centred_row(p, v, out, n, support, UnitSlope());
   } else if (alpha < 2) {
     centred_row(p, v, out, n, support, PowerSlope<T>{splat(static_cast<T>(2 - alpha))});
   } else {
@@ -90,10 +91,12 @@ inline void entmax_product_row(const T* p, const T* v, T* out, std::int64_t n, d
 template <class T>
 void run(const EntmaxProduct<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;
-  Support<T> support(n);
-  for (std::int64_t row = begin; row < end; ++row)
-    entmax_product_row(problem.weights + row * n, problem.direction + row * n, problem.product + row * n, n,
-                       problem.alphas != nullptr ? problem.alphas[row] : problem.alpha, support);
+  Supports<T> supports(n);
+  supports.each(problem.weights, problem.direction, problem.product, begin, end,
+                [&](std::int64_t row, auto support) {
+                  entmax_product_row(problem.weights + row * n, problem.direction + row * n, problem.product + row * n,
+                                     n, problem.alphas != nullptr ? problem.alphas[row] : problem.alpha, support);
+                });
 }
 
 }  // namespace OMEGAMAX_ARCH

@@ -44,9 +44,10 @@ class Panel {
   explicit Panel(std::int64_t n)
       : n_(n), stride_(n + 2 * kLane), candidates_(kLane * stride_), columns_(kLane * (n + kLane)) {}
 
-  // Solves `count` rows, at most kLanes.
+  // Solves `count` rows, at most kLanes. While one phase computes, what the next one needs is fetched: the place of
+  // the weights, and the rows that come after these, at `ahead`.
   template <class Power>
-  void run(const T* x, T* weights, T* value, std::int64_t count) {
+  void run(const T* x, T* weights, T* value, std::int64_t count, const T* ahead) {
     constexpr T scale = T(1 / Power::kOrder), order = T(Power::kOrder);
     const Vector<T> zero{}, infinity = splat(kInfinity<T>);
     Vector<T>* const y = reinterpret_cast<Vector<T>*>(columns_.get());
@@ -74,7 +75,8 @@ class Panel {
     store(floors, just_below(top + tau * order));
     std::int64_t counts[kLane], most = 0;
     for (std::int64_t row = 0; row < count; ++row) {
-      counts[row] = write_candidates(x + row * n_, floors[row], shifts[row], scale, candidates_.get() + row * stride_);
+      counts[row] = write_candidates(x + row * n_, floors[row], shifts[row], scale, candidates_.get() + row * stride_,
+                                     weights + row * n_);
       most = counts[row] > most ? counts[row] : most;
     }
     for (std::int64_t j = 0; j < most; j += kLane)
@@ -108,6 +110,7 @@ class Panel {
       const T* from = x + row * n_;
       T* to = weights + row * n_;
       each_vector<T>(n_, [&](std::int64_t i, std::int64_t width) {
+        __builtin_prefetch(ahead + row * n_ + i);
         const Vector<T> scaled = (load_lanes(from + i, width, -kInfinity<T>) - shift) * scale;
         store_lanes(to + i, width, Power::weight(larger((scaled - high) - low, zero)));
       });
@@ -143,11 +146,13 @@ class Panel {
   }
 
   // (x - top) * scale for the scores above `floor`, then a vector of padding; returns how many.
-  std::int64_t write_candidates(const T* x, T floor, T top, T scale, T* candidates) const {
+  std::int64_t write_candidates(const T* x, T floor, T top, T scale, T* candidates,
+                                const T* weights) const {
     std::int64_t count = 0;
     const Vector<T> floors = splat(floor);
     each_vector<T>(n_, [&](std::int64_t i, std::int64_t lanes) {
       const Vector<T> scores = load_lanes(x + i, lanes, -kInfinity<T>);
+      __builtin_prefetch(weights + i, 1);
       count += compress<T>(candidates + count, (scores - top) * scale, where_greater(scores, floors));
     });
     store(candidates + count, splat(kNothing));
@@ -176,7 +181,7 @@ class Panel {
  public:
   explicit Panel(std::int64_t) {}
   template <class Power>
-  void run(const T*, T*, T*, std::int64_t) {}
+  void run(const T*, T*, T*, std::int64_t, const T*) {}
 };
 
 constexpr bool kHasPanels = false;
@@ -186,9 +191,11 @@ template <class Power, class T>
 inline void threshold_rows(const T* x, T* weights, T* value, std::int64_t n, std::int64_t begin, std::int64_t end) {
   if (kHasPanels && n <= kPanelColumns) {
     Panel<T> panel(n);
-    for (std::int64_t row = begin; row < end; row += kLanes<T>)
-      panel.template run<Power>(x + row * n, weights + row * n, value + row,
-                                end - row < kLanes<T> ? end - row : std::int64_t(kLanes<T>));
+    for (std::int64_t row = begin; row < end; row += kLanes<T>) {
+      const std::int64_t count = end - row < kLanes<T> ? end - row : std::int64_t(kLanes<T>);
+      const std::int64_t next = row + 2 * kLanes<T> <= end ? row + kLanes<T> : row;
+      panel.template run<Power>(x + row * n, weights + row * n, value + row, count, x + next * n);
+    }
     return;
   }
   const Scratch<T> peaks(peaks_size<T>(n)), candidates(candidates_size<T>(n) + peaks_size<T>(n));
