@@ -17,10 +17,9 @@ inline Floats narrow(Doubles low, Doubles high) {
   return (Floats)_mm512_insertf32x8(first, _mm512_cvtpd_ps((__m512d)high), 1);
 }
 
-// lockstep_step for any number of terms.
+// lockstep_step for long sums; the number of terms is a multiple of the vector length.
 template <class Power, class T>
-inline Vector<T> panel_step(const Vector<T>* y, std::int64_t padded, Vector<T> tau) {
-  if (padded <= kLockstepColumns) return lockstep_step<Power, T>(y, padded, tau);
+inline Vector<T> long_lockstep_step(const Vector<T>* y, std::int64_t padded, Vector<T> tau) {
   const Vector<T> zero{}, one = splat(T(1));
   LongSum<T> sums, slopes;
   for (std::int64_t j = 0; j < padded; j += kLanes<T>) {
@@ -87,7 +86,9 @@ class Panel {
 
     Vector<T> step;
     for (;;) {
-      step = panel_step<Power, T>(y, padded, tau);
+      // The length of the row decides, not the number of candidates, which is that of the neighbour who has most.
+      step = n_ > kLockstepColumns ? long_lockstep_step<Power, T>(y, padded, tau)
+                                   : lockstep_step<Power, T>(y, padded, tau);
       const Vector<T> next = tau + step, least = (-2 * std::numeric_limits<T>::epsilon()) * tau;
       const unsigned moving = where_greater(step, least) & where_greater(next, tau) & good;
       tau = step > least ? next : tau;
