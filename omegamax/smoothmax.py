@@ -126,12 +126,11 @@ class SmoothMax(abc.ABC):
 
     def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """Weights and value of float32 or float64 scores, recorded by whatever is differentiating."""
-        return evaluate(self, scores)
+        return evaluate(self, scores, self.parameters())
 
 
-def evaluate(smooth: SmoothMax, scores: Tensor) -> tuple[Tensor, Tensor]:
+def evaluate(smooth: SmoothMax, scores: Tensor, parameters: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
     """Solves, by the route that the context asks for (see `omegamax.routing`)."""
-    parameters = smooth.parameters()
     if routing.is_compiling() or routing.is_tracing() or not routing.is_concrete(scores):
         return _evaluate_in_graph(smooth, scores, parameters)
     if routing.transforms_active():
@@ -162,7 +161,7 @@ class _Solve(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, smooth: SmoothMax, scores: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
         weights, value, certificate = smooth.solve(scores)
-        _remember(ctx, smooth, (weights, *certificate[1:]), parameters)
+        _remember(ctx, smooth, (weights, *certificate[1:]), parameters, forward_mode=routing.dual_level_active())
         return (weights, value, *certificate[1:])
 
     @staticmethod
@@ -172,6 +171,8 @@ class _Solve(torch.autograd.Function):
         if grad_weights is None and grad_value is None:
             return (None,) * (2 + len(parameters))
         product = None if grad_weights is None else smooth.hessian_product(certificate, grad_weights)
+        if grad_value is None and not parameters:  # the usual case, quickly
+            return None, product
         if any(ctx.needs_input_grad[2:]):
             return (None, *pull_back(smooth, certificate, parameters, product, grad_value))
         return (None, *pull_back(smooth, certificate, (), product, grad_value), *(None for _ in parameters))
@@ -225,7 +226,7 @@ class _TransformableSolve(_Solve):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         smooth, _, *parameters = inputs
         weights, _, *constants = output
-        _remember(ctx, smooth, (weights, *constants), tuple(parameters))
+        _remember(ctx, smooth, (weights, *constants), tuple(parameters), forward_mode=True)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], smooth: SmoothMax, scores: Tensor, *parameters: Tensor) -> Any:
@@ -242,18 +243,26 @@ class _TransformableSolve(_Solve):
         return outputs, (0,) * len(outputs)
 
 
-def _remember(ctx: Any, smooth: SmoothMax, certificate: tuple[Tensor, ...], parameters: tuple[Tensor, ...]) -> None:
+def _remember(
+    ctx: Any,
+    smooth: SmoothMax,
+    certificate: tuple[Tensor, ...],
+    parameters: tuple[Tensor, ...],
+    *,
+    forward_mode: bool,
+) -> None:
     ctx.smooth, ctx.n_certificate = smooth, len(certificate)
     ctx.mark_non_differentiable(*certificate[1:])
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*certificate, *parameters)
-    ctx.save_for_forward(*certificate, *parameters)
+    if forward_mode:
+        ctx.save_for_forward(*certificate, *parameters)
 
 
 def _recall(ctx: Any) -> tuple[SmoothMax, tuple[Tensor, ...], tuple[Tensor, ...]]:
     saved = ctx.saved_tensors
     certificate, parameters = saved[: ctx.n_certificate], saved[ctx.n_certificate :]
-    return ctx.smooth.with_parameters(parameters), certificate, parameters
+    return ctx.smooth.with_parameters(parameters) if parameters else ctx.smooth, certificate, parameters
 
 
 class _Once(torch.autograd.Function):
