@@ -1,12 +1,14 @@
 // Entmax rows of any order alpha >= 1 (Tsallis regularization; Blondel, Martins & Niculae, 2019).
 #pragma once
 
+#include "centred.hpp"
 #include "gentle_entmax.hpp"
+#include "lockstep.hpp"
+#include "panel.hpp"
 #include "problems.hpp"
 #include "softmax.hpp"
 #include "sparsemax.hpp"
 #include "steep_entmax.hpp"
-#include "lockstep.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -60,45 +62,27 @@ void run(const Entmax<T>& problem, std::int64_t begin, std::int64_t end) {
   }
 }
 
-// s (v - <s, v>/sum s) with s given in `out`.
-template <class T, class Slope>
-inline void centred_row(const T* p, const T* v, T* out, std::int64_t n, Slope slope) {
-  LongSum<T> slopes, products;
-  for (std::int64_t i = 0; i < n; i += kBlockSize<T>) {
-    Vector<T> sum{}, product{};
-    each_vector<T>(n - i < kBlockSize<T> ? n - i : kBlockSize<T>, [&](std::int64_t at, std::int64_t lanes) {
-      const Vector<T> s = slope(load_lanes(p + i + at, lanes, T(0)));
-      sum += s;
-      product += s * load_lanes(v + i + at, lanes, T(0));
-      store_lanes(out + i + at, lanes, s);
-    });
-    slopes.add(sum);
-    products.add(product);
-  }
-  const double total = slopes.total();
-  const T mean = total == 0 ? T(0) : static_cast<T>(products.total() / total);  // NaN stays NaN
-  each_vector<T>(n, [&](std::int64_t i, std::int64_t lanes) {
-    store_lanes(out + i, lanes, load_lanes(out + i, lanes, T(0)) * (load_lanes(v + i, lanes, T(0)) - mean));
-  });
-}
+template <class T>
+struct PowerSlope {
+  static constexpr bool kCheap = false;
+  Vector<T> order;
+  Vector<T> operator()(Vector<T> weights) const { return Good::power(weights, order); }
+};
 
 // J = diag(s) - s s'/(1's), s = p^(2 - alpha) on the support.
-template <class T>
-inline void entmax_product_row(const T* p, const T* v, T* out, std::int64_t n, double alpha) {
+template <class T, class Support>
+inline void entmax_product_row(const T* p, const T* v, T* out, std::int64_t n, double alpha,
+                               Support support) {
   if (!(alpha >= 1) || alpha == kInfinity<double>) {
     for (std::int64_t i = 0; i < n; ++i) out[i] = kNaN<T>;
   } else if (alpha == 1) {
     softmax_product_row(p, v, out, n);
   } else if (alpha == 1.5) {
-    centred_row(p, v, out, n, [](Vector<T> weights) { return root(weights); });
+    centred_row(p, v, out, n, support, RootSlope());
   } else if (alpha == 2) {
-    sparsemax_product_row(p, v, out, n);
+    centred_row(p, v, out, n, support, UnitSlope());
   } else if (alpha < 2) {
-    const Vector<T> order = splat(static_cast<T>(2 - alpha));
-    centred_row(p, v, out, n, [=](Vector<T> weights) {
-      const Vector<T> s = Good::power(weights, order);
-      return weights > Vector<T>{} ? s : weights;  // 0, or the NaN of a row that has no answer
-    });
+    centred_row(p, v, out, n, support, PowerSlope<T>{splat(static_cast<T>(2 - alpha))});
   } else {
     steep_product_row(p, v, out, n, alpha);
   }
@@ -107,9 +91,12 @@ inline void entmax_product_row(const T* p, const T* v, T* out, std::int64_t n, d
 template <class T>
 void run(const EntmaxProduct<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;
-  for (std::int64_t row = begin; row < end; ++row)
-    entmax_product_row(problem.weights + row * n, problem.direction + row * n, problem.product + row * n, n,
-                       problem.alphas != nullptr ? problem.alphas[row] : problem.alpha);
+  Supports<T> supports(n);
+  supports.each(problem.weights, problem.direction, problem.product, begin, end,
+                [&](std::int64_t row, auto support) {
+                  entmax_product_row(problem.weights + row * n, problem.direction + row * n, problem.product + row * n,
+                                     n, problem.alphas != nullptr ? problem.alphas[row] : problem.alpha, support);
+                });
 }
 
 }  // namespace OMEGAMAX_ARCH

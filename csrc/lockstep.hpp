@@ -1,4 +1,4 @@
-// The threshold problem for short rows, one row per vector lane. Sums run down the lanes, so that there is nothing to
+// Short rows as columns, one row per vector lane. Sums run down the lanes, so that there is nothing to
 // reduce across them, and one loop serves as many rows as there are lanes. A lane that has arrived stays where it is:
 // its result does not depend on its neighbours.
 #pragma once
@@ -108,6 +108,7 @@ inline void fill_unusual_rows(const Columns<T>& columns, const T* x, T* weights,
     if (((columns.good >> row) & 1u) == 0) fill_unusual(has_bad(x + row * n, n), weights + row * n, value + row, n);
 }
 
+// How far Newton's method moves from tau in each lane; up to kLockstepColumns terms, a multiple of four.
 template <class Power, class T>
 inline Vector<T> lockstep_step(const Vector<T>* y, std::int64_t padded, Vector<T> tau) {
   const Vector<T> zero{}, one = splat(T(1));
@@ -120,74 +121,7 @@ inline Vector<T> lockstep_step(const Vector<T>* y, std::int64_t padded, Vector<T
     }
   return Power::step((sums[0] + sums[1]) + (sums[2] + sums[3]), (slopes[0] + slopes[1]) + (slopes[2] + slopes[3]));
 }
-
-template <class Power, class T>
-inline void lockstep_rows(const T* x, T* weights, T* value, std::int64_t n, std::int64_t count, Vector<T>* y) {
-  constexpr T scale = T(1 / Power::kOrder);
-  const Vector<T> zero{}, one = splat(T(1));
-  const Columns<T> columns = load_columns(x, n, count, y);
-  const std::int64_t padded = columns.padded;
-  const Vector<T> top = columns.top;
-  const unsigned good = columns.good;
-  for (std::int64_t j = 0; j < padded; ++j) y[j] = (y[j] - top) * scale;
-
-  // The threshold of some of the scores is a lower bound for all: a start from the peaks saves whole passes.
-  Vector<T> tau = -one, step, peaks[8];
-  for (int k = 0; k < 8; ++k) peaks[k] = (columns.peaks[k] - top) * scale;
-  for (int iteration = 0; iteration < 3; ++iteration)
-    tau = larger(tau + lockstep_step<Power, T>(peaks, 8, tau), tau);
-  for (;;) {
-    step = lockstep_step<Power, T>(y, padded, tau);
-    const Vector<T> next = tau + step, least = (-2 * std::numeric_limits<T>::epsilon()) * tau;
-    const unsigned moving = where_greater(step, least) & where_greater(next, tau) & good;
-    tau = step > least ? next : tau;
-    if (moving == 0) break;
-  }
-  const Vector<T> least = (-2 * std::numeric_limits<T>::epsilon()) * tau;
-  step = step > least ? zero : step;  // already added
-  Vector<T> moments[4] = {};
-  for (std::int64_t j = 0; j < padded; j += 4)
-    for (int k = 0; k < 4; ++k) {
-      const Vector<T> z = larger((y[j + k] - tau) - step, zero);
-      moments[k] += Power::weight(z) * z;
-    }
-  const Vector<T> moment = (moments[0] + moments[1]) + (moments[2] + moments[3]);
-  constexpr T q = T(Power::kOrder);
-  const Vector<T> values = top + (q * (T(1) + tau) + tau + (q + 1) * step + moment) * (q / (q + 1));
-  store_lanes(value, count, values);
-  alignas(kVectorBytes) T shifts[kLanes<T>], highs[kLanes<T>], lows[kLanes<T>];
-  store(shifts, top);
-  store(highs, tau);
-  store(lows, step);
-  for (std::int64_t row = 0; row < count; ++row) {
-    const T shift = shifts[row], high = highs[row], low = lows[row];
-    const T* from = x + row * n;
-    T* to = weights + row * n;
-    each_vector<T>(n, [&](std::int64_t i, std::int64_t width) {
-      const Vector<T> scaled = (load_lanes(from + i, width, -kInfinity<T>) - shift) * scale;
-      store_lanes(to + i, width, Power::weight(larger((scaled - high) - low, zero)));
-    });
-  }
-  if ((good & kAllLanes<T>) != kAllLanes<T>) fill_unusual_rows(columns, x, weights, value, n, count);
-}
-#else
-template <class Power, class T>
-inline void lockstep_rows(const T*, T*, T*, std::int64_t, std::int64_t, Vector<T>*) {}
 #endif
-
-template <class Power, class T>
-inline void threshold_rows(const T* x, T* weights, T* value, std::int64_t n, std::int64_t begin, std::int64_t end) {
-  if (kHasLockstep && n <= kLockstepColumns) {
-    alignas(kVectorBytes) Vector<T> y[kLockstepColumns + kLanes<T>];
-    for (std::int64_t row = begin; row < end; row += kLanes<T>)
-      lockstep_rows<Power>(x + row * n, weights + row * n, value + row, n,
-                           end - row < kLanes<T> ? end - row : std::int64_t(kLanes<T>), y);
-    return;
-  }
-  const Scratch<T> peaks(peaks_size<T>(n)), candidates(candidates_size<T>(n) + peaks_size<T>(n));
-  for (std::int64_t row = begin; row < end; ++row)
-    threshold_row<Power>(x + row * n, weights + row * n, value + row, n, peaks.get(), candidates.get());
-}
 
 }  // namespace OMEGAMAX_ARCH
 }  // namespace omegamax

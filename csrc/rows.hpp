@@ -93,10 +93,10 @@ inline void fill_unusual(bool bad, T* weights, T* value, std::int64_t n) {
 
 // The next number below: scores above it are those that are at least x. Where a window below the maximum is smaller
 // than the resolution of the scores, the maximum and its ties must still be inside.
-template <class T>
-inline T just_below(T x) {
-  const T size = x < 0 ? -x : x;
-  return x - larger(size * std::numeric_limits<T>::epsilon(), std::numeric_limits<T>::min());
+template <class V>
+inline V just_below(V x) {
+  using Limits = std::numeric_limits<typename Traits<V>::Number>;
+  return x - larger(larger(x, -x) * Limits::epsilon(), V{} + Limits::min());
 }
 
 // Puts (x - top) * scale into `candidates` for every score above `floor`; returns how many. Blocks without any are

@@ -231,7 +231,8 @@ inline T sum_lanes(Vector<T> x) {
 #endif
 }
 
-// A sum of vectors whose rounding error does not grow with the row: blocks are added up in double precision.
+// A sum of vectors whose rounding error does not grow with the row: blocks of floats are added up in double precision,
+// and blocks of doubles in twice that.
 template <class T>
 class LongSum {
  public:
@@ -249,8 +250,10 @@ class LongSum {
       return;
     }
 #endif
-    if constexpr (sizeof(T) == 8) {
-      low_ += block;
+    if constexpr (sizeof(T) == 8) {  // what rounding takes from the sum goes to the other part (Knuth's two-sum)
+      const Doubles sum = low_ + block, added = sum - low_;
+      high_ += (low_ - (sum - added)) + (block - added);
+      low_ = sum;
     } else {
       for (int lane = 0; lane < kLanes<double>; ++lane) {
         low_[lane] += block[lane];
@@ -259,6 +262,10 @@ class LongSum {
     }
   }
   double total() const { return sum_lanes<double>(low_ + high_); }
+
+  // What each lane has summed up: of floats the first half of the lanes and the second, of doubles all and nothing.
+  Doubles low() const { return sizeof(T) == 8 ? low_ + high_ : low_; }
+  Doubles high() const { return sizeof(T) == 8 ? Doubles{} : high_; }
 
  private:
   Doubles low_{}, high_{};

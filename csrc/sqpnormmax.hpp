@@ -187,13 +187,11 @@ inline void sqpnormmax_product_row(const T* y, const T* v, T* out, std::int64_t 
 
 template <class T>
 void run(const SqpnormmaxProduct<T>& problem, std::int64_t begin, std::int64_t end) {
+  if (problem.p == 2) return centred_rows(problem, begin, end, UnitSlope());
   const std::int64_t n = problem.columns;
-  for (std::int64_t row = begin; row < end; ++row) {
-    const T* weights = problem.weights + row * n;
-    const T* direction = problem.direction + row * n;
-    if (problem.p == 2) sparsemax_product_row(weights, direction, problem.product + row * n, n);
-    else sqpnormmax_product_row(weights, direction, problem.product + row * n, n, problem.p);
-  }
+  for (std::int64_t row = begin; row < end; ++row)
+    sqpnormmax_product_row(problem.weights + row * n, problem.direction + row * n, problem.product + row * n, n,
+                           problem.p);
 }
 
 }  // namespace OMEGAMAX_ARCH

@@ -12,13 +12,14 @@ Weights have the shape and dtype of scores, and zeros are exact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from omegamax import checks
+from omegamax import checks, routing
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
 from omegamax.operators.hard import Hard
@@ -97,8 +98,8 @@ def entmax(
     >>> entmax(torch.tensor([1.0, 0.5, -2.0]), alpha=2.0)
     tensor([0.7500, 0.2500, 0.0000])
     """
-    checks.check_alpha("entmax", alpha)
-    return _along("entmax", Tsallis(_oriented(alpha, scores, dim)), scores, dim, gamma, mask).weights
+    tsallis = _leaf("entmax", Tsallis, checks.check_alpha, alpha, scores, dim)
+    return _along("entmax", tsallis, scores, dim, gamma, mask).weights
 
 
 def sqpnormmax(
@@ -113,8 +114,8 @@ def sqpnormmax(
     >>> sqpnormmax(torch.tensor([1.0, 0.5, -2.0]))
     tensor([0.8474, 0.1526, 0.0000])
     """
-    checks.check_p("sqpnormmax", p)
-    return _along("sqpnormmax", SquaredPNorm(p), scores, dim, gamma, mask).weights
+    squared_pnorm = _leaf("sqpnormmax", SquaredPNorm, checks.check_p, p, scores, dim)
+    return _along("sqpnormmax", squared_pnorm, scores, dim, gamma, mask).weights
 
 
 def fusedmax(
@@ -134,8 +135,8 @@ def fusedmax(
     >>> fusedmax(torch.tensor([1.0, 0.9, -1.0]), strength=0.1)
     tensor([0.5000, 0.5000, 0.0000])
     """
-    checks.check_strength("fusedmax", strength)
-    return _along("fusedmax", Fused(_oriented(strength, scores, dim)), scores, dim, gamma, mask).weights
+    fused = _leaf("fusedmax", Fused, checks.check_strength, strength, scores, dim)
+    return _along("fusedmax", fused, scores, dim, gamma, mask).weights
 
 
 def oscarmax(
@@ -155,8 +156,8 @@ def oscarmax(
     >>> oscarmax(torch.tensor([1.0, -1.0, 0.95]), strength=0.1)
     tensor([0.5000, 0.0000, 0.5000])
     """
-    checks.check_strength("oscarmax", strength)
-    return _along("oscarmax", Oscar(_oriented(strength, scores, dim)), scores, dim, gamma, mask).weights
+    oscar = _leaf("oscarmax", Oscar, checks.check_strength, strength, scores, dim)
+    return _along("oscarmax", oscar, scores, dim, gamma, mask).weights
 
 
 def groupmax(
@@ -249,6 +250,27 @@ def _along(
         smooth = Scaled(smooth, gamma)
     weighed = smooth.weigh(scores)
     return weighed if dim == -1 else Weighed(weighed.weights.movedim(-1, dim), weighed.value)
+
+
+def _leaf(
+    who: str,
+    build: Callable[[Any], SmoothMax],
+    check: Callable[[str, Any], None],
+    parameter: Any,
+    scores: Tensor,
+    dim: int,
+) -> SmoothMax:
+    """The regularizer with this parameter, which is checked first; with a plain number it is made once and kept."""
+    if type(parameter) is float and not routing.is_compiling():
+        return _kept(who, build, check, parameter)
+    check(who, parameter)
+    return build(_oriented(parameter, scores, dim))
+
+
+@lru_cache(maxsize=128)
+def _kept(who: str, build: Callable[[Any], SmoothMax], check: Callable[[str, Any], None], number: float) -> SmoothMax:
+    check(who, number)
+    return build(number)
 
 
 def _oriented(parameter: Any, scores: Tensor, dim: int) -> Any:

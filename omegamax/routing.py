@@ -87,9 +87,11 @@ def runs_native(*inputs: Any) -> bool:
         return False
     grad_enabled = torch.is_grad_enabled()
     for tensor in inputs:
-        if isinstance(tensor, Tensor):
-            if type(tensor) not in _PLAIN_TYPES or not tensor.is_cpu or (grad_enabled and tensor.requires_grad):
+        if type(tensor) in _PLAIN_TYPES:
+            if not tensor.is_cpu or (grad_enabled and tensor.requires_grad):
                 return False
             if tensor.dtype not in _NATIVE_DTYPES and tensor.is_floating_point():
                 return False
+        elif type(tensor) is not float and isinstance(tensor, Tensor):
+            return False
     return True

@@ -142,12 +142,11 @@ class SmoothMax(abc.ABC):
 
     def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """Weights and value of float32 or float64 scores, recorded by whatever is differentiating."""
-        return evaluate(self, scores)
+        return evaluate(self, scores, self.parameters())
 
 
-def evaluate(smooth: SmoothMax, scores: Tensor) -> tuple[Tensor, Tensor]:
+def evaluate(smooth: SmoothMax, scores: Tensor, parameters: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
     """Solves, by the route that the context asks for (see `omegamax.routing`)."""
-    parameters = smooth.parameters()
     if routing.is_compiling() or routing.is_tracing() or not routing.is_concrete(scores):
         return _evaluate_in_graph(smooth, scores, parameters)
     if routing.transforms_active():
@@ -178,7 +177,7 @@ class _Solve(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, smooth: SmoothMax, scores: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
         weights, value, certificate = smooth.solve(scores)
-        _remember(ctx, smooth, (weights, *certificate[1:]), parameters)
+        _remember(ctx, smooth, (weights, *certificate[1:]), parameters, forward_mode=routing.dual_level_active())
         return (weights, value, *certificate[1:])
 
     @staticmethod
@@ -187,6 +186,8 @@ class _Solve(torch.autograd.Function):
         grad_weights, grad_value, *_ = grads
         if grad_weights is None and grad_value is None:
             return (None,) * (2 + len(parameters))
+        if grad_value is None and not parameters:  # the usual case, quickly
+            return None, smooth.hessian_product(certificate, grad_weights)
         wanted = parameters if any(ctx.needs_input_grad[2:]) else ()
         pulled = None
         if grad_weights is not None and wanted:
@@ -257,7 +258,7 @@ class _TransformableSolve(_Solve):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         smooth, _, *parameters = inputs
         weights, _, *constants = output
-        _remember(ctx, smooth, (weights, *constants), tuple(parameters))
+        _remember(ctx, smooth, (weights, *constants), tuple(parameters), forward_mode=True)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], smooth: SmoothMax, scores: Tensor, *parameters: Tensor) -> Any:
@@ -274,18 +275,26 @@ class _TransformableSolve(_Solve):
         return outputs, (0,) * len(outputs)
 
 
-def _remember(ctx: Any, smooth: SmoothMax, certificate: tuple[Tensor, ...], parameters: tuple[Tensor, ...]) -> None:
+def _remember(
+    ctx: Any,
+    smooth: SmoothMax,
+    certificate: tuple[Tensor, ...],
+    parameters: tuple[Tensor, ...],
+    *,
+    forward_mode: bool,
+) -> None:
     ctx.smooth, ctx.n_certificate = smooth, len(certificate)
     ctx.mark_non_differentiable(*certificate[1:])
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*certificate, *parameters)
-    ctx.save_for_forward(*certificate, *parameters)
+    if forward_mode:
+        ctx.save_for_forward(*certificate, *parameters)
 
 
 def _recall(ctx: Any) -> tuple[SmoothMax, tuple[Tensor, ...], tuple[Tensor, ...]]:
     saved = ctx.saved_tensors
     certificate, parameters = saved[: ctx.n_certificate], saved[ctx.n_certificate :]
-    return ctx.smooth.with_parameters(parameters), certificate, parameters
+    return ctx.smooth.with_parameters(parameters) if parameters else ctx.smooth, certificate, parameters
 
 
 class _Once(torch.autograd.Function):

@@ -13,6 +13,7 @@ from omegamax import routing
 F = TypeVar("F", bound=Callable[..., object])
 
 KERNELS: dict[str, Kernel] = {}
+_NUMBERS = (float, int)
 
 
 class Kernel(Generic[F]):
@@ -48,7 +49,7 @@ def kernel(reference: F) -> Kernel[F]:
 
 def new_solution(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Room for weights, shaped as contiguous rows, and for one value per row."""
-    lead = rows.shape[:-1]
+    *lead, _ = rows.shape
     return torch.empty_like(rows), rows.new_empty(*lead) if lead else rows.new_empty(())  # separate sizes parse faster
 
 
@@ -56,5 +57,5 @@ def launch(name: str, rows: Tensor, *arguments) -> None:
     """Calls the native entry `name` on row-major memory; tensors among the arguments are passed as addresses."""
     columns = rows.shape[-1]
     count = rows.numel() // columns if columns else 0
-    addresses = [a.data_ptr() if isinstance(a, Tensor) else a for a in arguments]
-    getattr(routing.native, name)(rows.element_size(), *addresses, count, columns, torch.get_num_threads())
+    addresses = [a if type(a) in _NUMBERS else a.data_ptr() for a in arguments]
+    getattr(routing.native, name)(rows.itemsize, *addresses, count, columns, torch.get_num_threads())

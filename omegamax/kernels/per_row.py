@@ -8,7 +8,7 @@ from torch import Tensor
 
 def native_parameter(parameter: float | Tensor, rows: Tensor) -> tuple[Tensor | int, float]:
     """What a native kernel takes: (one number per row, 0.0), or (no address, the number)."""
-    if not isinstance(parameter, Tensor):
+    if type(parameter) is float or not isinstance(parameter, Tensor):  # the type of most is known at a glance
         return 0, float(parameter)
     if parameter.numel() == 1:
         return 0, parameter.item()
@@ -18,7 +18,7 @@ def native_parameter(parameter: float | Tensor, rows: Tensor) -> tuple[Tensor | 
 
 def native_order(alpha: float | Tensor, rows: Tensor) -> tuple[Tensor | int, float]:
     """The same for an order, which native kernels take in double precision: near 1, α − 1 is what matters."""
-    if isinstance(alpha, Tensor) and alpha.numel() != 1:
+    if type(alpha) is not float and isinstance(alpha, Tensor) and alpha.numel() != 1:
         return alpha.double().expand(*rows.shape[:-1], 1).contiguous(), 0.0
     return native_parameter(alpha, rows)
 

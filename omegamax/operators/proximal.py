@@ -82,7 +82,9 @@ class OrderedL1(Regularizer):
         return owl_product(*certificate, direction)
 
     def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return evaluate(self, scores)  # without the check of its parent: these weights run along the row
+        return evaluate(
+            self, scores, self.parameters()
+        )  # without the check of its parent: these weights run along the row
 
 
 @dataclass(frozen=True, eq=False)

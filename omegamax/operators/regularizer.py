@@ -32,7 +32,7 @@ class Regularizer(SmoothMax):
         if self.learnable is None:
             return ()
         value = getattr(self, self.learnable)
-        return (value,) if isinstance(value, Tensor) else ()
+        return (value,) if type(value) is not float and isinstance(value, Tensor) else ()
 
     def with_parameters(self: R, parameters: tuple[Tensor, ...]) -> R:
         """A copy that holds these tensors; checks were made when the original was built."""
@@ -58,9 +58,10 @@ class Regularizer(SmoothMax):
         return leaf
 
     def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        if self.learnable is not None:
-            checks.check_row_parameter(type(self).__name__, self.learnable, getattr(self, self.learnable), scores)
-        return evaluate(self, scores)
+        parameters = self.parameters()
+        if parameters:
+            checks.check_row_parameter(type(self).__name__, self.learnable or "", parameters[0], scores)
+        return evaluate(self, scores, parameters)
 
 
 def total(weights: Tensor) -> Tensor:

@@ -111,7 +111,7 @@ def scores(n, scale, dtype, rows=24):
 def test_native_matches_oracle(case, dtype, arch):
     unit = torch.finfo(dtype).eps
     steep = case.name.startswith("entmax") and case.parameters[0] > 2
-    for n, scale in [(1, 1), (2, 1), (3, 0.1), (16, 1), (17, 10), (64, 1), (65, 0.1), (130, 1), (600, 0.1)]:
+    for n, scale in [(1, 1), (2, 1), (3, 0.1), (16, 1), (17, 10), (64, 1), (65, 0.1), (130, 1), (600, 0.1), (1024, 1)]:
         x = scores(n, scale, dtype)
         weights, value = case.solve(x)
         expected, expected_value = expected_of(case, n, scale, dtype)
@@ -228,8 +228,10 @@ def test_entmax_product_differentiates_in_alpha():
 
 
 @pytest.mark.parametrize("case", SMOOTH, ids=str)
-def test_threads_and_neighbours_do_not_matter(case):
-    x = torch.randn(1000, 48, generator=torch.Generator().manual_seed(5)) * 2
+@pytest.mark.parametrize("columns", [48, 300])
+def test_threads_and_neighbours_do_not_matter(case, columns):
+    x = torch.randn(1000, columns, generator=torch.Generator().manual_seed(5)) * 2
+    x[::7] *= 0.01  # rows that keep all their scores beside rows that keep a few
     together = case.solve(x)
     threads = torch.get_num_threads()
     try:
@@ -239,8 +241,31 @@ def test_threads_and_neighbours_do_not_matter(case):
         torch.set_num_threads(threads)
     for a, b in zip(together, alone):
         assert torch.equal(a, b)
-    one, _ = case.solve(x[333:334])
-    assert torch.equal(one[0], together[0][333])
+    for row in (333, 336):
+        one, _ = case.solve(x[row : row + 1])
+        assert torch.equal(one[0], together[0][row])
+        product = case.multiply(together[0], x.flip(-1))
+        assert torch.equal(case.multiply(one, x[row : row + 1].flip(-1))[0], product[row])
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.name in ("sparsemax", "entmax1.3", "entmax1.5")], ids=str)
+def test_product_of_full_and_empty_stretches(case, arch):
+    """Rows with weight everywhere, in the first stretch only, in the last entry, nowhere, and without an answer."""
+    for n in (129, 512, 1030):
+        x = torch.full((6, n), -INF)
+        x[0] = 0.01 * torch.randn(n)
+        x[1, :128] = 0.01 * torch.randn(128)
+        x[2, -1] = 1.0
+        x[4, 0] = NAN
+        x[5, ::40] = 0.0
+        weights, _ = case.solve(x)
+        direction = torch.randn(x.shape)
+        direction[5, 1] = INF  # where there is no weight the direction is not looked at
+        product = case.multiply(weights, direction)
+        direction[5, 1] = 0.0
+        expected = case.multiply(weights.double(), direction.double(), native=False).float()
+        torch.testing.assert_close(product, expected, rtol=1e-5, atol=1e-6, equal_nan=True)
+        assert ((product == 0) | (weights != 0))[[0, 1, 2, 3, 5]].all()
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
