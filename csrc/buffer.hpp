@@ -1,8 +1,9 @@
-// Scratch memory for one `run` call: allocated once, cut into arrays, freed at the end.
+// Working memory of one call: allocated once, cut into arrays, freed at the end of the scope.
 #pragma once
 
 #include <cstdint>
 #include <cstdlib>
+#include <new>
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -10,7 +11,7 @@ namespace OMEGAMAX_ARCH {
 class Buffer {
  public:
   explicit Buffer(std::int64_t bytes) : memory_(static_cast<char*>(std::malloc(bytes + 64))), next_(memory_) {
-    if (memory_ == nullptr) std::abort();  // a few rows' worth of memory: nothing sensible is left to do
+    if (memory_ == nullptr) throw std::bad_alloc();
     next_ += (64 - reinterpret_cast<std::uintptr_t>(memory_) % 64) % 64;
   }
   ~Buffer() { std::free(memory_); }

@@ -184,9 +184,11 @@ inline void threshold_rows(const T* x, T* weights, T* value, std::int64_t n, std
                            end - row < kLanes<T> ? end - row : std::int64_t(kLanes<T>), y);
     return;
   }
-  const Scratch<T> peaks(peaks_size<T>(n)), candidates(candidates_size<T>(n) + peaks_size<T>(n));
+  Buffer buffer(Buffer::size<T>(peaks_size<T>(n)) + Buffer::size<T>(candidates_size<T>(n) + peaks_size<T>(n)));
+  T* peaks = buffer.take<T>(peaks_size<T>(n));
+  T* candidates = buffer.take<T>(candidates_size<T>(n) + peaks_size<T>(n));
   for (std::int64_t row = begin; row < end; ++row)
-    threshold_row<Power>(x + row * n, weights + row * n, value + row, n, peaks.get(), candidates.get());
+    threshold_row<Power>(x + row * n, weights + row * n, value + row, n, peaks, candidates);
 }
 
 }  // namespace OMEGAMAX_ARCH
