@@ -36,7 +36,8 @@ void run(const Entmax<T>& problem, std::int64_t begin, std::int64_t end) {
     return problem.alphas != nullptr ? problem.alphas[row] : problem.alpha;
   };
   const auto one_row = [&](std::int64_t row) {
-    entmax_row(problem.scores + row * n, problem.weights + row * n, problem.value + row, n, alpha_of(row), peaks, candidates);
+    entmax_row(problem.scores + row * n, problem.weights + row * n, problem.value + row, n, alpha_of(row), peaks,
+               candidates);
   };
   if (!kHasLockstep || n > kLockstepColumns) {
     for (std::int64_t row = begin; row < end; ++row) one_row(row);

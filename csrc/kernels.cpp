@@ -10,6 +10,7 @@
 #include "oscarmax.hpp"
 #include "owl.hpp"
 #include "problems.hpp"
+#include "segment_mean.hpp"
 #include "softmax.hpp"
 #include "sparsemax.hpp"
 #include "sqpnormmax.hpp"
