@@ -34,6 +34,8 @@ $(installed): pyproject.toml constraints.txt CMakeLists.txt $(wildcard csrc/*)
 	$(PYTHON) -m venv $(venv) || \
 	  { $(PYTHON) -m venv --clear --without-pip $(venv) && $(PYTHON) -m pip --python $(bin)/python install pip; }
 	$(pip) install -c constraints.txt -e ".[dev]"
+	@! command -v $(CXX) > /dev/null || $(bin)/python -c 'import omegamax._native' || \
+	  { echo "make: $(CXX) is here, but the kernels did not compile; see the messages above" >&2; exit 1; }
 	@touch $@
 
 demo: $(installed)

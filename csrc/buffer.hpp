@@ -1,8 +1,9 @@
-// Scratch memory for one `run` call: allocated once, cut into arrays, freed at the end.
+// Working memory of one call: allocated once, cut into arrays, freed at the end of the scope.
 #pragma once
 
 #include <cstdint>
 #include <cstdlib>
+#include <new>
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -10,7 +11,7 @@ namespace OMEGAMAX_ARCH {
 class Buffer {
  public:
   explicit Buffer(std::int64_t bytes) : memory_(static_cast<char*>(std::malloc(bytes + 64))), next_(memory_) {
-    if (memory_ == nullptr) std::abort();  // a few rows' worth of memory: nothing sensible is left to do
+    if (memory_ == nullptr) throw std::bad_alloc();
     next_ += (64 - reinterpret_cast<std::uintptr_t>(memory_) % 64) % 64;
   }
   ~Buffer() { std::free(memory_); }
@@ -34,6 +35,18 @@ class Buffer {
  private:
   char* memory_;
   char* next_;
+};
+
+// A buffer that is one array.
+template <class T>
+class Scratch {
+ public:
+  explicit Scratch(std::int64_t count) : buffer_(Buffer::size<T>(count)), memory_(buffer_.take<T>(count)) {}
+  T* get() const { return memory_; }
+
+ private:
+  Buffer buffer_;
+  T* memory_;
 };
 
 }  // namespace OMEGAMAX_ARCH

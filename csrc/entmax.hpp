@@ -31,13 +31,15 @@ void run(const Entmax<T>& problem, std::int64_t begin, std::int64_t end) {
     return threshold_rows<Square>(problem.scores, problem.weights, problem.value, n, begin, end);
   if (problem.alphas == nullptr && problem.alpha == 2)
     return threshold_rows<Linear>(problem.scores, problem.weights, problem.value, n, begin, end);
-  const Scratch<T> peaks(peaks_size<T>(n)), candidates(candidates_size<T>(n) + peaks_size<T>(n));
+  Buffer buffer(Buffer::size<T>(peaks_size<T>(n)) + Buffer::size<T>(candidates_size<T>(n) + peaks_size<T>(n)));
+  T* peaks = buffer.take<T>(peaks_size<T>(n));
+  T* candidates = buffer.take<T>(candidates_size<T>(n) + peaks_size<T>(n));
   const auto alpha_of = [&](std::int64_t row) {
     return problem.alphas != nullptr ? problem.alphas[row] : problem.alpha;
   };
   const auto one_row = [&](std::int64_t row) {
-    entmax_row(problem.scores + row * n, problem.weights + row * n, problem.value + row, n, alpha_of(row), peaks.get(),
-               candidates.get());
+    entmax_row(problem.scores + row * n, problem.weights + row * n, problem.value + row, n, alpha_of(row), peaks,
+               candidates);
   };
   if (!kHasLockstep || n > kLockstepColumns) {
     for (std::int64_t row = begin; row < end; ++row) one_row(row);

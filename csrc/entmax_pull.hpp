@@ -82,7 +82,7 @@ inline void entmax_pull_row(const T* p, const T* v, T* out, T* along, std::int64
       return weights > Vector<T>{} ? s : weights;
     });
   } else {
-    entmax_product_row(p, v, out, n, alpha);
+    entmax_product_row(p, v, out, n, alpha, Everywhere<T>{(n + kLanes<T> - 1) / kLanes<T>});
     *along = along_row(p, out, n, alpha);
   }
 }

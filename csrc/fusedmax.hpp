@@ -8,7 +8,8 @@
 #include "candidates.hpp"
 #include "fused_lockstep.hpp"
 #include "problems.hpp"
-#include "tv1d.hpp"
+#include "strength.hpp"
+#include "total_variation.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "buffer.hpp"
+#include "finite.hpp"
 #include "problems.hpp"
-#include "tv1d.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {

@@ -14,6 +14,7 @@
 #include "owl.hpp"
 #include "problems.hpp"
 #include "projective.hpp"
+#include "segment_mean.hpp"
 #include "softmax.hpp"
 #include "sparsemax.hpp"
 #include "sqpnormmax.hpp"

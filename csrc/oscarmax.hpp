@@ -9,7 +9,7 @@
 #include "isotonic.hpp"
 #include "ordering.hpp"
 #include "problems.hpp"
-#include "tv1d.hpp"
+#include "strength.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {

@@ -5,10 +5,10 @@
 #include <cstring>
 
 #include "buffer.hpp"
+#include "finite.hpp"
 #include "isotonic.hpp"
 #include "ordering.hpp"
 #include "problems.hpp"
-#include "tv1d.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {

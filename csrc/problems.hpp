@@ -112,7 +112,7 @@ struct SqpnormmaxProduct {
 template <class T>
 struct ProxTv1d {
   const T* rows;
-  const T* strengths;  // one per row, or nullptr: then `strength`
+  const double* strengths;  // one per row, or nullptr: then `strength`
   double strength;
   T* solution;
   bool* joined;
@@ -132,7 +132,7 @@ struct SegmentMean {
 template <class T>
 struct Fusedmax {
   const T* scores;
-  const T* strengths;  // one per row, or nullptr: then `strength`
+  const double* strengths;  // one per row, or nullptr: then `strength`
   double strength;
   T* weights;
   T* value;  // one per row
@@ -162,7 +162,7 @@ struct Isotonic {
 template <class T>
 struct Oscarmax {
   const T* scores;
-  const T* strengths;  // one per row, or nullptr: then `strength`
+  const double* strengths;  // one per row, or nullptr: then `strength`
   double strength;
   T* weights;
   T* value;  // one per row
@@ -204,7 +204,7 @@ template <class T>
 struct Groupmax {
   const T* scores;
   const std::int64_t* groups;  // the group of each position, shared by all rows
-  const T* strengths;          // one per row, or nullptr: then `strength`
+  const double* strengths;     // one per row, or nullptr: then `strength`
   double strength;
   T* weights;
   T* value;  // one per row
@@ -215,7 +215,7 @@ template <class T>
 struct GroupmaxProduct {
   const T* weights;
   const std::int64_t* groups;
-  const T* strengths;
+  const double* strengths;
   double strength;
   const T* direction;
   T* product;

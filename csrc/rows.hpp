@@ -1,7 +1,7 @@
 // What every row kernel does first and last: find the maximum, refuse what is not a number, collect the candidates.
 #pragma once
 
-#include "scratch.hpp"
+#include "buffer.hpp"
 #include "simd.hpp"
 
 namespace omegamax {

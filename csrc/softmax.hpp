@@ -37,9 +37,10 @@ inline void softmax_row(const T* x, T* weights, T* value, std::int64_t n, T* pea
 template <class T>
 void run(const Softmax<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;
-  const Scratch<T> peaks(peaks_size<T>(n));
+  Buffer buffer(Buffer::size<T>(peaks_size<T>(n)));
+  T* peaks = buffer.take<T>(peaks_size<T>(n));
   for (std::int64_t row = begin; row < end; ++row)
-    softmax_row(problem.scores + row * n, problem.weights + row * n, problem.value + row, n, peaks.get());
+    softmax_row(problem.scores + row * n, problem.weights + row * n, problem.value + row, n, peaks);
 }
 
 // p (v - <p, v>)

@@ -110,15 +110,16 @@ void run(const Sqpnormmax<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;
   if (problem.p == 2)
     return threshold_rows<Linear>(problem.scores, problem.weights, problem.value, n, begin, end);
-  const Scratch<T> peaks(peaks_size<T>(n)), candidates(candidates_size<T>(n));
+  Buffer buffer(Buffer::size<T>(peaks_size<T>(n)) + Buffer::size<T>(candidates_size<T>(n)));
+  T* peaks = buffer.take<T>(peaks_size<T>(n));
+  T* candidates = buffer.take<T>(candidates_size<T>(n));
   for (std::int64_t row = begin; row < end; ++row) {
     const T* x = problem.scores + row * n;
     T* weights = problem.weights + row * n;
     if (problem.p == 1.5)
-      sqpnorm_row<CubicOrder>(x, weights, problem.value + row, n, 3.0, peaks.get(), candidates.get());
+      sqpnorm_row<CubicOrder>(x, weights, problem.value + row, n, 3.0, peaks, candidates);
     else
-      sqpnorm_row<AnyOrder>(x, weights, problem.value + row, n, problem.p / (problem.p - 1), peaks.get(),
-                            candidates.get());
+      sqpnorm_row<AnyOrder>(x, weights, problem.value + row, n, problem.p / (problem.p - 1), peaks, candidates);
   }
 }
 

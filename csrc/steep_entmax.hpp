@@ -56,8 +56,8 @@ inline void steep_row(const T* x, T* weights, T* value, std::int64_t n, double e
   if (!found.usual()) return fill_unusual(found.bad, weights, value, n);
   const T top = found.score, floor = just_below(static_cast<T>(top - 1 / e));
   std::int64_t count = collect(x, n, peaks, floor, top, T(1), candidates);
-  const Scratch<double> scratch(count + 2 * kLanes<double>);
-  double* y = scratch.get();
+  Buffer buffer(Buffer::size<double>(count + 2 * kLanes<double>));
+  double* y = buffer.take<double>(count + 2 * kLanes<double>);
   for (std::int64_t i = 0; i < count; ++i) y[i] = candidates[i];
   count = pad(y, count, -4.0);
   const double lowest = smallest_member(y, count, e);

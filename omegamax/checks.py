@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -147,13 +148,29 @@ def check_groups(who: str, groups: Any) -> tuple[int, ...]:
                 "give each position the number of its group"
             )
         groups = groups.tolist()
-    groups = list(groups)
+    groups = tuple(groups)
+    kinds = set(map(type, groups))
     if groups and not isinstance(groups[0], int):
-        groups = _labels_from_positions(who, [list(group) for group in groups])
-    if any(not isinstance(g, int) or isinstance(g, bool) or g < 0 for g in groups):
-        raise ValueError(f"{who}: groups must be numbered from 0, got {groups}; give each position its group's number")
-    numbers = {name: number for number, name in enumerate(sorted(set(groups)))}
-    return tuple(numbers[g] for g in groups)
+        groups = tuple(map(tuple, groups))
+        kinds = {type(position) for group in groups for position in group}
+    if kinds == {int} and not torch.compiler.is_compiling():  # True == 1 == 1.0: only ints are known by their value
+        return _remembered(who, groups)
+    return _numbered(who, groups)
+
+
+def _numbered(who: str, groups: tuple[Any, ...]) -> tuple[int, ...]:
+    """The groups of all positions, numbered in order from 0 without gaps."""
+    labels = list(groups)
+    if labels and isinstance(labels[0], tuple):
+        labels = _labels_from_positions(who, [list(group) for group in labels])
+    if any(not isinstance(g, int) or isinstance(g, bool) or g < 0 for g in labels):
+        raise ValueError(f"{who}: groups must be numbered from 0, got {labels}; give each position its group's number")
+    numbers = {name: number for number, name in enumerate(sorted(set(labels)))}
+    return tuple(numbers[g] for g in labels)
+
+
+# A network calls with the same groups again and again.
+_remembered = functools.lru_cache(maxsize=64)(_numbered)
 
 
 def _labels_from_positions(who: str, groups: list[list[int]]) -> list[int]:

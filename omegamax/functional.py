@@ -179,8 +179,8 @@ def groupmax(
     tensor([0.5587, 0.4413, 0.0000, 0.0000])
     """
     checks.check_strength("groupmax", strength)
-    groups = checks.check_groups("groupmax", groups)
-    return _along("groupmax", GroupLasso(groups, _oriented(strength, scores, dim)), scores, dim, gamma, mask).weights
+    leaf = GroupLasso.of_checked(checks.check_groups("groupmax", groups), _oriented(strength, scores, dim))
+    return _along("groupmax", leaf, scores, dim, gamma, mask).weights
 
 
 def smooth_max(

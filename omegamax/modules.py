@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -44,7 +45,7 @@ class Above(nn.Module):
         return f"bound={self.bound}, shape={tuple(self.raw.shape)}"
 
 
-class ArgmaxModule(nn.Module):
+class ArgmaxModule(nn.Module, ABC):
     """argmax_Ω along `dim` as a layer. `gamma` is a number, a tensor, or an `Above` that learns."""
 
     def __init__(self, dim: int = -1, *, gamma: float | Tensor | Above = 1.0) -> None:
@@ -54,9 +55,9 @@ class ArgmaxModule(nn.Module):
         self.dim = dim
         self.gamma = gamma
 
+    @abstractmethod
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Ω with the current values of its parameters."""
-        raise NotImplementedError(f"{type(self).__name__}: regularizer must be written by the subclass")
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         """Weights with the shape of scores; True in mask marks what may receive weight."""

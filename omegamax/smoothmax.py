@@ -186,7 +186,7 @@ class _Solve(torch.autograd.Function):
         grad_weights, grad_value, *_ = grads
         if grad_weights is None and grad_value is None:
             return (None,) * (2 + len(parameters))
-        if grad_value is None and not parameters:  # the usual case, quickly
+        if grad_weights is not None and grad_value is None and not parameters:  # the usual case, quickly
             return None, smooth.hessian_product(certificate, grad_weights)
         wanted = parameters if any(ctx.needs_input_grad[2:]) else ()
         pulled = None

@@ -1,5 +1,6 @@
 """One seed, one thread per worker, and the choice between native and reference kernels."""
 
+import contextlib
 import os
 
 import hypothesis
@@ -35,3 +36,38 @@ def backend(request, monkeypatch):
     if request.param == "reference":
         monkeypatch.setattr(routing, "native", None)
     return request.param
+
+
+ARCHS = [] if routing.native is None else routing.native.supported_archs()
+
+
+@contextlib.contextmanager
+def _using(arch):
+    before = routing.native.arch()
+    routing.native.use_arch(arch)
+    yield
+    routing.native.use_arch(before)
+
+
+@pytest.fixture(params=ARCHS)
+def arch(request):
+    """Runs the test once for each instruction set that this machine has."""
+    with _using(request.param):
+        yield request.param
+
+
+@pytest.fixture(params=["reference", *ARCHS])
+def twin(request):
+    """Calls a kernel by its reference, then by its native twin for each instruction set."""
+
+    def reference(kernel, *inputs):
+        return kernel.reference(*inputs)
+
+    def native(kernel, *inputs):
+        return kernel.native(*inputs)
+
+    if request.param == "reference":
+        yield reference
+    else:
+        with _using(request.param):
+            yield native

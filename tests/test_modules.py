@@ -5,6 +5,7 @@ import torch
 from cases import CASES, LEARNABLE, normal
 
 import omegamax as om
+from omegamax.modules import ArgmaxModule
 
 BOUNDS = {"alpha": (1.0, 1.5), "strength": (0.0, 0.1)}
 close = torch.testing.assert_close
@@ -101,6 +102,17 @@ def test_parameters_are_found_saved_and_loaded(case):
     assert not torch.allclose(module(scores), other(scores))
     other.load_state_dict(module.state_dict())
     assert torch.equal(module(scores), other(scores))
+
+
+def test_a_layer_of_ones_own_names_its_regularizer():
+    class Steep(ArgmaxModule):
+        def regularizer(self, scores):
+            return om.Tsallis(3.0)
+
+    scores = normal(2, 5)
+    assert torch.equal(Steep()(scores), om.entmax(scores, alpha=3.0))
+    with pytest.raises(TypeError, match="abstract"):
+        ArgmaxModule()
 
 
 def test_a_parameter_given_belongs_to_the_module():

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from omegamax.kernels.kernel import kernel, launch, new_solution
-from omegamax.kernels.per_row import native_order
+from omegamax.kernels.per_row import native_parameter
 from omegamax.kernels.softmax import softmax
 from omegamax.kernels.sparsemax import sparsemax
 
@@ -155,7 +155,7 @@ def _(rows: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
     weights, value = new_solution(rows)
     if rows.shape[-1] == 0:
         return weights, value.fill_(-torch.inf)
-    launch("entmax", rows, rows, weights, value, *native_order(alpha, rows))
+    launch("entmax", rows, rows, weights, value, *native_parameter(alpha, rows))
     return weights, value
 
 
@@ -196,5 +196,5 @@ def entmax_product(weights: Tensor, alpha: float | Tensor, direction: Tensor) ->
 def _(weights: Tensor, alpha: float | Tensor, direction: Tensor) -> Tensor:
     weights, direction = weights.contiguous(), direction.contiguous()
     product = torch.empty_like(direction)
-    launch("entmax_product", direction, weights, direction, product, *native_order(alpha, direction))
+    launch("entmax_product", direction, weights, direction, product, *native_parameter(alpha, direction))
     return product

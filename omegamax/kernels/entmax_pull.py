@@ -8,7 +8,7 @@ from torch import Tensor
 from omegamax.kernels.entmax import entmax_product
 from omegamax.kernels.entmax_slope import entmax_slope
 from omegamax.kernels.kernel import kernel, launch
-from omegamax.kernels.per_row import native_order
+from omegamax.kernels.per_row import native_parameter
 
 
 @kernel
@@ -28,5 +28,5 @@ def _(weights: Tensor, alpha: float | Tensor, direction: Tensor) -> tuple[Tensor
     product, along = torch.empty_like(direction), direction.new_empty(*direction.shape[:-1], 1)
     if direction.shape[-1] == 0:
         return product, along.zero_()
-    launch("entmax_pull", direction, weights, direction, product, along, *native_order(alpha, direction))
+    launch("entmax_pull", direction, weights, direction, product, along, *native_parameter(alpha, direction))
     return product, along

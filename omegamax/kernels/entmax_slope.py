@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax.kernels.kernel import kernel, launch
-from omegamax.kernels.per_row import native_order
+from omegamax.kernels.per_row import native_parameter
 
 
 @kernel
@@ -56,5 +56,5 @@ def _(weights: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
     slope, gradient = weights.new_empty(*weights.shape[:-1], 1), torch.empty_like(weights)
     if weights.shape[-1] == 0:
         return slope.zero_(), gradient
-    launch("entmax_slope", weights, weights, slope, gradient, *native_order(alpha, weights))
+    launch("entmax_slope", weights, weights, slope, gradient, *native_parameter(alpha, weights))
     return slope, gradient

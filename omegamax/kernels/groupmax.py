@@ -7,7 +7,8 @@ from torch import Tensor
 
 from omegamax import routing
 from omegamax.kernels.kernel import kernel, launch, new_solution
-from omegamax.kernels.per_row import as_tensor, native_parameter, widen
+from omegamax.kernels.per_row import as_tensor, native_parameter
+from omegamax.kernels.precision import widen
 from omegamax.kernels.prox_group import group_norm, group_sum
 
 _MAX_STEPS = 100  # each step at least halves the bracket or follows Newton; doubles have 53 bits

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from omegamax import routing
 from omegamax.kernels.kernel import kernel, launch
-from omegamax.kernels.per_row import widen
+from omegamax.kernels.precision import widen
 from omegamax.kernels.tv1d import segment_mean
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from omegamax.kernels.isotonic import pool
 from omegamax.kernels.kernel import kernel, launch
 from omegamax.kernels.oscarmax import cluster_mean
-from omegamax.kernels.per_row import widen
+from omegamax.kernels.precision import widen
 
 
 @kernel

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from omegamax.kernels.kernel import kernel, launch
-from omegamax.kernels.per_row import as_tensor, native_parameter, widen
+from omegamax.kernels.per_row import as_tensor, native_parameter
+from omegamax.kernels.precision import widen
 
 
 @kernel

@@ -41,10 +41,15 @@ class GroupLasso(Regularizer):
     @classmethod
     def from_spec(cls, numbers: list[float], parameter: Tensor | None) -> GroupLasso:
         """The inverse of `spec`."""
-        leaf = object.__new__(cls)
         strength = numbers[0] if parameter is None else parameter
         groups = numbers[1:] if parameter is None else numbers
-        object.__setattr__(leaf, "groups", tuple(int(g) for g in groups))
+        return cls.of_checked(tuple(int(g) for g in groups), strength)
+
+    @classmethod
+    def of_checked(cls, groups: tuple[int, ...], strength: float | Tensor) -> GroupLasso:
+        """The leaf for arguments that have passed `checks` already."""
+        leaf = object.__new__(cls)
+        object.__setattr__(leaf, "groups", groups)
         object.__setattr__(leaf, "strength", strength)
         return leaf
 
@@ -89,7 +94,24 @@ def labels_of(leaf: Any, like: Tensor) -> Tensor:
     """The groups of a leaf as a tensor beside `like`, made once."""
     labels = leaf.__dict__.get("_labels_made")
     if labels is None or labels.device != like.device:
-        labels = torch.tensor(leaf.groups, dtype=torch.int64, device=like.device)
+        labels = _labels_beside(like, leaf.groups)
         if routing.is_concrete(labels):  # not one that belongs to a trace
             object.__setattr__(leaf, "_labels_made", labels)
+    return labels
+
+
+_LABELS: dict[tuple[torch.device, tuple[int, ...]], Tensor] = {}  # of leaves that are built anew for every call
+_MAX_LABELS = 64
+
+
+def _labels_beside(like: Tensor, groups: tuple[int, ...]) -> Tensor:
+    if routing.is_compiling() or not routing.is_concrete(like):
+        return torch.tensor(groups, dtype=torch.int64, device=like.device)
+    labels = _LABELS.get((like.device, groups))
+    if labels is None:
+        with torch.inference_mode(False):  # a later call may save them for its derivative
+            labels = torch.tensor(groups, dtype=torch.int64, device=like.device)
+        if len(_LABELS) >= _MAX_LABELS:
+            _LABELS.clear()
+        _LABELS[like.device, groups] = labels
     return labels

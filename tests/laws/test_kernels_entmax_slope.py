@@ -3,20 +3,11 @@
 import pytest
 import torch
 
-from omegamax import routing
 from omegamax.kernels.entmax import entmax, entmax_product
 from omegamax.kernels.entmax_pull import entmax_pull
 from omegamax.kernels.entmax_slope import entmax_slope
 
-ARCHS = routing.native.supported_archs() if routing.native is not None else []
 ORDERS = [1.0, 1 + 1e-7, 1.001, 1.3, 1.5, 1.9, 2.0, 3.0]
-
-
-@pytest.fixture(params=ARCHS)
-def arch(request):
-    routing.native.use_arch(request.param)
-    yield request.param
-    routing.native.use_arch("auto")
 
 
 def weights_of(alpha, n, dtype):

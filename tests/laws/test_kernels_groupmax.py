@@ -1,12 +1,15 @@
-"""groupmax on every layout of its groups: native == reference in double precision, whatever the threads."""
+"""groupmax: native == reference on every layout of the groups == a slow oracle; products == finite differences."""
 
+import numpy as np
 import pytest
 import torch
+from cases import normal
+from kernel_cases import INF, NAN, check_differentiable, dense_jacobian, times
+from oracles import multiplier
 
-from omegamax import routing
 from omegamax.kernels.groupmax import groupmax, groupmax_product
+from omegamax.kernels.sparsemax import sparsemax
 
-ARCHS = routing.native.supported_archs() if routing.native is not None else []
 LAYOUTS = {
     "runs of 8": lambda n: torch.arange(n) // 8,
     "one group": lambda n: torch.zeros(n, dtype=torch.int64),
@@ -14,13 +17,6 @@ LAYOUTS = {
     "strided": lambda n: torch.arange(n) % max(1, n // 7),
     "few large, many small": lambda n: (torch.linspace(0, 1, n, dtype=torch.float64) ** 4 * (n // 3)).long().flip(0),
 }
-
-
-@pytest.fixture(params=ARCHS)
-def arch(request):
-    routing.native.use_arch(request.param)
-    yield request.param
-    routing.native.use_arch("auto")
 
 
 def assorted(n, dtype):
@@ -66,3 +62,65 @@ def test_rows_do_not_influence_each_other(arch, n):
     for i in (0, 4, 6, 17, 19, 22):
         alone, alone_value = groupmax.native(x[i : i + 1], groups, 0.1)
         assert torch.equal(alone[0], weights[i]) and torch.equal(alone_value[0], value[i])
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.1, 0.6, 5.0])
+def test_the_problem_is_solved(twin, strength):
+    groups = torch.tensor([0, 0, 1, 2, 1, 2])
+
+    def omega(p):
+        return 0.5 * (p @ p - 1) + strength * sum(np.linalg.norm(p[groups == g]) for g in range(3))
+
+    for scale in (0.2, 1.0, 5.0):
+        x = normal(5, 6, scale=scale)
+        weights, value = twin(groupmax, x, groups, strength)
+        assert (weights.sum(-1) - 1).abs().max() < 8e-15
+        np.testing.assert_allclose(weights.numpy(), multiplier.groupmax(x.numpy(), groups, strength), atol=1e-14)
+        for row, p, v in zip(x.numpy(), weights.numpy(), value.numpy()):
+            np.testing.assert_allclose(v, p @ row - omega(p), atol=1e-12)
+
+
+def test_edges(twin):
+    groups = torch.tensor([0, 1, 0])
+    x = torch.tensor(
+        [[NAN, 1.0, 2.0], [1.0, INF, 2.0], [-INF] * 3, [1.0, -INF, 1e30], [1e4, 1e4, -INF], [2.0, 1.0, 1.5]]
+    )
+    weights, value = twin(groupmax, x, groups, 0.3)
+    assert weights[:2].isnan().all() and value[:2].isnan().all()
+    assert (weights[2] == 0).all() and value[2] == -INF
+    assert weights[3].tolist() == [0, 0, 1] and weights[4].tolist() == [0.5, 0.5, 0]
+    small, small_value = twin(groupmax, x[4:5, :2], groups[:2], 0.3)
+    assert torch.equal(weights[4:5, :2], small) and torch.equal(value[4:5], small_value)
+    out = twin(groupmax_product, weights, groups, 0.3, torch.ones_like(x))
+    assert out[:2].isnan().all() and (out[2] == 0).all() and out[3:].abs().max() < 1e-6
+    assert twin(groupmax, x[5:], groups, torch.tensor([[-1.0]]))[0].isnan().all()
+    y, _ = twin(groupmax, normal(3, 6), torch.arange(6), 0.0)
+    torch.testing.assert_close(y, sparsemax.reference(normal(3, 6))[0])
+
+
+def test_product(twin):
+    groups = torch.tensor([0, 0, 1, 2, 1, 2, 0])
+    x, v = normal(10, 7), normal(10, 7, seed=2)
+    for strength in (0.0, 0.2, torch.linspace(0.1, 1, 10, dtype=x.dtype)[:, None]):
+        weights, _ = twin(groupmax, x, groups, strength)
+        jacobian = dense_jacobian(lambda z, s=strength: twin(groupmax, z, groups, s)[0], x)
+        torch.testing.assert_close(
+            times(jacobian, v), twin(groupmax_product, weights, groups, strength, v), atol=1e-7, rtol=0
+        )
+
+
+def test_product_learns_its_strength():
+    groups, v = torch.tensor([0, 1, 0, 2, 1, 1]), normal(2, 6, seed=1)
+    w, _ = groupmax(normal(2, 6), groups, 0.3)
+    strength = torch.tensor(0.3, dtype=w.dtype, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda s: groupmax_product(w, groups, s, v), (strength,))
+
+
+def test_product_can_be_differentiated_and_batched():
+    x, v = normal(3, 6), normal(3, 6, seed=2)
+    x[:, 5] = -INF
+    x[2] = -INF
+    x[0, 1] = x[0, 2]
+    groups, strength = torch.tensor([0, 1, 0, 2, 1, 1]), torch.tensor(0.3, dtype=torch.float64)
+    product = lambda w, v: groupmax_product.reference(w, groups, strength, v)  # noqa: E731
+    check_differentiable(product, groupmax(x, groups, 0.3)[0], v)

@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 import torch
+from oracles import multiplier
 
 from omegamax import routing
 from omegamax.kernels.entmax import entmax, entmax_product
@@ -12,7 +13,6 @@ from omegamax.kernels.softmax import softmax, softmax_product
 from omegamax.kernels.sparsemax import sparsemax, sparsemax_product
 from omegamax.kernels.sqpnormmax import sqpnormmax, sqpnormmax_product
 
-ARCHS = routing.native.supported_archs() if routing.native is not None else []
 INF, NAN = float("inf"), float("nan")
 
 
@@ -39,23 +39,6 @@ CASES = [
 SMOOTH = [c for c in CASES if c.parameters != (10.0,)]
 
 
-@pytest.fixture(params=ARCHS)
-def arch(request):
-    routing.native.use_arch(request.param)
-    yield request.param
-    routing.native.use_arch("auto")
-
-
-def bisect(f, low, high):
-    """Root of an increasing function, one per row."""
-    low, high = np.array(low), np.array(high)
-    for _ in range(90):
-        middle = (low + high) / 2
-        above = f(middle) > 0
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
-    return (low + high) / 2
-
-
 @functools.cache
 def expected_of(case, n, scale, dtype):
     return oracle(case, scores(n, scale, dtype).double().numpy())
@@ -72,8 +55,7 @@ def oracle(case, x):
         p /= p.sum(-1, keepdims=True)
         omega = np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0).sum(-1)
     elif name == "sparsemax" or name == "sqpnormmax2.0" or parameter == 2.0:
-        c = bisect(lambda c: np.maximum(c - d, 0).sum(-1, keepdims=True) - 1, 0 * top, 0 * top + 1)
-        p = np.maximum(c - d, 0)
+        p = multiplier.sqpnormmax(x, 2)
         omega = ((p * p).sum(-1) - 1) / 2
     elif name.startswith("entmax"):
         e = np.longdouble(parameter) - 1
@@ -83,17 +65,15 @@ def oracle(case, x):
             w = np.maximum(-e * d / c, -1)
             return np.exp(log_largest + np.log1p(np.where(w > -1, w, 0)) / e) * (w > -1)
 
-        p = weights(bisect(lambda t: weights(t).sum(-1, keepdims=True) - 1, 0 * top - np.log(x.shape[-1]) - 1, 0 * top))
+        p = weights(
+            multiplier.bisect(
+                lambda t: weights(t).sum(-1, keepdims=True) - 1, 0 * top - np.log(x.shape[-1]) - 1, 0 * top
+            )
+        )
         log = np.log(np.where(p > 0, p, 1))
         omega = (p * np.expm1(e * log)).sum(-1) / (e * (1 + e))
     else:
-        q = np.longdouble(parameter) / (np.longdouble(parameter) - 1)
-
-        def weights(c):
-            z = np.maximum(1 - d / c, 0)
-            return c * z ** (q - 1) * (z**q).sum(-1, keepdims=True) ** (2 / q - 1)
-
-        p = weights(bisect(lambda c: weights(c).sum(-1, keepdims=True) - 1, 0 * top + 1e-9, 0 * top + 1))
+        p = multiplier.sqpnormmax(x, parameter)
         omega = ((p ** np.longdouble(parameter)).sum(-1) ** (2 / np.longdouble(parameter)) - 1) / 2
     return p, (top[..., 0] - (p * d).sum(-1)) - omega
 

@@ -1,5 +1,7 @@
 """Proximal operators as quadratic programs that scipy solves exactly."""
 
+from fractions import Fraction
+
 import numpy as np
 from scipy import optimize
 
@@ -31,20 +33,25 @@ def total_variation(x, strength):
 
 
 def ordered_l1(x, weights):
-    """argmin ½‖y − x‖² + Σ w_i |y|_(i): the signs are those of x, the magnitudes by enumerating orderings."""
-    x, weights = np.asarray(x, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-    magnitude = by_orderings(np.abs(x), lambda y: weights @ np.sort(y)[::-1], simplex=False)
-    return np.sign(x) * magnitude
+    """argmin ½‖y − x‖² + Σ w_i |y|_(i): the signs are those of x, the magnitudes by enumerating orderings.
+
+    In rational numbers: comparing objectives cannot tell apart points closer than the root of a rounding error.
+    """
+    magnitude, weights = _rational(np.abs(x)), _rational(weights)
+    y = by_orderings(magnitude, lambda y: weights @ np.sort(y)[::-1], simplex=False)
+    return np.sign(x) * y.astype(np.float64)
+
+
+def _rational(row):
+    return np.array([Fraction(float(number)) for number in row], dtype=object)
 
 
 def group_shrinkage(x, labels, strength):
-    """argmin ½‖y − x‖² + strength Σ ‖y_g‖: along each group's direction, a problem in one number."""
+    """argmin ½‖y − x‖² + strength Σ ‖y_g‖: for y_g = r x_g / ‖x_g‖, r >= 0 the slope r − ‖x_g‖ + strength decides."""
     x, labels = np.asarray(x, dtype=np.float64), np.asarray(labels)
     y = np.zeros_like(x)
     for g in set(labels.tolist()):
         radius = np.linalg.norm(x[labels == g])
-        cost = lambda r, radius=radius: 0.5 * (r - radius) ** 2 + strength * r  # noqa: E731
-        best = optimize.minimize_scalar(cost, bounds=(0, radius + 1), method="bounded", options={"xatol": 1e-12}).x
-        if cost(0) > cost(best):
-            y[labels == g] = x[labels == g] * best / radius
+        if radius > strength:
+            y[labels == g] = x[labels == g] / radius * (radius - strength)
     return y

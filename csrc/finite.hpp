@@ -1,0 +1,19 @@
+// What the proximal operators ask of a row: numbers only, not even -inf.
+#pragma once
+
+#include <cstdint>
+
+namespace omegamax {
+namespace OMEGAMAX_ARCH {
+
+template <class T>
+inline bool all_finite(const T* x, std::int64_t n) {
+  const T infinity = static_cast<T>(__builtin_inf());
+  int bad = 0;
+#pragma omp simd reduction(| : bad)
+  for (std::int64_t i = 0; i < n; ++i) bad |= !(x[i] < infinity) | !(x[i] > -infinity);
+  return bad == 0;
+}
+
+}  // namespace OMEGAMAX_ARCH
+}  // namespace omegamax
