@@ -1,6 +1,6 @@
 """A pytest plugin (`-p sanitized_kernels`): the kernels in $OMEGAMAX_SANITIZED take the place of the installed ones.
 
-An editable install is found before anything on PYTHONPATH, so the module is loaded here, before the library asks for it.
+An editable install is found before anything on PYTHONPATH, so the module is loaded here, before the library asks.
 """
 
 import importlib.util
