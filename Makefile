@@ -77,16 +77,12 @@ $(venv)/.docs: $(installed)
 	$(pip) install -q -c constraints.txt -r $(venv)/docs.txt
 	@touch $@
 
-# A copy of the package with sanitized kernels, first on the path. The sanitizers must be loaded before Python, and
-# Python's own interned memory is no leak of ours.
+# The sanitizers must be loaded before Python, and Python's own interned memory is no leak of ours.
 sanitize: $(sanitized)/.built
-	rm -rf $(sanitized)/package && mkdir -p $(sanitized)/package
-	cp -r omegamax $(sanitized)/package/ && rm -f $(sanitized)/package/omegamax/_native*
-	cp $(sanitized)/_native* $(sanitized)/package/omegamax/
-	PYTHONPATH=$(sanitized)/package \
+	PYTHONPATH=tests OMEGAMAX_SANITIZED=$(sanitized) \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	  $(bin)/python -m pytest -n $(WORKERS) -p no:cacheprovider $(wildcard tests/laws/test_kernels_*.py)
+	  $(bin)/python -m pytest -n $(WORKERS) -p sanitized_kernels -p no:cacheprovider $(wildcard tests/laws/test_kernels_*.py)
 
 $(sanitized)/.built: $(venv)/.sanitize CMakeLists.txt $(wildcard csrc/*)
 	$(bin)/cmake -S . -B $(sanitized) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(bin))/ninja \
