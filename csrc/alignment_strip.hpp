@@ -7,6 +7,7 @@
 
 #include "problems.hpp"
 #include "simd.hpp"
+#include "transpose.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -46,29 +47,61 @@ struct Strip {
   // tile[s][r] = the entry of `matrix` in row r at step t + s; `fill` outside the grid. `lanes` rows are written.
   void read(const T* matrix, std::int64_t row_stride, T fill, std::int64_t t, int lanes, T* tile) const {
     for (int r = 0; r < lanes; ++r) {
+      if (r % kLanes<T> == 0 && is_whole(t, r)) {
+        Vector<T> block[kLanes<T>];
+        for (int s = 0; s < kTile; s += kLanes<T>) {
+          for (int k = 0; k < kLanes<T>; ++k) block[k] = load(row_of(matrix, row_stride, r + k) + column(t, r + k) + s);
+          transpose<T>(block);
+          for (int k = 0; k < kLanes<T>; ++k) store(tile + (s + k) * lanes + r, block[k]);
+        }
+        r += kLanes<T> - 1;
+        continue;
+      }
       if (r >= height) {
         for (int s = 0; s < kTile; ++s) tile[s * lanes + r] = fill;
         continue;
       }
       const std::int64_t i = top + r, j = column(t, r), begin = item.begin(i), end = item.end(i);
-      const T* row = matrix + i * row_stride - item.shift(i);
-      if (j >= begin && j + kTile <= end)
-        for (int s = 0; s < kTile; ++s) tile[s * lanes + r] = row[j + s];
-      else
-        for (int s = 0; s < kTile; ++s) tile[s * lanes + r] = j + s >= begin && j + s < end ? row[j + s] : fill;
+      const T* row = row_of(matrix, row_stride, r);
+      for (int s = 0; s < kTile; ++s) tile[s * lanes + r] = j + s >= begin && j + s < end ? row[j + s] : fill;
     }
   }
 
   // The inverse, inside the grid only.
   void write(const T* tile, std::int64_t t, int lanes, T* matrix, std::int64_t row_stride) const {
     for (int r = 0; r < lanes && r < height; ++r) {
+      if (r % kLanes<T> == 0 && is_whole(t, r)) {
+        Vector<T> block[kLanes<T>];
+        for (int s = 0; s < kTile; s += kLanes<T>) {
+          for (int k = 0; k < kLanes<T>; ++k) block[k] = load(tile + (s + k) * lanes + r);
+          transpose<T>(block);
+          for (int k = 0; k < kLanes<T>; ++k) store(row_of(matrix, row_stride, r + k) + column(t, r + k) + s, block[k]);
+        }
+        r += kLanes<T> - 1;
+        continue;
+      }
       const std::int64_t i = top + r, j = column(t, r), begin = item.begin(i), end = item.end(i);
-      T* row = matrix + i * row_stride - item.shift(i);
+      T* row = row_of(matrix, row_stride, r);
       const std::int64_t from = begin > j ? begin - j : 0, to = end - j < kTile ? end - j : kTile;
       for (std::int64_t s = from; s < to; ++s) row[j + s] = tile[s * lanes + r];
     }
   }
 
+ private:
+  template <class P>
+  P* row_of(P* matrix, std::int64_t row_stride, std::int64_t r) const {
+    return matrix + (top + r) * row_stride - item.shift(top + r);
+  }
+
+  // Whether all steps of a tile lie in the grid, for the vector of rows that begins at r.
+  bool is_whole(std::int64_t t, std::int64_t r) const {
+    if (!kHasTranspose || r + kLanes<T> > height) return false;
+    for (std::int64_t k = r; k < r + kLanes<T>; ++k)
+      if (column(t, k) < item.begin(top + k) || column(t, k) + kTile > item.end(top + k)) return false;
+    return true;
+  }
+
+ public:
   const GridItem<T>& item;
   std::int64_t top, height, left, steps;
 };

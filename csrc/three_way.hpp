@@ -55,20 +55,26 @@ struct HardThree {
   static inline Three<V> moved(const Three<V>&, const Three<V>&, V) { return {V{}, V{}, V{}}; }
 };
 
+// The largest of three has the power 1: two exponentials are left.
 struct ShannonThree {
   template <bool kWeights, class V>
   static inline V solve(const Three<V>& x, Three<V>& q) {
     using T = typename Traits<V>::Number;
-    const V infinity = kInfinity<T> - V{};
-    const V largest = largest_of(x), top = largest == -infinity ? V{} : largest;
-    const V a = exp_below<V>(x.diagonal - top), b = exp_below<V>(x.up - top), c = exp_below<V>(x.left - top);
-    const V sum = a + b + c;
+    const V infinity = kInfinity<T> - V{}, one = T(1) - V{};
+    const V high = larger(x.diagonal, x.up), low = x.diagonal < x.up ? x.diagonal : x.up;
+    const V largest = larger(high, x.left), top = largest == -infinity ? V{} : largest;
+    const V middle = high < x.left ? high : x.left;
+    const V second = larger(low, middle), third = low < middle ? low : middle;
+    const V next = exp_below<V>(second - top), least = exp_below<V>(third - top), sum = one + (next + least);
     if constexpr (kWeights) {
-      const V share = sum == V{} ? V{} : T(1) / sum;
-      q = {a * share, b * share, c * share};
+      const V total = x.diagonal + x.up + x.left;
+      V share = largest == -infinity ? V{} : one / sum;
+      share = total == total ? share : total;
+      q.diagonal = share * (x.diagonal == top ? one : x.diagonal == second ? next : least);
+      q.up = share * (x.up == top ? one : x.up == second ? next : least);
+      q.left = share * (x.left == top ? one : x.left == second ? next : least);
     }
-    const V value = top + log_normal(sum) + (sum - sum);  // the logarithm does not know NaN
-    return sum == V{} ? -infinity : value;
+    return settled(x, largest, top + log_normal(sum));
   }
   template <class V>
   static inline Three<V> moved(const Three<V>& q, const Three<V>& d, V mean) {
