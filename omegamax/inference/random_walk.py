@@ -5,35 +5,50 @@ For the entropy this draws from the Gibbs distribution; for a sparse Ω only str
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from omegamax.inference.topology import Topology
 
 
+class Walked(NamedTuple):
+    """Random derivations, as lists of edges: sample by sample, and within a sample item by item."""
+
+    edges: np.ndarray  # those of the first, then those of the second, ...
+    sizes: np.ndarray  # (n_samples · batch,): how many edges each has; none where there is no structure
+
+
 def walk(
     topology: Topology, backpointers: Tensor, goals: Tensor, n_samples: int, generator: torch.Generator | None
-) -> Tensor:
-    """Counts of edges, shape (n_samples, batch, edges). An item without any structure gives zeros."""
+) -> Walked:
+    """Random derivations of every item's goal."""
     batch = backpointers.shape[0]
     tails = topology.tails_on(backpointers.device)
-    edges = backpointers.new_zeros(n_samples * batch, topology.n_edges)
     visits = backpointers.new_zeros(n_samples * batch, topology.n_nodes + 1, dtype=torch.int32)
     visits.scatter_(1, goals.repeat(n_samples).unsqueeze(1), 1)
+    one = visits.new_ones(())
+    walkers, edges = [goals[:0]], [goals[:0]]
     for stage in reversed(topology.stages):
         here = visits[:, stage.nodes]
-        while (here > 0).any():  # more than once where a derivation visits a node more than once
+        while True:  # more than once where a derivation visits a node more than once
             walker, node = here.nonzero(as_tuple=True)
+            if not len(walker):
+                break
+            here[walker, node] -= 1
             local = backpointers[:, stage.edges].unflatten(1, (stage.n_nodes, stage.degree))[walker % batch, node]
-            chosen = stage.edges.start + node * stage.degree + draw(local, generator)
             alive = local.sum(-1) > 0
-            walker, node, chosen = walker[alive], node[alive], chosen[alive]
-            edges.index_put_((walker, chosen), edges.new_ones(()), accumulate=True)
-            one = visits.new_ones(())
+            chosen = (stage.edges.start + node * stage.degree + draw(local, generator))[alive]
+            walker = walker[alive]
             for tail in tails:
                 visits.index_put_((walker, tail[chosen]), one, accumulate=True)
-            here -= (here > 0).to(here.dtype)
-    return edges.unflatten(0, (n_samples, batch))
+            walkers.append(walker)
+            edges.append(chosen)
+    order = torch.cat(walkers).argsort(stable=True)
+    sizes = torch.bincount(torch.cat(walkers), minlength=n_samples * batch)
+    return Walked(torch.cat(edges)[order].cpu().numpy(), sizes.cpu().numpy())
 
 
 def draw(weights: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -170,15 +170,12 @@ class Pcfg(Structure):
         topology = problem.lattice.topology
         weights = inside(topology, problem.scores_of_edges(), omega).backpointers
         drawn = walk(topology, weights, problem.goals, n_samples, generator)
-        scores = torch.where(drawn > 0, drawn * given.scores_of_edges(), 0).sum(-1)
-        found = [
-            [
-                Parse(_spans(problem, edges.nonzero().squeeze(1).numpy()), float(score))
-                for edges, score in zip(drawn[:, item], scores[:, item])
-                if edges.any()
-            ]
-            for item in range(problem.n_items)
-        ]
+        scores = given.scores_of_edges()
+        found: list[list[Parse]] = [[] for _ in range(problem.n_items)]
+        for number, edges in enumerate(np.split(drawn.edges, drawn.sizes.cumsum()[:-1])):
+            item = number % problem.n_items
+            if len(edges):
+                found[item].append(Parse(_spans(problem, edges), float(scores[item, torch.from_numpy(edges)].sum())))
         return problem.as_list(found)
 
 

@@ -113,8 +113,8 @@ def sample(problem: Problem, regularizer: Regularizer, n_samples: int, generator
     """Random structures (n_samples, *batch, *event)."""
     topology = problem.lattice.topology
     backpointers = inside(topology, problem.scores_of_edges(), regularizer).backpointers
-    edges = walk(topology, backpointers, problem.goals, n_samples, generator)
-    parts = problem.lattice.sum_over_edges(edges.flatten(0, 1), problem.parts)
+    drawn = walk(topology, backpointers, problem.goals, n_samples, generator)
+    parts = problem.lattice.sum_over_lists(drawn.edges, drawn.sizes, problem.parts)
     return problem.dress(parts, before=(n_samples,))
 
 
