@@ -137,6 +137,9 @@ NB_MODULE(_native, m) {
 
   m.def("kbest", &kbest, "The k best derivations of a hypergraph.");
 
+  OMEGAMAX_BIND(m, "pairwise_squared", PairwiseSquared,
+                (At x, At turned, At distances, std::int64_t n_points, std::int64_t n_coordinates),
+                (Address{x}, Address{turned}, Address{distances}, n_points, n_coordinates));
   OMEGAMAX_BIND(m, "sparsemax", Sparsemax, (At scores, At weights, At value),
                 (Address{scores}, Address{weights}, Address{value}));
   OMEGAMAX_BIND(m, "sparsemax_product", SparsemaxProduct, (At weights, At direction, At product),

@@ -12,6 +12,7 @@
 #include "isotonic.hpp"
 #include "oscarmax.hpp"
 #include "owl.hpp"
+#include "pairwise.hpp"
 #include "problems.hpp"
 #include "projective.hpp"
 #include "segment_mean.hpp"

@@ -387,7 +387,16 @@ struct ChainTangent {
   std::int64_t n_places, n_tags, columns;
 };
 
+template <class T>
+struct PairwiseSquared {
+  const T* x;       // (n_points, n_coordinates) per item
+  const T* turned;  // (n_coordinates, columns) per item
+  T* distances;
+  std::int64_t n_points, n_coordinates, columns;
+};
+
 #define OMEGAMAX_KERNELS(X) \
+  X(PairwiseSquared) \
   X(AlignmentValue)         \
   X(AlignmentMarginals)     \
   X(AlignmentTangent)       \

@@ -19,6 +19,7 @@ from torch import Tensor
 from omegamax import checks, routing
 from omegamax.inference.differentiation import marginals_of, value_of
 from omegamax.inference.program import Program
+from omegamax.kernels.pairwise import pairwise_squared
 from omegamax.operators.scaled import Scaled
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
@@ -173,14 +174,23 @@ class _PairwiseSquared(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
         wide = torch.promote_types(x.dtype, torch.float32)
-        mode = "donot_use_mm_for_euclid_dist"
-        return torch.cdist(x.to(wide), y.to(wide), compute_mode=mode).square_().to(x.dtype)
+        batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        first, second = (
+            each.to(wide).expand(*batch, *each.shape[-2:]).reshape(-1, *each.shape[-2:]) for each in (x, y)
+        )
+        found = pairwise_squared(first, second).to(x.dtype)
+        return found.reshape(*batch, x.shape[-2], y.shape[-2])
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, y = ctx.saved_tensors
         centre = x.detach().mean(-2, keepdim=True)  # a shift of both changes nothing but the rounding
         x, y = x - centre, y - centre
-        to_x = 2 * (grad.sum(-1, keepdim=True) * x - grad @ y)
-        to_y = 2 * (grad.sum(-2).unsqueeze(-1) * y - grad.mT @ x)
-        return to_x.sum_to_size(ctx.saved_tensors[0].shape), to_y.sum_to_size(ctx.saved_tensors[1].shape)
+        to_x = to_y = None
+        if ctx.needs_input_grad[0]:
+            to_x = 2 * (grad.sum(-1, keepdim=True) * x - grad @ y)
+            to_x = to_x.sum_to_size(ctx.saved_tensors[0].shape)
+        if ctx.needs_input_grad[1]:
+            to_y = 2 * (grad.sum(-2).unsqueeze(-1) * y - grad.mT @ x)
+            to_y = to_y.sum_to_size(ctx.saved_tensors[1].shape)
+        return to_x, to_y
