@@ -185,6 +185,7 @@ class Aligner {
     tile_ = buffer.take<T>(kTile * kStripRows<T>);
     moved_tile_ = buffer.take<T>(kTile * kStripRows<T>);
     weights_ = buffer.take<V>(steps * kMost * stored);
+    per_strip_ = steps * kMost * 3;
     if (stored == 6) moved_rows_ = buffer.take<T>(strips * grid.width);
   }
 
@@ -212,6 +213,28 @@ class Aligner {
       ascend<true, false>(strip, nullptr, nullptr, 0, nullptr);
       descend<false>(strip, matrix);
     }
+  }
+
+  // Both sweeps in one go; the weights of all strips are kept between them.
+  T both(std::int64_t number, T* matrix) {
+    const GridItem<T> item(grid_, number);
+    T* rows = checkpoints(number);
+    T found = 0;
+    for (std::int64_t s = 0; s < strips(item); ++s) {
+      const Strip<T> strip(item, s);
+      read_edge(strip, s, rows, edge_, -kInfinity<T>);
+      const bool ends = s + 1 == strips(item);
+      found = ascend<true, false>(strip, ends ? nullptr : bottom_, nullptr, 0, nullptr);
+      weights_ += per_strip_;
+      if (!ends) keep_bottom(strip, s, bottom_, rows);
+    }
+    found = (found == kInfinity<T> ? kNaN<T> : found) / scale_ + T(0);
+    const bool feasible = prepare(item, found, matrix);
+    for (std::int64_t s = strips(item) - 1; s >= 0; --s) {
+      weights_ -= per_strip_;
+      if (feasible) descend<false>(Strip<T>(item, s), matrix);
+    }
+    return found;
   }
 
   void tangent(std::int64_t number, T value, const T* direction, std::int64_t direction_stride, T* matrix) {
@@ -312,6 +335,7 @@ class Aligner {
   T *edge_, *bottom_, *moved_edge_, *moved_bottom_, *coming_, *leaving_, *moved_coming_, *moved_leaving_;
   T *tile_, *moved_tile_, *moved_rows_ = nullptr;
   V* weights_;
+  std::int64_t per_strip_;
 };
 
 template <class T, class F>
@@ -341,6 +365,15 @@ void run(const AlignmentMarginals<T>& problem, std::int64_t begin, std::int64_t 
   with_omega(problem.grid, begin, end, 3, [&](auto& aligner) {
     for (std::int64_t item = begin; item < end; ++item)
       aligner.marginals(item, problem.value[item], problem.marginals + item * problem.columns);
+  });
+}
+
+template <class T>
+void run(const AlignmentBoth<T>& problem, std::int64_t begin, std::int64_t end) {
+  const int strips = static_cast<int>(problem.grid.rows / kStripRows<T> + 1);
+  with_omega(problem.grid, begin, end, 3 * strips, [&](auto& aligner) {
+    for (std::int64_t item = begin; item < end; ++item)
+      problem.value[item] = aligner.both(item, problem.marginals + item * problem.columns);
   });
 }
 

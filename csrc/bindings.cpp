@@ -227,6 +227,8 @@ NB_MODULE(_native, m) {
                 (OMEGAMAX_GRID_FIELDS, Address{value}));
   OMEGAMAX_BIND(m, "alignment_marginals", AlignmentMarginals, (OMEGAMAX_GRID, At value, At marginals),
                 (OMEGAMAX_GRID_FIELDS, Address{value}, Address{marginals}));
+  OMEGAMAX_BIND(m, "alignment_both", AlignmentBoth, (OMEGAMAX_GRID, At value, At marginals),
+                (OMEGAMAX_GRID_FIELDS, Address{value}, Address{marginals}));
   OMEGAMAX_BIND(m, "alignment_tangent", AlignmentTangent, (OMEGAMAX_GRID, At value, At direction, At tangent),
                 (OMEGAMAX_GRID_FIELDS, Address{value}, Address{direction}, Address{tangent}));
 

@@ -318,6 +318,15 @@ struct AlignmentMarginals {
   std::int64_t columns;
 };
 
+// Value and marginals at once, for grids whose local weights fit in a cache.
+template <class T>
+struct AlignmentBoth {
+  AlignmentGrid<T> grid;
+  T* value;
+  T* marginals;
+  std::int64_t columns;
+};
+
 template <class T>
 struct AlignmentTangent {
   AlignmentGrid<T> grid;
@@ -396,9 +405,10 @@ struct PairwiseSquared {
 };
 
 #define OMEGAMAX_KERNELS(X) \
-  X(PairwiseSquared) \
+  X(PairwiseSquared)        \
   X(AlignmentValue)         \
   X(AlignmentMarginals)     \
+  X(AlignmentBoth)          \
   X(AlignmentTangent)       \
   X(ProjectiveValue)        \
   X(ProjectiveMarginals)    \

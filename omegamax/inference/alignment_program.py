@@ -23,6 +23,7 @@ from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
 
 KINDS: dict[type[Regularizer], int] = {Hard: 0, Shannon: 1, SquaredNorm: 2}
+_CACHE_BYTES = 1 << 20  # of one item's local weights
 _STRIP_BYTES = 256  # of a column of a strip, as in csrc/alignment_strip.hpp
 
 
@@ -50,8 +51,22 @@ class AlignmentProgram(Program):
         routing.native.alignment_value(*self._grid(scores, kept), value.data_ptr(), *_launch(scores))
         return value, (value.clone(), kept)  # an output may not be part of the state
 
+    def value_ahead(self, parts: Parts) -> tuple[Tensor, State]:
+        """The marginals too, where the weights of a whole grid fit in a cache; then they are the end of the state."""
+        scores = _readable(parts[0])
+        n_items, n_rows, width = scores.shape
+        if 3 * n_rows * width * scores.element_size() > _CACHE_BYTES or self.packed:
+            return self.value(parts)
+        value, found = scores.new_empty(n_items), torch.empty(scores.shape, dtype=scores.dtype)
+        kept = scores.new_empty(n_items, (n_rows - 1) // (_STRIP_BYTES // scores.element_size()), width)
+        grid = self._grid(scores, kept)
+        routing.native.alignment_both(*grid, value.data_ptr(), found.data_ptr(), *_launch(scores))
+        return value, (value.clone(), kept, found)
+
     def marginals(self, parts: Parts, state: State) -> Swept:
         """A sweep up and one down, strip by strip from the last."""
+        if len(state) == 3:
+            return Swept((state[2].clone(),), (), ())
         scores, (value, kept) = _readable(parts[0]), state
         found = torch.empty(scores.shape, dtype=scores.dtype)
         routing.native.alignment_marginals(
@@ -61,7 +76,7 @@ class AlignmentProgram(Program):
 
     def tangent(self, parts: Parts, state: State, direction: Parts) -> Swept:
         """Two sweeps up and one down."""
-        scores, (value, kept), along = _readable(parts[0]), state, direction[0].contiguous()
+        scores, (value, kept, *_), along = _readable(parts[0]), state, direction[0].contiguous()
         found = torch.empty(scores.shape, dtype=scores.dtype)
         routing.native.alignment_tangent(
             *self._grid(scores, kept), value.data_ptr(), along.data_ptr(), found.data_ptr(), *_launch(scores)

@@ -36,7 +36,7 @@ def marginals_of(program: Program, parts: Parts) -> Parts:
     """∇ DP_Ω, recorded by whatever is differentiating."""
     tensors = (*parts, *program.parameters())
     if not _recorded(tensors):
-        return program.marginals(parts, program.value(parts)[1]).parts
+        return program.marginals(parts, program.value_ahead(parts)[1]).parts
     return _Marginals.apply(program, 0, *tensors)[: program.n_parts]
 
 
@@ -50,7 +50,7 @@ class _Value(torch.autograd.Function):
     @staticmethod
     def forward(program: Program, *tensors: Tensor) -> tuple[Tensor, ...]:
         parts, parameters = _split(program, tensors)
-        value, state = program.with_parameters(parameters).value(parts)
+        value, state = program.with_parameters(parameters).value_ahead(parts)
         return (value, *state)
 
     @staticmethod
@@ -101,7 +101,7 @@ class _Marginals(torch.autograd.Function):
         known, tensors = tensors[:n_state], tensors[n_state:]
         parts, parameters = _split(program, tensors)
         program = program.with_parameters(parameters)
-        state = known or program.value(parts)[1]
+        state = known or program.value_ahead(parts)[1]
         found = program.marginals(parts, state)
         return (*found.parts, *found.slopes, *(() if known else state), *found.state)
 

@@ -33,6 +33,10 @@ class Program(abc.ABC):
     def value(self, parts: Parts) -> tuple[Tensor, State]:
         """DP_Ω, shape (batch,)."""
 
+    def value_ahead(self, parts: Parts) -> tuple[Tensor, State]:
+        """`value`, where the marginals will be asked for next: some of their work may be done already."""
+        return self.value(parts)
+
     @abc.abstractmethod
     def marginals(self, parts: Parts, state: State) -> Swept:
         """∇ DP_Ω, the expected structure; `slopes` are ∂ DP_Ω / ∂φ."""
