@@ -383,6 +383,36 @@ def test_nothing_feasible(case, omega, backend):
 
 
 @structures
+@pytest.mark.parametrize("omega", [om.Shannon(), om.SquaredNorm()], ids=names)
+def test_a_mask_forbids(case, omega, backend):
+    """What remains are the structures that use no masked part, and a masked part may hold anything."""
+    potentials = case.potentials()
+    first, *rest = parts_of(potentials)
+    mask = torch.rand(first.shape, generator=torch.Generator().manual_seed(5)) < 0.85
+    garbage = like(potentials, [torch.where(mask, first, torch.nan), *rest])
+    found = case.structure.max(garbage, omega, mask=mask, **case.options())
+    counts = case.structure.count(garbage, mask=mask, **case.options())
+    weights = parts_of(case.structure.argmax(garbage, omega, mask=mask, **case.options()))
+    assert (weights[0][~mask] == 0).all() and not weights[0].isnan().any()
+    for item in range(len(case.lengths)):
+        every = [y for y in members(case, potentials, item) if (y[0][~mask[item].numpy()] == 0).all()]
+        assert counts[item] == len(every)
+        if isinstance(omega, om.Shannon):
+            scores = [dot(y, numpy_parts(potentials, item)) for y in every]
+            assert found[item].item() == pytest.approx(np.logaddexp.reduce(scores) if scores else -np.inf)
+
+
+@structures
+def test_marginal_differentiates(case):
+    potentials = case.potentials()
+
+    def weights(*parts):
+        return parts_of(case.structure.marginal(like(potentials, parts), om.SquaredNorm(), **case.options()).weights)
+
+    assert gradcheck(weights, leaves(potentials), fast_mode=True)
+
+
+@structures
 @regularizers
 def test_nan_stays_in_its_item(case, omega, backend):
     potentials = case.potentials()
