@@ -1,0 +1,61 @@
+// What the kernels on alignment grids read and write.
+#pragma once
+
+#include <cstdint>
+
+namespace omegamax {
+
+// Alignment grids, one per item: here a row of the batch is an item. scale * scores[i, j] is the score of a cell.
+template <class T>
+struct AlignmentGrid {
+  const T* scores;
+  std::int64_t item_stride;
+  std::int64_t row_stride;
+  double scale;
+  const std::int64_t* lengths;  // two per item
+  const std::int32_t* first;    // first and last column of each row of a band, or nullptr
+  const std::int32_t* last;
+  std::int64_t band_stride;  // between items
+  std::int64_t packed;       // whether a stored row begins with the first column of its band
+  std::int64_t kind;         // 0 Hard, 1 Shannon, 2 SquaredNorm
+  std::int64_t rows;
+  std::int64_t width;         // of a stored row
+  std::int64_t grid_columns;  // of the grid
+  T* checkpoints;             // per item every 256 bytes' worth of rows: (rows - 1) / that, times width
+};
+
+// Smoothed dynamic time warping; `columns` is the stored size of an item.
+template <class T>
+struct AlignmentValue {
+  AlignmentGrid<T> grid;
+  T* value;
+  std::int64_t columns;
+};
+
+template <class T>
+struct AlignmentMarginals {
+  AlignmentGrid<T> grid;
+  const T* value;
+  T* marginals;
+  std::int64_t columns;
+};
+
+// Value and marginals at once, for grids whose local weights fit in a cache.
+template <class T>
+struct AlignmentBoth {
+  AlignmentGrid<T> grid;
+  T* value;
+  T* marginals;
+  std::int64_t columns;
+};
+
+template <class T>
+struct AlignmentTangent {
+  AlignmentGrid<T> grid;
+  const T* value;
+  const T* direction;
+  T* tangent;
+  std::int64_t columns;
+};
+
+}  // namespace omegamax

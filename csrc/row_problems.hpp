@@ -1,0 +1,229 @@
+// What the kernels on rows read and write: pointers to row-major rows, `columns` last.
+#pragma once
+
+#include <cstdint>
+
+namespace omegamax {
+
+// Sparsemax: the Euclidean projection of each row onto the simplex.
+template <class T>
+struct Sparsemax {
+  const T* scores;
+  T* weights;
+  T* value;  // one per row
+  std::int64_t columns;
+};
+
+// Its Jacobian times a direction: centre the direction on the support, zero elsewhere.
+template <class T>
+struct SparsemaxProduct {
+  const T* weights;
+  const T* direction;
+  T* product;
+  std::int64_t columns;
+};
+
+// Softmax and its log-partition.
+template <class T>
+struct Softmax {
+  const T* scores;
+  T* weights;
+  T* value;
+  std::int64_t columns;
+};
+
+template <class T>
+struct SoftmaxProduct {
+  const T* weights;
+  const T* direction;
+  T* product;
+  std::int64_t columns;
+};
+
+// Entmax of order alpha >= 1: one for all rows, or one per row where `alphas` is not null.
+template <class T>
+struct Entmax {
+  const T* scores;
+  T* weights;
+  T* value;
+  const double* alphas;
+  double alpha;
+  std::int64_t columns;
+};
+
+template <class T>
+struct EntmaxProduct {
+  const T* weights;
+  const T* direction;
+  T* product;
+  const double* alphas;
+  double alpha;
+  std::int64_t columns;
+};
+
+// How the Tsallis entropy and its gradient move with alpha.
+template <class T>
+struct EntmaxSlope {
+  const T* weights;
+  T* slope;  // one per row
+  T* gradient;
+  const double* alphas;
+  double alpha;
+  std::int64_t columns;
+};
+
+// The Jacobian times a direction, and the inner product of that with the gradient's slope.
+template <class T>
+struct EntmaxPull {
+  const T* weights;
+  const T* direction;
+  T* product;
+  T* along;  // one per row
+  const double* alphas;
+  double alpha;
+  std::int64_t columns;
+};
+
+// Squared p-norm regularization, 1 < p <= 2.
+template <class T>
+struct Sqpnormmax {
+  const T* scores;
+  T* weights;
+  T* value;
+  double p;
+  std::int64_t columns;
+};
+
+template <class T>
+struct SqpnormmaxProduct {
+  const T* weights;
+  const T* direction;
+  T* product;
+  double p;
+  std::int64_t columns;
+};
+
+// Total variation denoising of each row, and its segments (joined[i]: i is in the segment of i - 1).
+template <class T>
+struct ProxTv1d {
+  const T* rows;
+  const double* strengths;  // one per row, or nullptr: then `strength`
+  double strength;
+  T* solution;
+  bool* joined;
+  std::int64_t columns;
+};
+
+// The mean of the direction over each segment.
+template <class T>
+struct SegmentMean {
+  const bool* joined;
+  const T* direction;
+  T* mean;
+  std::int64_t columns;
+};
+
+// Fusedmax: the projection onto the simplex of the denoised row.
+template <class T>
+struct Fusedmax {
+  const T* scores;
+  const double* strengths;  // one per row, or nullptr: then `strength`
+  double strength;
+  T* weights;
+  T* value;  // one per row
+  bool* joined;
+  std::int64_t columns;
+};
+
+template <class T>
+struct FusedmaxProduct {
+  const T* weights;
+  const bool* joined;
+  const T* direction;
+  T* product;
+  std::int64_t columns;
+};
+
+// Non-decreasing least squares.
+template <class T>
+struct Isotonic {
+  const T* rows;
+  T* solution;
+  bool* joined;
+  std::int64_t columns;
+};
+
+// Oscarmax, with the cluster of each supported entry (-1 elsewhere).
+template <class T>
+struct Oscarmax {
+  const T* scores;
+  const double* strengths;  // one per row, or nullptr: then `strength`
+  double strength;
+  T* weights;
+  T* value;  // one per row
+  std::int32_t* labels;
+  std::int64_t columns;
+};
+
+template <class T>
+struct OscarmaxProduct {
+  const T* weights;
+  const std::int32_t* labels;
+  const T* direction;
+  T* product;
+  std::int64_t columns;
+};
+
+// The proximal operator of the ordered weighted l1 norm.
+template <class T>
+struct ProxOwl {
+  const T* rows;
+  const T* owl_weights;
+  std::int64_t owl_stride;  // 0: one set of weights for all rows; `columns`: one per row
+  T* solution;
+  std::int32_t* labels;
+  std::int64_t columns;
+};
+
+template <class T>
+struct OwlProduct {
+  const T* solution;
+  const std::int32_t* labels;
+  const T* direction;
+  T* product;
+  std::int64_t columns;
+};
+
+// Groupmax: whole groups of positions are selected or dropped.
+template <class T>
+struct Groupmax {
+  const T* scores;
+  const std::int64_t* groups;  // the group of each position, shared by all rows
+  const double* strengths;     // one per row, or nullptr: then `strength`
+  double strength;
+  T* weights;
+  T* value;  // one per row
+  std::int64_t columns;
+};
+
+template <class T>
+struct GroupmaxProduct {
+  const T* weights;
+  const std::int64_t* groups;
+  const double* strengths;
+  double strength;
+  const T* direction;
+  T* product;
+  std::int64_t columns;
+};
+
+// Squared distances of the points of two lists; a row is a point of the first.
+template <class T>
+struct PairwiseSquared {
+  const T* x;       // (n_points, n_coordinates) per item
+  const T* turned;  // (n_coordinates, columns) per item
+  T* distances;
+  std::int64_t n_points, n_coordinates, columns;
+};
+
+}  // namespace omegamax
