@@ -38,7 +38,11 @@ def backend(request, monkeypatch):
     return request.param
 
 
-ARCHS = [] if routing.native is None else routing.native.supported_archs()
+# The quick round takes the instruction set that users of this machine meet; the full one takes all of them.
+ARCHS = [
+    pytest.param(name, marks=[pytest.mark.slow] if number else [])
+    for number, name in enumerate([] if routing.native is None else routing.native.supported_archs())
+]
 
 
 @contextlib.contextmanager

@@ -11,15 +11,7 @@ from omegamax.inference.program import LatticeProgram
 
 pytestmark = pytest.mark.skipif(routing.native is None, reason="no compiled kernels")
 OMEGAS = [om.Hard(), om.Shannon(), om.SquaredNorm(), om.Tsallis(1.5)]
-ARCHS = ["auto"] if routing.native is None else routing.native.supported_archs()
 LENGTHS = torch.tensor([7, 1, 2, 5, 7])
-
-
-@pytest.fixture(params=ARCHS)
-def arch(request):
-    routing.native.use_arch(request.param)
-    yield request.param
-    routing.native.use_arch("auto")
 
 
 def scores(scale, forbidden, dtype, *shape):

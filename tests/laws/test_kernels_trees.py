@@ -12,7 +12,6 @@ from omegamax.inference.tree_program import TreeProgram
 
 pytestmark = pytest.mark.skipif(routing.native is None, reason="needs the native kernels")
 
-ARCHS = [] if routing.native is None else routing.native.supported_archs()
 OMEGAS = [om.Hard(), om.Shannon(), om.SquaredNorm()]
 omegas = pytest.mark.parametrize("omega", OMEGAS, ids=lambda omega: type(omega).__name__)
 TREES = {
@@ -25,13 +24,6 @@ TREES = {
     "labelled spans": (om.ConstituencyTree(), lambda b, n: torch.randn(b, n, n, 5, dtype=torch.float64)),
 }
 trees = pytest.mark.parametrize("kind", TREES)
-
-
-@pytest.fixture(params=ARCHS)
-def arch(request):
-    routing.native.use_arch(request.param)
-    yield request.param
-    routing.native.use_arch("auto")
 
 
 def sweeps(program, parts, direction):
