@@ -288,7 +288,7 @@ def check_structure_lengths(
         if n_items and not (int(each.min()) >= 1 and int(each.max()) <= limit):
             raise ValueError(
                 f"{who}: lengths must lie between 1 and {limit}, got {int(each.min())} to {int(each.max())}; "
-                "drop empty items"
+                "count the positions of each item, and drop empty ones"
             )
         found.append(each)
     return tuple(found)

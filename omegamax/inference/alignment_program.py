@@ -44,21 +44,16 @@ class AlignmentProgram(Program):
     def value(self, parts: Parts) -> tuple[Tensor, State]:
         """One sweep; the state is the value and a few rows of values."""
         scores = _readable(parts[0])
-        n_items, n_rows, width = scores.shape
-        value = scores.new_empty(n_items)
-        n_kept = (n_rows - 1) // (_STRIP_BYTES // scores.element_size())
-        kept = scores.new_empty(n_items, n_kept, width)
+        value, kept = _room(scores)
         routing.native.alignment_value(*self._grid(scores, kept), value.data_ptr(), *_launch(scores))
         return value, (value.clone(), kept)  # an output may not be part of the state
 
     def value_ahead(self, parts: Parts) -> tuple[Tensor, State]:
         """The marginals too, where the weights of a whole grid fit in a cache; then they are the end of the state."""
         scores = _readable(parts[0])
-        n_items, n_rows, width = scores.shape
-        if 3 * n_rows * width * scores.element_size() > _CACHE_BYTES or self.packed:
+        if 3 * scores[0:1].numel() * scores.element_size() > _CACHE_BYTES or self.packed:
             return self.value(parts)
-        value, found = scores.new_empty(n_items), torch.empty(scores.shape, dtype=scores.dtype)
-        kept = scores.new_empty(n_items, (n_rows - 1) // (_STRIP_BYTES // scores.element_size()), width)
+        (value, kept), found = _room(scores), torch.empty(scores.shape, dtype=scores.dtype)
         grid = self._grid(scores, kept)
         routing.native.alignment_both(*grid, value.data_ptr(), found.data_ptr(), *_launch(scores))
         return value, (value.clone(), kept, found)
@@ -112,6 +107,13 @@ class AlignmentProgram(Program):
 def _readable(scores: Tensor) -> Tensor:
     """Rows must be contiguous; items and rows may have any stride."""
     return scores if scores.stride(-1) == 1 or scores.shape[-1] == 1 else scores.contiguous()
+
+
+def _room(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """For the values, and for the last row of every strip but the last."""
+    n_items, n_rows, width = scores.shape
+    n_kept = (n_rows - 1) // (_STRIP_BYTES // scores.element_size())
+    return scores.new_empty(n_items), scores.new_empty(n_items, n_kept, width)
 
 
 def _launch(scores: Tensor) -> tuple[int, int, int]:

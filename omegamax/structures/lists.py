@@ -74,8 +74,9 @@ def marginal(who: str, problem: Problem, regularizer: Regularizer, limit: int) -
         ranked = [_until_weightless(ranking, item, regularizer, limit) for item in range(problem.n_items)]
         width = max([1, *(len(r.scores) for r in ranked)])
         found = _listed(problem, ranked, width)  # (batch · width, *event) each
-    scores = [_scores_of(row, r, width) for row, r in zip(problem.scores_of_edges(), ranked)]
-    probabilities = regularizer.argmax(torch.stack(scores))  # (batch, width)
+    edges = problem.scores_of_edges()
+    scores = [_scores_of(row, r, width) for row, r in zip(edges, ranked)]
+    probabilities = regularizer.argmax(torch.stack(scores) if scores else edges[:, :1])  # (batch, width)
     weights = []
     for part in found:
         listed = part.unflatten(0, (problem.n_items, width))
