@@ -3,7 +3,8 @@
 // A kernel is three things with one name:
 //   1. a struct in one of the files below (for a structure, an item of the batch plays the role of a row),
 //   2. `run(const Problem<T>&, begin, end)` in csrc/<name>.hpp, which handles rows begin..end,
-//   3. a line in OMEGAMAX_KERNELS and one in bindings.cpp.
+//   3. a line in one of the lists of kernels below and one in bindings.cpp.
+// Each list is compiled in a file of its own (csrc/<kind>_kernels.cpp), once per instruction set.
 #pragma once
 
 #include <cstdint>
@@ -15,42 +16,54 @@
 
 namespace omegamax {
 
-#define OMEGAMAX_KERNELS(X) \
-  X(PairwiseSquared)        \
-  X(AlignmentValue)         \
-  X(AlignmentMarginals)     \
-  X(AlignmentBoth)          \
-  X(AlignmentTangent)       \
-  X(ProjectiveValue)        \
-  X(ProjectiveMarginals)    \
-  X(ProjectiveTangent)      \
-  X(ConstituencyValue)      \
-  X(ConstituencyMarginals)  \
-  X(ConstituencyTangent)    \
-  X(ChainValue)             \
-  X(ChainMarginals)         \
-  X(ChainTangent)           \
-  X(Groupmax)               \
-  X(GroupmaxProduct)        \
-  X(Sparsemax)              \
-  X(SparsemaxProduct)       \
-  X(Softmax)                \
-  X(SoftmaxProduct)         \
-  X(Entmax)                 \
-  X(EntmaxProduct)          \
-  X(EntmaxSlope)            \
-  X(EntmaxPull)             \
-  X(Sqpnormmax)             \
-  X(SqpnormmaxProduct)      \
-  X(ProxTv1d)               \
-  X(SegmentMean)            \
-  X(Fusedmax)               \
-  X(FusedmaxProduct)        \
-  X(Isotonic)               \
-  X(Oscarmax)               \
-  X(OscarmaxProduct)        \
-  X(ProxOwl)                \
+#define OMEGAMAX_ROW_KERNELS(X) \
+  X(Groupmax)                   \
+  X(GroupmaxProduct)            \
+  X(Sparsemax)                  \
+  X(SparsemaxProduct)           \
+  X(Softmax)                    \
+  X(SoftmaxProduct)             \
+  X(Entmax)                     \
+  X(EntmaxProduct)              \
+  X(EntmaxSlope)                \
+  X(EntmaxPull)                 \
+  X(Sqpnormmax)                 \
+  X(SqpnormmaxProduct)          \
+  X(ProxTv1d)                   \
+  X(SegmentMean)                \
+  X(Fusedmax)                   \
+  X(FusedmaxProduct)            \
+  X(Isotonic)                   \
+  X(Oscarmax)                   \
+  X(OscarmaxProduct)            \
+  X(ProxOwl)                    \
   X(OwlProduct)
+
+#define OMEGAMAX_CHAIN_KERNELS(X) \
+  X(ChainValue)                   \
+  X(ChainMarginals)               \
+  X(ChainTangent)
+
+#define OMEGAMAX_GRID_KERNELS(X) \
+  X(PairwiseSquared)             \
+  X(AlignmentValue)              \
+  X(AlignmentMarginals)          \
+  X(AlignmentBoth)               \
+  X(AlignmentTangent)
+
+#define OMEGAMAX_TREE_KERNELS(X) \
+  X(ProjectiveValue)             \
+  X(ProjectiveMarginals)         \
+  X(ProjectiveTangent)           \
+  X(ConstituencyValue)           \
+  X(ConstituencyMarginals)       \
+  X(ConstituencyTangent)
+
+#define OMEGAMAX_KERNELS(X) \
+  OMEGAMAX_ROW_KERNELS(X)   \
+  OMEGAMAX_CHAIN_KERNELS(X) \
+  OMEGAMAX_GRID_KERNELS(X)  \
+  OMEGAMAX_TREE_KERNELS(X)
 
 // One entry per kernel and type, filled once per instruction set.
 struct Table {

@@ -57,6 +57,7 @@ from omegamax.structures import Chain as Chain
 from omegamax.structures import ConstituencyTree as ConstituencyTree
 from omegamax.structures import CtcPotentials as CtcPotentials
 from omegamax.structures import Dag as Dag
+from omegamax.structures import DynamicProgram as DynamicProgram
 from omegamax.structures import FactoredChain as FactoredChain
 from omegamax.structures import GappedScores as GappedScores
 from omegamax.structures import GlobalAlignment as GlobalAlignment

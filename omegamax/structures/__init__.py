@@ -13,6 +13,7 @@ from omegamax.structures.ctc import CTC as CTC
 from omegamax.structures.ctc import CtcPotentials as CtcPotentials
 from omegamax.structures.ctc import ctc_loss as ctc_loss
 from omegamax.structures.dag import Dag as Dag
+from omegamax.structures.dynamic_program import DynamicProgram as DynamicProgram
 from omegamax.structures.edit_distance import edit_distance as edit_distance
 from omegamax.structures.gapped_alignment import GappedScores as GappedScores
 from omegamax.structures.gapped_alignment import GlobalAlignment as GlobalAlignment

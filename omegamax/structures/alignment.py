@@ -25,8 +25,8 @@ from omegamax.inference.program import Program
 from omegamax.inference.topology import Topology
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.bands import Band
+from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem, Sizes
-from omegamax.structures.structure import Structure
 
 Step = tuple[int, int, float]  # (di, dj, weight)
 
@@ -34,7 +34,7 @@ SYMMETRIC1: tuple[Step, ...] = ((1, 1, 1.0), (1, 0, 1.0), (0, 1, 1.0))
 
 
 @dataclass(frozen=True)
-class Alignment(Structure):
+class Alignment(DynamicProgram):
     """Warping paths in an (M, N) grid; under Shannon `max` is a log-sum over all of them, soft-DTW but for the sign.
 
     `steps` are (di, dj, weight) with di, dj ≥ 0, not both 0; a step may be longer than 1 and skips what lies between.

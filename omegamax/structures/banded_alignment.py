@@ -22,12 +22,12 @@ from omegamax.inference.program import Program
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.alignment import SYMMETRIC1, Step, check_band, check_steps, grid_lattice
 from omegamax.structures.bands import Band, Rows
+from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem, Sizes
-from omegamax.structures.structure import Structure
 
 
 @dataclass(frozen=True)
-class BandedAlignment(Structure):
+class BandedAlignment(DynamicProgram):
     """Warping paths inside the band of an (M, `n_columns`) grid; every method as in `Alignment(steps, band)`.
 
     >>> aligned = BandedAlignment(SakoeChiba(1), n_columns=4)

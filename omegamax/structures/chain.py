@@ -25,8 +25,8 @@ from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures import measures
+from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem, Sizes
-from omegamax.structures.structure import Structure
 
 _SHANNON = Shannon()
 
@@ -48,7 +48,7 @@ class TransitionMatrices(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Chain(Structure):
+class Chain(DynamicProgram):
     """Sequences of C tags of length N. Under Shannon `max` is the log-partition of a linear-chain CRF."""
 
     event_ndim = 3

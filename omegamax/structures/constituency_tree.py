@@ -31,14 +31,14 @@ from omegamax.inference.program import LatticeProgram, Program
 from omegamax.inference.topology import Topology
 from omegamax.inference.tree_program import tree_program
 from omegamax.operators.regularizer import Regularizer
+from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem, Sizes
-from omegamax.structures.structure import Structure
 
 Span = tuple[int, int, int]  # first word, last word, label
 
 
 @dataclass(frozen=True)
-class ConstituencyTree(Structure):
+class ConstituencyTree(DynamicProgram):
     """Binary trees with labelled spans, over N words. Under Shannon `argmax` is inside–outside.
 
     >>> scores = torch.zeros(3, 3, 1)

@@ -24,8 +24,8 @@ from omegamax.inference.lattice import Lattice
 from omegamax.inference.topology import Topology
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
+from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Sizes
-from omegamax.structures.structure import Structure
 
 
 class CtcPotentials(NamedTuple):
@@ -37,7 +37,7 @@ class CtcPotentials(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CTC(Structure):
+class CTC(DynamicProgram):
     """Alignments of a target with a longer sequence of frames; `lengths` are those of the frames."""
 
     event_ndim = 2

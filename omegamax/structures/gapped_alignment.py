@@ -21,8 +21,8 @@ from torch import Tensor
 from omegamax import checks
 from omegamax.inference.lattice import Lattice
 from omegamax.inference.topology import Topology
+from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem, Sizes
-from omegamax.structures.structure import Structure
 
 _PAIR, _GAP_X, _GAP_Y = 0, 1, 2
 
@@ -97,7 +97,7 @@ class _Edges:
         return Lattice.from_parts(topology, [np.where(component == c, part, -1) for c in range(5)], sizes)
 
 
-class _Gapped(Structure):
+class _Gapped(DynamicProgram):
     """What both kinds share."""
 
     event_ndim = 2

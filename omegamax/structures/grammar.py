@@ -34,8 +34,8 @@ from omegamax.inference.sweeps import inside
 from omegamax.inference.topology import Topology
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
+from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem, Sizes
-from omegamax.structures.structure import Structure
 
 _SHANNON = Shannon()
 
@@ -56,7 +56,7 @@ class Parse(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pcfg(Structure):
+class Pcfg(DynamicProgram):
     """Derivations of a sentence of N words; potentials are a `Grammar`. A mask is one of the root.
 
     >>> grammar = Grammar(torch.zeros(1), torch.zeros(1, 2, 2), torch.zeros(4, 1))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
 from omegamax.inference.lattice import Lattice
-from omegamax.inference.program import LatticeProgram, Parts, Program
+from omegamax.inference.program import Parts, Program
 from omegamax.operators.regularizer import Regularizer
 
 if TYPE_CHECKING:
+    from omegamax.structures.dynamic_program import DynamicProgram
     from omegamax.structures.structure import Structure
 
 Sizes = tuple[tuple[int, ...], ...]  # the event shape of each component
@@ -48,19 +49,18 @@ class Problem:
 
     @property
     def lattice(self) -> Lattice:
-        """The structure's hypergraph for these sizes."""
-        return self.structure.lattice(self.sizes)
+        """The structure's hypergraph for these sizes; of a dynamic program."""
+        return cast("DynamicProgram", self.structure).lattice(self.sizes)
 
     @property
     def goals(self) -> Tensor:
         """The node of the topology in which each item ends, (batch,)."""
-        nodes = self.structure.goals(self.sizes, self.lengths).expand(self.n_items)
+        nodes = cast("DynamicProgram", self.structure).goals(self.sizes, self.lengths).expand(self.n_items)
         return self.lattice.topology.node_number[nodes].to(self.parts[0].device)
 
     def program(self, regularizer: Regularizer) -> Program:
-        """The specialised program, where the structure has one for these inputs; the generic engine elsewhere."""
-        special = self.structure.specialised(self, regularizer)
-        return LatticeProgram(self.lattice, regularizer, self.goals) if special is None else special
+        """Of the structure, for these inputs."""
+        return self.structure.program(self, regularizer)
 
     def scores_of_edges(self) -> Tensor:
         """(batch, edges)."""

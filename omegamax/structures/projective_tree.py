@@ -31,12 +31,12 @@ from omegamax.inference.program import LatticeProgram, Program
 from omegamax.inference.topology import Topology
 from omegamax.inference.tree_program import tree_program
 from omegamax.operators.regularizer import Regularizer
+from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem, Sizes
-from omegamax.structures.structure import Structure
 
 
 @dataclass(frozen=True)
-class ProjectiveTree(Structure):
+class ProjectiveTree(DynamicProgram):
     """Projective dependency trees over N words. Under Shannon `argmax` gives the probabilities of arcs.
 
     >>> tree = ProjectiveTree(single_root=True)

@@ -19,12 +19,12 @@ from torch import Tensor
 from omegamax import checks
 from omegamax.inference.lattice import Lattice
 from omegamax.inference.topology import Topology
+from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Sizes
-from omegamax.structures.structure import Structure
 
 
 @dataclass(frozen=True)
-class SemiMarkov(Structure):
+class SemiMarkov(DynamicProgram):
     """Segmentations of N positions into tagged segments of at most K = `max_duration` positions."""
 
     max_duration: int

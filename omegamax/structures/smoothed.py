@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from omegamax.smoothmax import SmoothMax, Solution, Weighed
+from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem
 from omegamax.structures.smoothing import local
 from omegamax.structures.structure import Structure
@@ -50,7 +51,8 @@ class Smoothed(SmoothMax):
         """Ω_DP at marginals of parts, or at `target_edges` (*batch, edges), ordered as in `backpointers`."""
         problem = self.structure.bind(weights, lengths)
         smoothing = local(type(self.structure).__name__, self.regularizer)
-        if target_edges is None and not problem.lattice.parts_are_edges:
+        is_program = isinstance(self.structure, DynamicProgram)
+        if not is_program or (target_edges is None and not problem.lattice.parts_are_edges):
             return problem.per_item(self._omega_at_structures(problem))
         edges = _edges_of(problem) if target_edges is None else target_edges.reshape(problem.n_items, -1)
         total = edges.new_zeros(problem.n_items)

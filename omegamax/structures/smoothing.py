@@ -71,5 +71,4 @@ def _scaled_inside(problem: Problem, smoothing: Local) -> Program | None:
     """A program that divides by γ itself, where γ is a number and the structure has such a program."""
     if isinstance(smoothing.gamma, Tensor) or smoothing.gamma == 1:
         return None
-    special = problem.structure.specialised(problem, smoothing.regularizer)
-    return None if special is None else special.scaled(1 / smoothing.gamma)
+    return problem.program(smoothing.regularizer).scaled(1 / smoothing.gamma)

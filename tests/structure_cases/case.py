@@ -32,19 +32,35 @@ class StructureCase:
     most_heads: int  # nodes in one derivation, for the bounds
     needs_first: bool = True  # without the parts of the first component there is no structure left
 
-    def __str__(self) -> str:
+    def __str__(self: Any) -> str:
         return self.name
 
-    def potentials(self, seed: int = 0) -> Any:
+    def potentials(self: Any, seed: int = 0) -> Any:
         return self.draw(torch.Generator().manual_seed(seed), len(self.lengths))
 
-    def options(self) -> dict[str, Any]:
+    def options(self: Any) -> dict[str, Any]:
         """The keyword `lengths`, where the structure has any."""
         n_axes = len(self.lengths[0])
         if n_axes == 0:
             return {}
         tensors = tuple(torch.tensor(axis) for axis in zip(*self.lengths))
         return {"lengths": tensors[0] if n_axes == 1 else tensors}
+
+
+@dataclass(frozen=True, eq=False)
+class OracleCase:
+    """A row for a structure that only its MAP oracle searches."""
+
+    name: str
+    structure: om.Structure
+    draw: Callable[[torch.Generator, int], Any]  # (generator, batch) -> float64 potentials
+    members: Callable[..., list[Parts]]  # (parts of one item, *its lengths) -> every structure
+    n_members: Callable[..., int] | None  # (*lengths) -> the closed form; None where it depends on more
+    lengths: Sequence[tuple[int, ...]]  # one tuple per item of the batch; () where the structure has no lengths
+
+    __str__ = StructureCase.__str__
+    potentials = StructureCase.potentials
+    options = StructureCase.options
 
 
 def parts_of(potentials: Any) -> tuple[Tensor, ...]:

@@ -1,0 +1,120 @@
+"""A structure that a dynamic program can search: a hypergraph for each size, and everything that can be asked of it."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax import checks, routing
+from omegamax.inference.lattice import Lattice
+from omegamax.inference.program import LatticeProgram, Program
+from omegamax.operators.regularizer import Regularizer
+from omegamax.operators.shannon import Shannon
+from omegamax.smoothmax import SmoothMax
+from omegamax.structures import lists, measures
+from omegamax.structures.lists import Marginal, Support, TopK
+from omegamax.structures.measures import Backpointers
+from omegamax.structures.problem import Problem, Sizes
+from omegamax.structures.structure import Structure
+
+_SHANNON = Shannon()
+_BUILT: dict[tuple[DynamicProgram, Sizes], Lattice] = {}
+_MAX_BUILT = 16
+
+
+class DynamicProgram(Structure):
+    """A set of structures that are the derivations of a hypergraph. Subclasses describe; the methods are common."""
+
+    # What a dynamic program describes.
+
+    @abc.abstractmethod
+    def build(self, sizes: Sizes) -> Lattice:
+        """The hypergraph for components of these event sizes."""
+
+    @abc.abstractmethod
+    def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
+        """The node, as the description numbers it, in which each item ends, (batch,)."""
+
+    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
+        """A faster program than the generic engine, where there is one for these inputs."""
+        return None
+
+    def program(self, problem: Problem, regularizer: Regularizer) -> Program:
+        """The specialised program, where the structure has one for these inputs; the generic engine elsewhere."""
+        special = self.specialised(problem, regularizer)
+        return LatticeProgram(problem.lattice, regularizer, problem.goals) if special is None else special
+
+    # What can be asked of it.
+
+    @torch.no_grad()
+    def topk(self, potentials: Any, k: int, *, lengths: Any = None, mask: Any = None) -> TopK:
+        """The k best structures, distinct, in exact order."""
+        checks.check_count(f"{self._name}.topk", "k", k)
+        return lists.topk(self.bind(potentials, lengths, mask), k)
+
+    @torch.no_grad()
+    def support(
+        self,
+        potentials: Any,
+        regularizer: SmoothMax = _SHANNON,
+        *,
+        limit: int = 100,
+        lengths: Any = None,
+        mask: Any = None,
+    ) -> Support:
+        """Every structure of non-zero probability in the random walk, ranked; at most `limit` per item."""
+        checks.check_count(f"{self._name}.support", "limit", limit)
+        return lists.support(*self._bind(potentials, regularizer, lengths, mask), limit)
+
+    def marginal(
+        self, potentials: Any, regularizer: SmoothMax, *, limit: int = 1000, lengths: Any = None, mask: Any = None
+    ) -> Marginal:
+        """argmax_Ω over the scores of *all* structures, for a sparse Ω; differentiable in the weights.
+
+        Not the same as `argmax`, which smooths inside the recursion: the two agree for Shannon's Ω only.
+        """
+        checks.check_count(f"{self._name}.marginal", "limit", limit)
+        return lists.marginal(self._name, *self._bind(potentials, regularizer, lengths, mask), limit)
+
+    @torch.no_grad()
+    def sample(
+        self,
+        potentials: Any,
+        regularizer: SmoothMax = _SHANNON,
+        *,
+        n_samples: int = 1,
+        generator: torch.Generator | None = None,
+        lengths: Any = None,
+        mask: Any = None,
+    ) -> Any:
+        """Random structures (n_samples, *batch, *event), 0/1; their mean is `argmax`."""
+        checks.check_count(f"{self._name}.sample", "n_samples", n_samples)
+        return lists.sample(*self._bind(potentials, regularizer, lengths, mask), n_samples, generator)
+
+    @torch.no_grad()
+    def enumerate(self, potentials: Any, *, limit: int = 100_000, lengths: Any = None, mask: Any = None) -> Any:
+        """All structures (number, *event); a list of such where there is a batch."""
+        return lists.enumerate_all(self._name, self.bind(potentials, lengths, mask), limit)
+
+    def count(self, potentials: Any, *, lengths: Any = None, mask: Any = None) -> Any:
+        """How many structures have a score above −inf: an exact integer; a list of them where there is a batch."""
+        return lists.count(self.bind(potentials, lengths, mask))
+
+    def backpointers(
+        self, potentials: Any, regularizer: SmoothMax = _SHANNON, *, lengths: Any = None, mask: Any = None
+    ) -> Backpointers:
+        """The local weights q of every edge: the random walk's transition probabilities; differentiable."""
+        return measures.backpointers(*self._bind(potentials, regularizer, lengths, mask))
+
+    def lattice(self, sizes: Sizes) -> Lattice:
+        """`build`, remembered for the sizes in use."""
+        found = _BUILT.get((self, sizes))
+        if found is None:
+            while len(_BUILT) >= _MAX_BUILT:  # the oldest goes: a training loop cycles through few sizes
+                _BUILT.pop(next(iter(_BUILT)), None)
+            with routing.outside_transforms():  # what is remembered must not belong to a transform
+                found = _BUILT[self, sizes] = self.build(sizes)
+        return found
