@@ -48,7 +48,7 @@ def _polished(vertices: np.ndarray, scores: np.ndarray, gram: np.ndarray, suppor
     full[support] = found
     slack = scores - gram @ full
     scale = np.abs(slack).max() + np.abs(scores).max()
-    return full if slack.max() - full @ slack <= 1e-14 * scale and abs(full.sum() - 1) < 1e-12 else None
+    return full if slack.max() - full @ slack <= 1e-13 * scale and abs(full.sum() - 1) < 1e-12 else None
 
 
 def _project(x: np.ndarray) -> np.ndarray:
