@@ -25,52 +25,147 @@ inline void fill_item(T* to, std::int64_t count, T value) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = value;
 }
 
-// Writes column m of the probabilities, or of their derivative.
-template <class Field, class T>
-struct ProbabilityLeaf {
+// u[h, m] for all pairs: rows of heads, columns of words. A word that was eliminated goes where its p says, so its row is
+// the mean of the rows of those that were left: u[k, .] = sum over h of p_k[h] u[h, .], with u[0, m] = 1, u[m, m] = 0.
+template <class Field>
+class Reaching {
+ public:
   using Number = typename Field::template Of<double>;
-  const Weights& w;
-  std::int64_t words, size, width;
-  T* out;
+  using Numbers = typename Field::template Of<Doubles>;
 
-  bool operator()(std::int64_t m, Number left, const double* u, bool crowned) {
-    if (!Field::kLog && !(left.x > kLeast && left.x < kMost)) return false;
-    for (std::int64_t h = crowned ? 1 : 0; h <= words; ++h) {
-      const Number weight = Reduction<Field>::at(w.row(h) + m, w.plane), reached = Reduction<Field>::at(u + h, width);
-      if (h == m || weight.x == Field::kZero || reached.x == Field::kZero) continue;
-      out[h * size + m] = static_cast<T>(number(Field::times(weight, Field::over(reached, left))));
+  // Rows are longer by a vector: what is computed beyond the columns in hand lands in columns that come later.
+  explicit Reaching(std::int64_t words)
+      : memory_(Field::kPlanes * (words + 1) * stride_of(words)), left_(Field::kPlanes * stride_of(words)),
+        rows_(words + 1) {}
+
+  void start(std::int64_t words) {
+    stride_ = stride_of(words);
+    plane_ = (words + 1) * stride_;
+    for (std::int64_t i = 0; i < plane_; ++i) memory_.get()[i] = Field::kZero;
+    for (std::int64_t i = plane_; i < Field::kPlanes * plane_; ++i) memory_.get()[i] = 0;
+    for (std::int64_t i = 0; i < stride_; ++i) put(left_.get() + i, stride_, Field::constant(Field::kOne));
+  }
+
+  bool leaf(const EachLast<Field>&, int, std::int64_t word, Number left) {
+    put(row(0) + word, plane_, Field::constant(Field::kOne));
+    put(left_.get() + word, stride_, left);
+    return Field::kLog || (left.x > kLeast && left.x < kMost);
+  }
+
+  void settled(const EachLast<Field>&, int) {}
+
+  bool returned(const EachLast<Field>& each, int level) {
+    const Halved& at = each.level(level);
+    const std::int64_t begin = at.first + at.turn;
+    Extent extent;
+    if (!Field::kLog)
+      for (std::int64_t h = 0; h <= at.keep; ++h) add(extent, row(at.word(h)) + begin, at.keep);
+    for (std::int64_t h = 0; h <= at.size; ++h) rows_.get()[h] = row(at.word(h));
+    for (std::int64_t k = at.keep + 1; k <= at.size; ++k) {
+      constexpr std::int64_t four = 4 * kLanes<double>;
+      std::int64_t m = 0;
+      for (; m + four - kLanes<double> < at.keep; m += four) mix<4>(at, k, begin + m);
+      for (; m < at.keep; m += kLanes<double>) mix<1>(at, k, begin + m);
+      const double* to = row(at.word(k)) + begin;
+      if (!Field::kLog) {
+        if (!each.extent(level, k).allows(extent)) return false;
+        add(extent, to, at.keep);
+      }
+      // Before the top was found the root was out of reach: to first order, its share is none.
+      if (k == at.crown)
+        for (std::int64_t m = 0; m < at.keep; ++m) put(row(0) + begin + m, plane_, Field::constant(Field::kZero));
     }
     return true;
   }
-  void settled(EachLast<Field>&, int, const Weights&, std::int64_t, std::int64_t, std::int64_t) {}
+
+  // Probabilities w[h, m] u[h, m] / left[m] (or their derivatives), from the weights.
+  template <class T>
+  void write(const Weights& w, std::int64_t words, T* out, std::int64_t size) {
+    double* found = row(0);  // becomes free as it is read
+    for (std::int64_t h = 0; h <= words; ++h) {
+      for (std::int64_t m = 0; m < stride_of(words) - 8; m += kLanes<double>) {
+        const Numbers weight = number_at(w.row(h) + m, w.plane, Numbers{});
+        const Numbers ratio = Field::over(number_at(row(h) + m, plane_, Numbers{}),
+                                          number_at(left_.get() + m, stride_, Numbers{}));
+        store(found + m, number(Field::times(weight, ratio), weight.x == Field::kZero - Doubles{}));
+      }
+      for (std::int64_t m = 1; m <= words; ++m) out[h * size + m] = h == m ? T(0) : static_cast<T>(found[m]);
+    }
+  }
 
  private:
-  static double number(Single<double> a) { return Field::kLog ? exp_of<double>(a.x) : a.x; }
-  static double number(Pair<double> a) { return Field::kLog ? exp_of<double>(a.x) * a.rate : a.rate; }
+  static std::int64_t stride_of(std::int64_t words) { return whole_vectors(words + 1) + 8; }
+  double* row(std::int64_t word) const { return memory_.get() + word * stride_; }
+
+  template <class Mask>
+  static Doubles number(Single<Doubles> a, Mask none) {
+    return none ? Doubles{} : Field::kLog ? exp_of<Doubles>(a.x) : a.x;
+  }
+  template <class Mask>
+  static Doubles number(Pair<Doubles> a, Mask none) {
+    const Doubles rate = Field::kLog ? exp_of<Doubles>(a.x) * a.rate : a.rate;
+    return none ? Doubles{} : rate;
+  }
+
+  static void add(Extent& extent, const double* x, std::int64_t count) {
+    std::int64_t i = count / kLanes<double> * kLanes<double>;
+    extent.add(x, i);
+    if (i < count) {
+      double tail[kLanes<double>];
+      store(tail, load_some<double>(x + i, count - i, 0));
+      extent.add(tail, kLanes<double>);
+    }
+  }
+
+  // u[k, .] for `Vectors` vectors of columns.
+  template <int Vectors>
+  void mix(const Halved& at, std::int64_t k, std::int64_t column) const {
+    const double* p = at.w.row(k);
+    Sum<Field> totals[Vectors];
+    for (int round = Sum<Field>::kTwice ? 0 : 1; round < 2; ++round)
+      for (std::int64_t h = 0; h < k; ++h) {
+        const Numbers share = everywhere(number_at(p + h, at.w.plane, Number{}));
+        const double* from = rows_.get()[h] + column;
+        for (int v = 0; v < Vectors; ++v, from += kLanes<double>) {
+          const Numbers term = Field::times(share, number_at(from, plane_, Numbers{}));
+          if (round == 0) totals[v].see(term);
+          else totals[v].add(term);
+        }
+      }
+    for (int v = 0; v < Vectors; ++v) put(rows_.get()[k] + column + v * kLanes<double>, plane_, totals[v].result());
+  }
+
+  Scratch<double> memory_, left_;
+  Scratch<double*> rows_;  // in the order of the level in hand
+  std::int64_t stride_ = 0, plane_ = 0;
 };
 
 // Probabilities (or derivatives) in one field, with what it needs for items of up to `words` words.
 template <class Field>
 class Probabilities {
  public:
-  explicit Probabilities(std::int64_t words) : memory_(Field::kPlanes * Weights::plane_of(words)), each_(words) {}
+  explicit Probabilities(std::int64_t words)
+      : memory_(Field::kPlanes * Weights::plane_of(words)), each_(words), reaching_(words) {}
 
   template <class T>
   bool write(const LogWeights& logs, bool single_root, const T* direction, T* out, std::int64_t size) {
-    fill_item<T>(out, size * size, 0);
     const Weights w = logs.weights<Field>(memory_.get(), direction, size);
-    ProbabilityLeaf<Field, T> leaf{w, logs.words(), size, each_.width(), out};
-    return each_.run(w, logs.words(), !single_root, leaf);
+    reaching_.start(logs.words());
+    if (!each_.run(w, logs.words(), !single_root, reaching_)) return false;
+    reaching_.write(w, logs.words(), out, size);
+    return true;
   }
 
  private:
   Scratch<double> memory_;
   EachLast<Field> each_;
+  Reaching<Field> reaching_;
 };
 
 template <class LinearField, class LogField, class T>
 inline void write_probabilities(const T* scores, const std::int64_t* lengths, const T* value, const T* direction,
                                 T* out, std::int64_t size, bool single_root, std::int64_t begin, std::int64_t end) {
+  const WithoutDenormals quick;  // sums of numbers that far apart do not change
   LogWeights logs(size - 1);
   Probabilities<LinearField> linear(size - 1);
   Probabilities<LogField> logarithmic(size - 1);
@@ -79,9 +174,9 @@ inline void write_probabilities(const T* scores, const std::int64_t* lengths, co
     const T* along = direction == nullptr ? nullptr : direction + item * each;
     T* to = out + item * each;
     const Kind kind = logs.read(scores + item * each, size, lengths[item], single_root);
-    if (kind == Kind::kNotNumbers) fill_item<T>(to, each, kNaN<T>);
-    else if (kind == Kind::kImpossible || value[item] == -kInfinity<T>) fill_item<T>(to, each, 0);
-    else if (!(logs.fits_linear() && linear.write(logs, single_root, along, to, size)))
+    fill_item<T>(to, each, kind == Kind::kNotNumbers ? kNaN<T> : T(0));
+    if (kind != Kind::kUsual || value[item] == -kInfinity<T>) continue;
+    if (!(logs.fits_linear() && linear.write(logs, single_root, along, to, size)))
       logarithmic.write(logs, single_root, along, to, size);
   }
 }
@@ -95,6 +190,7 @@ inline bool log_total_of(const LogWeights& logs, bool single_root, const Reducti
 
 template <class T>
 void run(const ArborescenceValue<T>& problem, std::int64_t begin, std::int64_t end) {
+  const WithoutDenormals quick;  // sums of numbers that far apart do not change
   const std::int64_t size = problem.size;
   LogWeights logs(size - 1);
   const Scratch<double> memory(Weights::plane_of(size - 1));

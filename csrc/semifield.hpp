@@ -106,6 +106,44 @@ struct LogMoved : LogRange {
   static Pair<double> constant(double x) { return {x, 0}; }
 };
 
+// Many numbers added up, in every lane: they are shown once (`see`) and then again (`add`), so that logarithms need one
+// exponential each. Where kTwice is false the first round may be left out.
+template <class Field> struct Sum;
+template <> struct Sum<Linear> {
+  static constexpr bool kTwice = false;
+  Doubles sum{};
+  void see(Single<Doubles>) {}
+  void add(Single<Doubles> a) { sum += a.x; }
+  Single<Doubles> result() const { return {sum}; }
+};
+template <> struct Sum<LinearMoved> {
+  static constexpr bool kTwice = false;
+  Doubles sum{}, rate{};
+  void see(Pair<Doubles>) {}
+  void add(Pair<Doubles> a) { sum += a.x, rate += a.rate; }
+  Pair<Doubles> result() const { return {sum, rate}; }
+};
+template <> struct Sum<Log> {
+  static constexpr bool kTwice = true;
+  Doubles top = -kInfinity<double> - Doubles{}, sum{};
+  void see(Single<Doubles> a) { top = larger(a.x, top); }
+  void add(Single<Doubles> a) { sum += exp_of<Doubles>(a.x - based()); }
+  Single<Doubles> result() const { return {based() + log_of<Doubles>(sum)}; }
+  Doubles based() const { return top == -kInfinity<double> - Doubles{} ? Doubles{} : top; }
+};
+template <> struct Sum<LogMoved> : Sum<Log> {
+  Doubles rate{};
+  void see(Pair<Doubles> a) { top = larger(a.x, top); }
+  void add(Pair<Doubles> a) {
+    const Doubles weight = exp_of<Doubles>(a.x - based());
+    sum += weight, rate += weight * a.rate;
+  }
+  Pair<Doubles> result() const {
+    const Doubles none = Doubles{};
+    return {based() + log_of<Doubles>(sum), sum == none ? none : rate / sum};
+  }
+};
+
 // The range that Linear must stay in: products of numbers from it neither vanish nor overflow.
 constexpr double kLeast = 1e-280, kMost = 1e280;
 
@@ -117,10 +155,10 @@ struct Extent {
     for (std::int64_t i = 0; i < count; i += kLanes<double>) {
       const Doubles v = load(x + i);
       const Doubles counted = v == 0 ? splat(kInfinity<double>) : v;
-      low = low < counted ? low : counted;
+      low = -larger(-counted, -low);
       high = larger(v, high);
     }
-    for (int lane = 0; lane < kLanes<double>; ++lane) add(low[lane], high[lane]);
+    add(-largest_lane<double>(-low), largest_lane<double>(high));
   }
   void add(double low, double high) {
     least = low < least ? low : least;

@@ -31,7 +31,8 @@ struct Weights {
   std::int64_t stride, plane;
   double* row(std::int64_t h) const { return at + h * stride; }
 
-  static std::int64_t stride_of(std::int64_t words) { return whole_vectors(words + 1); }
+  // An odd number of cache lines: rows a power of two apart would get in each other's way.
+  static std::int64_t stride_of(std::int64_t words) { return whole_vectors(words + 1) | 8; }
   static std::int64_t plane_of(std::int64_t words) { return (words + 1) * stride_of(words); }
 };
 
@@ -83,15 +84,9 @@ class Reduction {
       for (std::int64_t m = 0; m < k; ++m) put(w.at + m, w.plane, Field::constant(Field::kZero));
       grounded = true;
     }
-    for (std::int64_t h = 0; h < k; ++h) {
-      const Number share = at(p + h, width_);
-      if (share.x == Field::kZero) continue;
-      const Numbers shares = everywhere(share);
-      double* to = w.row(h);
-      for (std::int64_t m = 0; m < padded; m += kLanes<double>)
-        put(to + m, w.plane,
-            Field::plus(vector_at(to + m, w.plane), Field::times(shares, vector_at(row + m, w.plane))));
-    }
+    std::int64_t m = 0;
+    for (; m + 4 * kLanes<double> <= padded; m += 4 * kLanes<double>) spread<4>(w, k, m);
+    for (; m < padded; m += kLanes<double>) spread<1>(w, k, m);
     for (int part = 0; part < Field::kPlanes; ++part)
       __builtin_memcpy(w.row(k) + part * w.plane, p + part * width_, padded * sizeof(double));
     return crowned ? kCrowned : kDone;
@@ -99,21 +94,41 @@ class Reduction {
 
   // sum of x[0..padded), a whole number of vectors.
   static Number sum(const double* x, std::int64_t plane, std::int64_t padded) {
-    Numbers total = everywhere(Field::constant(Field::kZero));
-    for (std::int64_t i = 0; i < padded; i += kLanes<double>) total = Field::plus(total, vector_at(x + i, plane));
-    return Field::total(total);
+    return sum_of([=](std::int64_t i) { return vector_at(x + i, plane); }, padded);
   }
 
   // sum of x y.
   static Number dot(const double* x, std::int64_t x_plane, const double* y, std::int64_t y_plane,
                     std::int64_t padded) {
-    Numbers total = everywhere(Field::constant(Field::kZero));
-    for (std::int64_t i = 0; i < padded; i += kLanes<double>)
-      total = Field::plus(total, Field::times(vector_at(x + i, x_plane), vector_at(y + i, y_plane)));
-    return Field::total(total);
+    return sum_of([=](std::int64_t i) { return Field::times(vector_at(x + i, x_plane), vector_at(y + i, y_plane)); },
+                  padded);
   }
 
  private:
+  template <class F>
+  static Number sum_of(F term, std::int64_t padded) {
+    Sum<Field> total;
+    if (total.kTwice)
+      for (std::int64_t i = 0; i < padded; i += kLanes<double>) total.see(term(i));
+    for (std::int64_t i = 0; i < padded; i += kLanes<double>) total.add(term(i));
+    return Field::total(total.result());
+  }
+
+  // Hands what leads through word k on to its heads, for `Vectors` vectors of modifiers from m on.
+  template <int Vectors>
+  void spread(const Weights& w, std::int64_t k, std::int64_t m) const {
+    Numbers through[Vectors];
+    for (int v = 0; v < Vectors; ++v) through[v] = vector_at(w.row(k) + m + v * kLanes<double>, w.plane);
+    const double* p = column_.get();
+    for (std::int64_t h = 0; h < k; ++h) {
+      if (Field::kLog && p[h] == Field::kZero) continue;
+      const Numbers share = everywhere(at(p + h, width_));
+      double* to = w.row(h) + m;
+      for (int v = 0; v < Vectors; ++v, to += kLanes<double>)
+        put(to, w.plane, Field::plus(vector_at(to, w.plane), Field::times(share, through[v])));
+    }
+  }
+
   std::int64_t width_;
   Scratch<double> column_;
 };

@@ -13,7 +13,7 @@ enum class Kind { kUsual, kImpossible, kNotNumbers };
 class LogWeights {
  public:
   explicit LogWeights(std::int64_t words)
-      : tops_(whole_vectors(words + 1)), memory_(Weights::plane_of(words)) {}
+      : tops_(Weights::stride_of(words)), memory_(Weights::plane_of(words)) {}
 
   // Of words 1..n under the root 0.
   template <class T>

@@ -42,54 +42,105 @@ inline std::int64_t place_of(const double* sums, std::int64_t count, double leve
 
 // Draws the heads of words 1..words, one by one, each from its distribution given those before.
 template <class Field>
-struct DrawingLeaf {
+class Drawing {
+ public:
   using Number = typename Field::template Of<double>;
-  const Weights& w;
-  std::int64_t words;
-  const double* levels;  // one per word: how far up the distribution its head is taken
-  double* sums;
-  std::int64_t* drawn;   // of every word, a row
 
-  bool operator()(std::int64_t m, Number, const double* u, bool) {
+  explicit Drawing(std::int64_t words)
+      : width_(whole_vectors(words + 1)), reached_(width_), passed_(width_), spare_(width_), sums_(width_) {}
+
+  // `levels`: how far up its distribution the head of each word is taken; `drawn` receives the heads.
+  void start(const Weights& w, std::int64_t words, const double* levels, std::int64_t* drawn) {
+    w_ = w, words_ = words, levels_ = levels, drawn_ = drawn;
+  }
+
+  bool leaf(const EachLast<Field>& each, int depth, std::int64_t word, Number) {
+    if (!reach(each, depth)) return false;
     double top = 0, total = 0;
     if (Field::kLog) {
       top = Field::kZero;
-      for (std::int64_t h = 0; h <= words; ++h) top = larger(score(h, m, u), top);
-      if (top == Field::kZero) return false;
+      for (std::int64_t h = 0; h <= words_; ++h) top = larger(score(h, word), top);
     }
-    for (std::int64_t h = 0; h <= words; ++h) {
-      const double x = score(h, m, u);
+    for (std::int64_t h = 0; h <= words_; ++h) {
+      const double x = score(h, word);
       total += Field::kLog ? exp_of<double>(x - top) : x;
-      sums[h] = total;
+      sums_.get()[h] = total;
     }
     if (!(total > 0)) return false;
-    drawn[m] = place_of(sums, words + 1, levels[m]);
+    drawn_[word] = place_of(sums_.get(), words_ + 1, levels_[word]);
     return true;
   }
 
-  // The words first..first + count - 1 have their heads: they lead there, and nowhere else.
-  void settled(EachLast<Field>& each, int level, const Weights& to, std::int64_t first, std::int64_t count,
-               std::int64_t keep) {
-    const std::int64_t n = count + keep;
-    for (std::int64_t i = 1; i <= count; ++i) {
-      const double* reached = each.first_reached(drawn[first + i - 1], level);
-      to.at[keep + i] = reached[0];
-      for (std::int64_t h = 1; h <= n; ++h) to.row(h)[keep + i] = reached[h <= keep ? h + count : h - keep];
+  // The words of the first half have their heads: they lead there, and nowhere else.
+  void settled(const EachLast<Field>& each, int level) {
+    const Halved& at = each.level(level);
+    for (std::int64_t k = at.keep + 1; k <= at.size; ++k) {
+      pass(each, level, drawn_[at.word(k)]);
+      for (std::int64_t h = 0; h <= at.size; ++h) at.w.row(h)[k] = passed_.get()[at.word(h)];
     }
   }
 
+  bool returned(const EachLast<Field>&, int) { return true; }
+
  private:
-  double score(std::int64_t h, std::int64_t m, const double* u) const {
-    if (h == m) return Field::kZero;
-    return Field::times(Number{w.row(h)[m]}, Number{u[h]}).x;
+  double score(std::int64_t h, std::int64_t m) const {
+    return h == m ? Field::kZero : Field::times(Number{w_.row(h)[m]}, Number{reached_.get()[h]}).x;
   }
+
+  // u of every node: the probability to reach the root before the word that is left. Indexed by words; a level sees them
+  // through its order.
+  bool reach(const EachLast<Field>& each, int depth) {
+    double *u = reached_.get(), *local = spare_.get();
+    for (std::int64_t i = 0; i < width_; ++i) u[i] = Field::kZero;
+    u[0] = Field::kOne;
+    Extent extent;
+    extent.add(1, 1);
+    for (int level = depth - 1; level >= 0; --level) {
+      const Halved& at = each.level(level);
+      for (std::int64_t h = 0; h < whole_vectors(at.size + 1); ++h)
+        local[h] = h <= at.keep ? u[at.word(h)] : Field::kZero;
+      for (std::int64_t k = at.keep + 1; k <= at.size; ++k) {
+        if (!Field::kLog && !each.extent(level, k).allows(extent)) return false;
+        const Number found = Reduction<Field>::dot(at.w.row(k), 0, local, 0, whole_vectors(k));
+        u[at.word(k)] = local[k] = found.x;
+        if (!Field::kLog && found.x != 0) extent.add(found.x, found.x);
+      }
+    }
+    return true;
+  }
+
+  // Where a walk from `node` comes first, among the words of this level and the root; indexed by words.
+  void pass(const EachLast<Field>& each, int level, std::int64_t node) {
+    double* c = passed_.get();
+    for (std::int64_t i = 0; i < width_; ++i) c[i] = Field::kZero;
+    c[node] = Field::kOne;
+    for (int above = 0; above < level; ++above) {
+      const Halved& at = each.level(above);
+      for (std::int64_t k = at.size; k > at.keep; --k) {
+        double& here = c[at.word(k)];
+        const Number weight{here};
+        here = Field::kZero;
+        if (weight.x == Field::kZero) continue;
+        for (std::int64_t h = 0; h < k; ++h) {
+          double& there = c[at.word(h)];
+          there = Field::plus(Number{there}, Field::times(weight, Number{at.w.row(k)[h]})).x;
+        }
+      }
+    }
+  }
+
+  std::int64_t width_, words_ = 0;
+  Scratch<double> reached_, passed_, spare_, sums_;
+  Weights w_{};
+  const double* levels_ = nullptr;
+  std::int64_t* drawn_ = nullptr;
 };
 
 class TreeSampler {
  public:
   explicit TreeSampler(std::int64_t size)
-      : logs_(size - 1), memory_(Weights::plane_of(size - 1)), sums_(size), levels_(size), drawn_(size), next_(size),
-        names_(size), linear_(size - 1), logarithmic_(size - 1) {}
+      : logs_(size - 1), memory_(Weights::plane_of(size - 1)), levels_(size), drawn_(size), next_(size),
+        names_(size), linear_(size - 1), logarithmic_(size - 1), in_linear_(size - 1), in_logs_(size - 1) {}
 
   // Loop-erased walks that end in `root`; false when the steps are used up.
   bool walk(const double* sums, std::int64_t size, std::int64_t n, std::int64_t root, std::int64_t max_steps,
@@ -120,24 +171,27 @@ class TreeSampler {
     if (words == 0) return true;
     for (std::int64_t m = 1; m <= words; ++m) levels_.get()[m] = stream.uniform();
     if (logs_.read_named(scores, size, names, words) != Kind::kUsual) return false;
-    if (!(logs_.fits_linear() && draw_in(linear_, words)) && !draw_in(logarithmic_, words)) return false;
+    if (!(logs_.fits_linear() && draw_in(linear_, in_linear_, words)) && !draw_in(logarithmic_, in_logs_, words))
+      return false;
     for (std::int64_t m = 1; m <= words; ++m) heads[names[m]] = names[drawn_.get()[m]];
     return true;
   }
 
  private:
   template <class Field>
-  bool draw_in(EachLast<Field>& each, std::int64_t words) {
+  bool draw_in(EachLast<Field>& each, Drawing<Field>& drawing, std::int64_t words) {
     const Weights w = logs_.weights<Field, double>(memory_.get(), nullptr, 0);
-    DrawingLeaf<Field> leaf{w, words, levels_.get(), sums_.get(), drawn_.get()};
-    return each.run(w, words, true, leaf);
+    drawing.start(w, words, levels_.get(), drawn_.get());
+    return each.run(w, words, true, drawing);
   }
 
   LogWeights logs_;
-  Scratch<double> memory_, sums_, levels_;
+  Scratch<double> memory_, levels_;
   Scratch<std::int64_t> drawn_, next_, names_;
   EachLast<Linear> linear_;
   EachLast<Log> logarithmic_;
+  Drawing<Linear> in_linear_;
+  Drawing<Log> in_logs_;
 };
 
 template <class T>

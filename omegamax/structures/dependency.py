@@ -43,9 +43,10 @@ class DependencyTrees(Structure):
                 f"{cls.__name__}.from_heads: heads must lie between 0 (the root) and {n}, got "
                 f"{int(heads.min())} to {int(heads.max())}; words are numbered from 1"
             )
-        hot = torch.nn.functional.one_hot(torch.where(within, heads, 0).long(), n + 1) * within.unsqueeze(-1)
-        arcs = hot.transpose(-1, -2).to(torch.get_default_dtype() if dtype is None else dtype)
-        return torch.nn.functional.pad(arcs, (1, 0))
+        arcs = torch.zeros(*heads.shape[:-1], n + 1, n + 1, dtype=dtype, device=heads.device)
+        places = torch.where(within, heads, 0).long().unsqueeze(-2)
+        arcs[..., 1:].scatter_(-2, places, within.unsqueeze(-2).to(arcs.dtype))
+        return arcs
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
         """One tensor."""
