@@ -19,6 +19,7 @@ import torch
 from omegamax import checks
 from omegamax.inference.best_arborescence import BestArborescenceProgram
 from omegamax.inference.matrix_tree import MatrixTreeProgram
+from omegamax.inference.oracle import CompiledOracle, Kind
 from omegamax.inference.program import Program
 from omegamax.inference.wilson import sample_heads
 from omegamax.operators.hard import Hard
@@ -54,6 +55,11 @@ class Arborescence(DependencyTrees):
             f"Arborescence: regularizer must be Shannon or Hard, got {type(regularizer).__name__}; non-projective trees "
             "have no recursion that another Ω could smooth: for sparse expected trees use sparsemap"
         )
+
+    def oracle(self, problem: Problem) -> CompiledOracle | None:
+        """The compiled search."""
+        sizes = [problem.sizes[0][0], int(self.single_root)]
+        return CompiledOracle(Kind.ARBORESCENCE, sizes, [problem.lengths[0].long().contiguous()])
 
     @torch.no_grad()
     def sample(
