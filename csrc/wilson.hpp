@@ -54,7 +54,7 @@ class Drawing {
     w_ = w, words_ = words, levels_ = levels, drawn_ = drawn;
   }
 
-  bool leaf(const EachLast<Field>& each, int depth, std::int64_t word, Number) {
+  bool leaf(const EachLast<Field>& each, int depth, std::int64_t word) {
     if (!reach(each, depth)) return false;
     double top = 0, total = 0;
     if (Field::kLog) {
