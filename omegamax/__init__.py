@@ -53,6 +53,7 @@ from omegamax.structures import AllowedTransitions as AllowedTransitions
 from omegamax.structures import Backpointers as Backpointers
 from omegamax.structures import Band as Band
 from omegamax.structures import BandedAlignment as BandedAlignment
+from omegamax.structures import Budget as Budget
 from omegamax.structures import Chain as Chain
 from omegamax.structures import ConstituencyTree as ConstituencyTree
 from omegamax.structures import CtcPotentials as CtcPotentials
@@ -67,6 +68,8 @@ from omegamax.structures import HypergraphBuilder as HypergraphBuilder
 from omegamax.structures import Itakura as Itakura
 from omegamax.structures import LocalAlignment as LocalAlignment
 from omegamax.structures import Marginal as Marginal
+from omegamax.structures import Matching as Matching
+from omegamax.structures import NullableScores as NullableScores
 from omegamax.structures import Parse as Parse
 from omegamax.structures import Pcfg as Pcfg
 from omegamax.structures import ProjectiveTree as ProjectiveTree
@@ -74,6 +77,7 @@ from omegamax.structures import SakoeChiba as SakoeChiba
 from omegamax.structures import SemiMarkov as SemiMarkov
 from omegamax.structures import Smoothed as Smoothed
 from omegamax.structures import Structure as Structure
+from omegamax.structures import Subset as Subset
 from omegamax.structures import Support as Support
 from omegamax.structures import TopK as TopK
 from omegamax.structures import TransitionMatrices as TransitionMatrices

@@ -5,6 +5,7 @@ from omegamax.structures.banded_alignment import BandedAlignment as BandedAlignm
 from omegamax.structures.bands import Band as Band
 from omegamax.structures.bands import Itakura as Itakura
 from omegamax.structures.bands import SakoeChiba as SakoeChiba
+from omegamax.structures.budget import Budget as Budget
 from omegamax.structures.chain import Chain as Chain
 from omegamax.structures.chain import FactoredChain as FactoredChain
 from omegamax.structures.chain import TransitionMatrices as TransitionMatrices
@@ -26,6 +27,8 @@ from omegamax.structures.hypergraph import HypergraphBuilder as HypergraphBuilde
 from omegamax.structures.lists import Marginal as Marginal
 from omegamax.structures.lists import Support as Support
 from omegamax.structures.lists import TopK as TopK
+from omegamax.structures.matching import Matching as Matching
+from omegamax.structures.matching import NullableScores as NullableScores
 from omegamax.structures.measures import Backpointers as Backpointers
 from omegamax.structures.projective_tree import ProjectiveTree as ProjectiveTree
 from omegamax.structures.semi_markov import SemiMarkov as SemiMarkov
@@ -36,5 +39,6 @@ from omegamax.structures.soft_dtw import soft_dtw_divergence as soft_dtw_diverge
 from omegamax.structures.soft_dtw import soft_dtw_from_costs as soft_dtw_from_costs
 from omegamax.structures.soft_dtw import squared_euclidean as squared_euclidean
 from omegamax.structures.structure import Structure as Structure
+from omegamax.structures.subset import Subset as Subset
 from omegamax.structures.tagging_scheme import AllowedTransitions as AllowedTransitions
 from omegamax.structures.tagging_scheme import allowed_transitions as allowed_transitions
