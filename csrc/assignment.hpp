@@ -23,15 +23,14 @@ class Assignment {
   // For problems of up to so many rows and columns.
   Assignment(std::int64_t most_rows, std::int64_t most_columns)
       : buffer_(Buffer::size<double>(most_rows * padded(most_columns)) + 3 * Buffer::size<double>(padded(most_columns)) +
-                2 * Buffer::size<std::int64_t>(padded(most_columns)) + 2 * Buffer::size<std::int64_t>(most_rows + 1)),
+                2 * Buffer::size<std::int64_t>(padded(most_columns)) + Buffer::size<std::int64_t>(most_rows)),
         costs_(buffer_.take<double>(most_rows * padded(most_columns))),
         price_(buffer_.take<double>(padded(most_columns))),
         distance_(buffer_.take<double>(padded(most_columns))),
         shut_(buffer_.take<double>(padded(most_columns))),
         owner_(buffer_.take<std::int64_t>(padded(most_columns))),
         came_from_(buffer_.take<std::int64_t>(padded(most_columns))),
-        column_(buffer_.take<std::int64_t>(most_rows + 1)),
-        waiting_(buffer_.take<std::int64_t>(most_rows + 1)) {}
+        column_(buffer_.take<std::int64_t>(most_rows)) {}
 
   // Sets the size; every entry of each row is then to be written. What was known of another problem is forgotten.
   void resize(std::int64_t rows, std::int64_t columns) {
@@ -78,12 +77,11 @@ class Assignment {
   }
 
  private:
-  static constexpr int kPasses = 2, kStepsPerRow = 4, kWide = kLanes<double>;
+  static constexpr int kWide = kLanes<double>;
 
   static std::int64_t padded(std::int64_t n) { return (n + kWide - 1) / kWide * kWide; }
 
   bool complete() {
-    for (int pass = 0; pass < kPasses; ++pass) bid();
     for (std::int64_t i = 0; i < rows_; ++i)
       if (column_[i] == kFree && !augment(i)) return false;
     return true;
@@ -98,61 +96,28 @@ class Assignment {
 
   // Where all columns will be taken they may have a price at once: that of their cheapest row.
   bool take_cheapest() {
+    Doubles highest = splat(-kInfinity<double>);
     for (std::int64_t j = 0; j < stride_; j += kWide) {
       Doubles lowest = splat(kInfinity<double>);
-      for (std::int64_t i = 0; i < rows_; ++i) lowest = smaller(load(row(i) + j), lowest);
-      store(price_ + j, lowest);
-    }
-    for (std::int64_t j = 0; j < columns_; ++j) {
-      if (price_[j] == kInfinity<double>) return false;
+      Longs cheapest{};
       for (std::int64_t i = 0; i < rows_; ++i) {
-        if (column_[i] != kFree || row(i)[j] != price_[j]) continue;
-        give(i, j);
-        break;
+        const Doubles costs = load(row(i) + j);
+        cheapest = costs < lowest ? i - Longs{} : cheapest;
+        lowest = smaller(costs, lowest);
       }
+      store(price_ + j, lowest);
+      __builtin_memcpy(came_from_ + j, &cheapest, sizeof cheapest);
     }
     for (std::int64_t j = columns_; j < stride_; ++j) price_[j] = 0;  // inf - inf would not be a number
+    for (std::int64_t j = 0; j < stride_; j += kWide) highest = larger(load(price_ + j), highest);
+    if (largest_lane<double>(highest) == kInfinity<double>) return false;
+    for (std::int64_t j = 0; j < columns_; ++j) {
+      const std::int64_t i = came_from_[j];
+      if (column_[i] != kFree) continue;
+      column_[i] = j;
+      owner_[j] = i;
+    }
     return true;
-  }
-
-  // Free rows take their best column and raise its price to their second best; who loses it bids again.
-  void bid() {
-    std::int64_t n_waiting = 0, steps = kStepsPerRow * rows_;
-    for (std::int64_t i = 0; i < rows_; ++i)
-      if (column_[i] == kFree) waiting_[n_waiting++] = i;
-    for (std::int64_t w = 0; w < n_waiting; ++w)
-      for (std::int64_t bidder = waiting_[w]; bidder != kFree && steps > 0; --steps) bidder = bid_once(bidder);
-  }
-
-  // Gives the row a column; returns the row that should bid next, if any.
-  std::int64_t bid_once(std::int64_t i) {
-    const double* costs = row(i);
-    Doubles first = splat(kInfinity<double>), other = first;
-    for (std::int64_t j = 0; j < stride_; j += kWide) {
-      const Doubles left = load(costs + j) - load(price_ + j);
-      store(distance_ + j, left);
-      other = smaller(larger(left, first), other);
-      first = smaller(left, first);
-    }
-    const double lowest = -largest_lane<double>(-first);
-    const std::int64_t best = first_at(distance_, lowest);
-    // The second lowest of all: the first of another lane, or the second of its own.
-    first[best % kWide] = other[best % kWide];
-    const double second = -largest_lane<double>(-first);
-    if (second == kInfinity<double>) return kFree;  // one column only: a price would have no bound
-    const double lowered = price_[best] - (second - lowest);
-    if (lowered < price_[best]) {
-      const std::int64_t loser = owner_[best];
-      price_[best] = lowered;
-      give(i, best);
-      return loser;
-    }
-    for (std::int64_t j = best; j < columns_; ++j) {  // a tie: nobody is driven away for nothing
-      if (distance_[j] != lowest || owner_[j] != kFree) continue;
-      give(i, j);
-      break;
-    }
-    return kFree;
   }
 
   // The cheapest chain of changes that gives a free row a column; prices follow. Dijkstra's algorithm.
@@ -225,26 +190,11 @@ class Assignment {
     return found;
   }
 
-  std::int64_t first_at(const double* numbers, double lowest) const {
-    const Doubles above = splat(lowest);
-    for (std::int64_t j = 0; j < stride_; j += kWide) {
-      const unsigned bits = kAllLanes<double> & ~where_greater(load(numbers + j), above);
-      if (bits != 0) return j + __builtin_ctz(bits);
-    }
-    return 0;
-  }
-
-  void give(std::int64_t i, std::int64_t j) {
-    if (owner_[j] != kFree) column_[owner_[j]] = kFree;
-    owner_[j] = i;
-    column_[i] = j;
-  }
-
   static Doubles smaller(Doubles a, Doubles b) { return -larger(-a, -b); }
 
   Buffer buffer_;
   double *costs_, *price_, *distance_, *shut_;
-  std::int64_t *owner_, *came_from_, *column_, *waiting_;
+  std::int64_t *owner_, *came_from_, *column_;
   std::int64_t rows_ = 0, columns_ = 0, stride_ = 0;
 };
 

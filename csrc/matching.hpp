@@ -54,12 +54,19 @@ class Matching {
   template <class T>
   bool fill(const T* pairs) {
     bool fine = true;
-    for (std::int64_t i = 0; i < r_; ++i)
-      for (std::int64_t j = 0; j < c_; ++j) {
-        const double cost = -static_cast<double>(pairs[i * columns_ + j]);
-        (turned_ ? search_.row(j)[i] : search_.row(i)[j]) = cost;
-        fine &= cost > -kInfinity<double>;
+    for (std::int64_t i = 0; i < r_; ++i) {
+      const T* scores = pairs + i * columns_;
+      int spoiled = 0;
+#pragma omp simd reduction(| : spoiled)
+      for (std::int64_t j = 0; j < c_; ++j) spoiled |= !(scores[j] < kInfinity<T>);
+      fine &= spoiled == 0;
+      if (turned_) {
+        for (std::int64_t j = 0; j < c_; ++j) search_.row(j)[i] = -static_cast<double>(scores[j]);
+      } else {
+        double* costs = search_.row(i);
+        for (std::int64_t j = 0; j < c_; ++j) costs[j] = -static_cast<double>(scores[j]);
       }
+    }
     return fine;
   }
 

@@ -15,8 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 _FREE = -1
-_PASSES = 2
-_STEPS_PER_ROW = 4  # of one pass: what it leaves is found by shortest paths
 
 
 class Assigned(NamedTuple):
@@ -31,8 +29,6 @@ def assign(costs: np.ndarray) -> Assigned | None:
     search = _Search(costs)
     if not search.take_cheapest():
         return None
-    for _ in range(_PASSES):
-        search.bid()
     for row in np.flatnonzero(search.column == _FREE):
         if not search.augment(int(row)):
             return None
@@ -52,45 +48,12 @@ class _Search:
         if n_rows < n_columns:
             return True
         self.price = self.costs.min(0)
-        for column in range(n_columns):
-            if self.price[column] == np.inf:
-                return False
-            for row in np.flatnonzero(self.costs[:, column] == self.price[column]):
-                if self.column[row] == _FREE:
-                    self._give(int(row), column)
-                    break
+        if self.price.max() == np.inf:
+            return False
+        for column, row in enumerate(self.costs.argmin(0).tolist()):
+            if self.column[row] == _FREE:
+                self.column[row], self.owner[column] = column, row
         return True
-
-    def bid(self) -> None:
-        """Free rows take their best column and raise its price to their second best; who loses it bids again."""
-        waiting = [int(row) for row in np.flatnonzero(self.column == _FREE)]
-        steps = _STEPS_PER_ROW * len(self.column)
-        for row in waiting:
-            bidder = row
-            while bidder != _FREE and steps > 0:
-                steps -= 1
-                bidder = self._bid_once(bidder)
-
-    def _bid_once(self, row: int) -> int:
-        """Gives the row a column; returns the row that should bid next, if any."""
-        left = self.costs[row] - self.price
-        best = int(left.argmin())
-        lowest = left[best]
-        others = np.delete(left, best)
-        second = others.min() if len(others) else np.inf
-        if second == np.inf:  # one column only: a price would have no bound
-            return _FREE
-        lowered = self.price[best] - (second - lowest)
-        if lowered < self.price[best]:
-            loser = int(self.owner[best])
-            self.price[best] = lowered
-            self._give(row, best)
-            return loser
-        for column in np.flatnonzero(left == lowest):  # a tie: nobody is driven away for nothing
-            if self.owner[column] == _FREE:
-                self._give(row, int(column))
-                break
-        return _FREE
 
     def augment(self, start: int) -> bool:
         """The cheapest chain of changes that gives a free row a column; prices follow. Dijkstra's algorithm."""
@@ -123,9 +86,3 @@ class _Search:
             if row == start:
                 return True
             column = before
-
-    def _give(self, row: int, column: int) -> None:
-        loser = self.owner[column]
-        if loser != _FREE:
-            self.column[loser] = _FREE
-        self.owner[column], self.column[row] = row, column

@@ -39,20 +39,18 @@ class MatchingProgram(Program):
         value, columns = state
         pairs = parts[0]
         n_rows, n_columns = pairs.shape[1:]
-        numbers = torch.arange(n_columns, device=pairs.device)
-        found = [(columns.unsqueeze(-1) == numbers).to(pairs.dtype)]
+        matched = (columns >= 0).unsqueeze(-1).to(pairs.dtype)
+        found = [torch.zeros_like(pairs).scatter_(-1, columns.clamp(min=0).unsqueeze(-1), matched)]
         if self.n_parts > 1:
             exists = (value > -torch.inf).unsqueeze(-1)
             for size, length, axis in zip((n_rows, n_columns), self.lengths, (-1, -2)):
                 here = torch.arange(size) < length.unsqueeze(-1)
                 found.append(((found[0].sum(axis) == 0) & here.to(pairs.device) & exists).to(pairs.dtype))
-        spoiled = value.isnan()
-        return Swept(tuple(_where(spoiled, torch.nan, part) for part in found), (), ())
+        return Swept(_spoiled_with(value, tuple(found)), (), ())
 
     def tangent(self, parts: Parts, state: State, direction: Parts) -> Swept:
         """The best matching does not move; where it is NaN, so is its derivative."""
-        spoiled = state[0].isnan()
-        return Swept(tuple(_where(spoiled, torch.nan, torch.zeros_like(part)) for part in parts), (), ())
+        return Swept(_spoiled_with(state[0], tuple(torch.zeros_like(part) for part in parts)), (), ())
 
 
 def best_matching(parts: Parts, lengths: tuple[Tensor, Tensor]) -> Matched:
@@ -134,5 +132,9 @@ def _score(pairs: np.ndarray, alone: list[np.ndarray], columns: np.ndarray) -> f
     return float(total)
 
 
-def _where(chosen: Tensor, number: float, tensor: Tensor) -> Tensor:
-    return torch.where(chosen.reshape(-1, *(1,) * (tensor.dim() - 1)), number, tensor)
+def _spoiled_with(value: Tensor, parts: Parts) -> Parts:
+    """NaN throughout the items whose value is NaN."""
+    spoiled = value.isnan()
+    if not bool(spoiled.any()):
+        return parts
+    return tuple(torch.where(spoiled.reshape(-1, *(1,) * (part.dim() - 1)), torch.nan, part) for part in parts)
