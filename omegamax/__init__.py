@@ -75,6 +75,7 @@ from omegamax.structures import Pcfg as Pcfg
 from omegamax.structures import ProjectiveTree as ProjectiveTree
 from omegamax.structures import SakoeChiba as SakoeChiba
 from omegamax.structures import SemiMarkov as SemiMarkov
+from omegamax.structures import Sinkhorn as Sinkhorn
 from omegamax.structures import Smoothed as Smoothed
 from omegamax.structures import Structure as Structure
 from omegamax.structures import Subset as Subset

@@ -32,6 +32,7 @@ from omegamax.structures.matching import NullableScores as NullableScores
 from omegamax.structures.measures import Backpointers as Backpointers
 from omegamax.structures.projective_tree import ProjectiveTree as ProjectiveTree
 from omegamax.structures.semi_markov import SemiMarkov as SemiMarkov
+from omegamax.structures.sinkhorn import Sinkhorn as Sinkhorn
 from omegamax.structures.smoothed import Smoothed as Smoothed
 from omegamax.structures.soft_dtw import soft_dtw as soft_dtw
 from omegamax.structures.soft_dtw import soft_dtw_alignment as soft_dtw_alignment

@@ -24,6 +24,7 @@ from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.problem import Problem, Sizes
 from omegamax.structures.structure import Structure
+from omegamax.structures.transport import ATOL, MAX_ITER, transport_plan
 
 
 class NullableScores(NamedTuple):
@@ -93,6 +94,29 @@ class Matching(Structure):
                 found = found * (torch.arange(found.shape[-1], device=found.device) < length.unsqueeze(-1))
             alone.append(found)
         return NullableScores(pairs, *alone)
+
+    def sinkhorn(
+        self,
+        potentials: Any,
+        gamma: float | Tensor = 1.0,
+        *,
+        lengths: Any = None,
+        mask: Any = None,
+        max_iter: int = MAX_ITER,
+        atol: float = ATOL,
+    ) -> Any:
+        """The plan of entropic optimal transport, shaped as the potentials. Differentiable twice.
+
+            argmax over the polytope of matchings of  <P, θ> − γ Σ P log P
+
+        *Not* the marginals of a distribution over matchings: those of the Gibbs distribution are #P-hard, those of
+        `sparsemap` are exact. Of a rectangle, the sums over the larger side are at most 1. As γ → 0, P tends to the
+        best matching. Solved in double precision until every sum is 1 to `atol`; stopping at `max_iter` warns.
+        `om.Sinkhorn` is the same as an object with a value, for losses.
+        """
+        checks.check_gamma("Matching.sinkhorn", gamma)
+        problem = self.bind(potentials, lengths, mask)
+        return problem.dress(transport_plan(problem, gamma, max_iter, atol).parts)
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
         """Pairs, alone or with the scores of staying alone."""
