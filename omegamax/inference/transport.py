@@ -26,6 +26,7 @@ from omegamax.inference.total_support import total_support
 from omegamax.smoothmax import SmoothMax, Solution
 
 _RIDGE = 1e-13  # of systems that are singular along a direction which does not matter: f + t, g − t give the same P
+_LONGEST = 4.0  # an exponential is not linear further away
 _PROGRESS = 0.5  # Newton's step must leave no more than this of the error
 
 
@@ -48,7 +49,7 @@ class Transport(SmoothMax):
     def solve(self, scores: Tensor) -> Solution:
         """The plan; the certificate adds which rows and columns are full."""
         problem = _Reduced.of(scores.reshape(-1, *scores.shape[-2:]), self)
-        g, error = problem.converge(self.max_iter, self.atol)
+        f, g, weights, _, _, error, _ = problem.converge(self.max_iter, self.atol)
         if bool((error > self.atol).any()):
             warnings.warn(
                 f"sinkhorn: stopped after max_iter={self.max_iter} with sums wrong by up to {float(error.max()):.1e}, "
@@ -56,8 +57,6 @@ class Transport(SmoothMax):
                 RuntimeWarning,
                 stacklevel=2,
             )
-        f = problem.rows_given(g)
-        weights = problem.plan(f, g)
         value = -(problem.price_rows + f).sum(1) - (problem.price_columns + g).sum(1)
         value = torch.where(problem.matched.value == -torch.inf, -torch.inf, value)
         spoiled = problem.matched.value.isnan()
@@ -113,41 +112,44 @@ class _Reduced(NamedTuple):
         used = pad(here_rows, (0, 1), value=True).unsqueeze(-1) & pad(here_columns, (0, 1), value=True).unsqueeze(-2)
         scores = torch.where(used & solvable.unsqueeze(-1), scores, -torch.inf)
         scores = _supported(scores, matched, here_rows, here_columns, transport.has_border)
-        nothing = matched.prices.new_zeros(scores.shape[0], 1)
-        few = (rows <= columns) & (not transport.has_border)
-        price_columns = torch.where(few & here_columns, matched.prices[:, :n_columns], nothing)
-        price_rows = torch.where(~few & here_rows & (not transport.has_border), matched.prices[:, :n_rows], nothing)
-        reduced = scores + pad(price_rows, (0, 1)).unsqueeze(-1) + pad(price_columns, (0, 1)).unsqueeze(-2)
-        few = few | transport.has_border
-        top_rows, top_columns = reduced[:, :-1, :].amax(2), reduced[:, :, :-1].amax(1)
-        price_rows = price_rows - torch.where(few & here_rows, top_rows, 0)
-        price_columns = price_columns - torch.where(~few & here_columns, top_columns, 0)
-        reduced = scores + pad(price_rows, (0, 1)).unsqueeze(-1) + pad(price_columns, (0, 1)).unsqueeze(-2)
+        few = rows <= columns
+        if transport.has_border:  # no prices are known: the best of each row
+            price_columns = torch.zeros_like(here_columns, dtype=scores.dtype)
+            price_rows = -torch.where(here_rows, scores[:, :-1, :].amax(2), 0)
+        else:
+            price_rows, price_columns = _prices(scores[:, :-1, :-1], matched, few, here_rows, here_columns)
+        reduced = scores + pad(price_rows, (0, 1)).unsqueeze(2) + pad(price_columns, (0, 1)).unsqueeze(1)
+        reduced = reduced if transport.has_border else reduced.clamp(max=0)  # above is rounding of very large scores
         loose = torch.zeros_like(few) if transport.has_border else rows != columns
-        infinite = torch.full_like(nothing, torch.inf)
+        infinite = torch.full_like(price_rows[:, :1], torch.inf)
         most_rows = torch.where(loose & (rows > columns), -price_rows, infinite)
         most_columns = torch.where(loose & (rows < columns), -price_columns, infinite)
         return cls(
             matched, reduced, price_rows, price_columns, most_rows, most_columns, here_rows, here_columns
         )
 
-    def converge(self, max_iter: int, atol: float) -> tuple[Tensor, Tensor]:
-        """The g whose sums of columns are right, and what is wrong with them."""
-        g = torch.zeros_like(self.price_columns)
-        g, error = g, self.error_of(g)
+    def converge(self, max_iter: int, atol: float) -> _At:
+        """Where the sums of columns are right."""
+        here = self.at(torch.zeros_like(self.price_columns))
         for _ in range(max_iter):
-            going = error > atol
+            going = here.error > atol
             if not bool(going.any()):
                 break
-            f = self.rows_given(g)
-            step = self.columns_given(f)
-            jump = self.newton(f, g)
-            error_of_step, error_of_jump = self.error_of(step), self.error_of(jump)
-            jumps = error_of_jump <= _PROGRESS * torch.minimum(error, error_of_step)
-            moved = torch.where(jumps.unsqueeze(1), jump, step)
-            g = torch.where(going.unsqueeze(1), moved, g)  # what is done stays: an item does not depend on the others
-            error = torch.where(going, torch.where(jumps, error_of_jump, error_of_step), error)
-        return g, error
+            step, jump = self.at(self.columns_given(here.f)), self.at(self.newton(here))
+            better = jump.error <= _PROGRESS * torch.minimum(here.error, step.error)
+            better = (better | (jump.dual < step.dual)).unsqueeze(1)
+            going = going.unsqueeze(1)  # what is done stays: an item does not depend on the others
+            here = self.at(torch.where(going, torch.where(better, jump.g, step.g), here.g))
+        return here
+
+    def at(self, g: Tensor) -> _At:
+        """G with the best f for it."""
+        f = self.rows_given(g)
+        plan = self.plan(f, g)
+        missing = 1 - plan[:, :, :-1].sum(1)
+        moves = self.here_columns & ((g < self.most_columns) | (missing < 0))  # the others may be less than full
+        missing = torch.where(moves, missing, 0)
+        return _At(f, g, plan, moves, missing, missing.abs().amax(1), -f.sum(1) - g.sum(1))
 
     def rows_given(self, g: Tensor) -> Tensor:
         """The best f for g: Sinkhorn's step."""
@@ -164,24 +166,44 @@ class _Reduced(NamedTuple):
         pad = torch.nn.functional.pad
         return (self.scores + pad(f, (0, 1)).unsqueeze(2) + pad(g, (0, 1)).unsqueeze(1)).exp()
 
-    def error_of(self, g: Tensor) -> Tensor:
-        """How wrong the worst sum of a column is, with the best f."""
-        return self._missing(g, self.plan(self.rows_given(g), g)).abs().amax(1)
-
-    def _missing(self, g: Tensor, plan: Tensor) -> Tensor:
-        """What each column lacks; nothing where it may be less than full."""
-        missing = 1 - plan[:, :, :-1].sum(1)
-        return torch.where(self.here_columns & ((g < self.most_columns) | (missing < 0)), missing, 0)
-
-    def newton(self, f: Tensor, g: Tensor) -> Tensor:
+    def newton(self, here: _At) -> Tensor:
         """The g at which the sums of columns would be right if they were linear in g, f following."""
-        plan = self.plan(f, g)
-        missing = self._missing(g, plan)
-        moves = self.here_columns & ((g < self.most_columns) | (missing < 0))
-        inner = torch.where((self.here_rows & (f < self.most_rows)).unsqueeze(2) & moves.unsqueeze(1), plan[:, :-1, :-1], 0)
+        f, g, plan, moves, missing, _, _ = here
+        full_rows = (self.here_rows & (f < self.most_rows)).unsqueeze(2)
+        inner = torch.where(full_rows & moves.unsqueeze(1), plan[:, :-1, :-1], 0)
         system = torch.diag_embed(torch.where(moves, plan[:, :, :-1].sum(1), 1) + _RIDGE) - inner.mT @ inner
         step = torch.linalg.solve_ex(system, missing.unsqueeze(2)).result.squeeze(2)
+        step = step * (_LONGEST / step.abs().amax(1, keepdim=True).clamp(min=_LONGEST))
         return torch.where(moves, torch.minimum(g + step, self.most_columns), g)
+
+
+class _At(NamedTuple):
+    """A point of the search."""
+
+    f: Tensor  # (batch, R)
+    g: Tensor  # (batch, C)
+    plan: Tensor  # (batch, R + 1, C + 1)
+    moves: Tensor  # (batch, C): columns whose g is not at its bound
+    missing: Tensor  # (batch, C): what their sums lack
+    error: Tensor  # (batch,): the most that any of them lacks
+    dual: Tensor  # (batch,): what the search minimises
+
+
+def _prices(
+    pairs: Tensor, matched: Matched, few: Tensor, here_rows: Tensor, here_columns: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Those of the larger side are known; those of the smaller make the scores of the best matching zero, exactly."""
+    n_rows, n_columns = pairs.shape[1:]
+    known_rows = torch.where(~few & here_rows, matched.prices[:, :n_rows], 0)
+    known_columns = torch.where(few & here_columns, matched.prices[:, :n_columns], 0)
+    partner = torch.zeros_like(here_columns, dtype=torch.long)  # the row of a column
+    numbers = torch.arange(n_rows, device=pairs.device).expand_as(matched.columns)
+    spare = torch.nn.functional.pad(partner, (0, 1))
+    partner = spare.scatter(1, torch.where(matched.columns >= 0, matched.columns, n_columns), numbers)[:, :-1]
+    own_rows = (pairs + known_columns.unsqueeze(1)).gather(2, matched.columns.clamp(min=0).unsqueeze(2)).squeeze(2)
+    own_columns = (pairs + known_rows.unsqueeze(2)).gather(1, partner.unsqueeze(1)).squeeze(1)
+    price_rows = torch.where(few & here_rows, -own_rows, known_rows)
+    return price_rows, torch.where(~few & here_columns, -own_columns, known_columns)
 
 
 def _supported(
