@@ -95,15 +95,13 @@ class Matching {
 };
 
 // The oracle of SparseMAP, which asks many times for one item, with scores that change little: what was found for them
-// is where the next search begins. `forget` it between solves that must not know of each other.
+// is where the next search begins. Another item starts anew, so an item does not depend on those before it.
+// sizes: rows, columns, whether they may stay alone; integers: lengths of rows, of columns.
 class MatchingOracle {
  public:
-  MatchingOracle(std::int64_t rows, std::int64_t columns, bool may_be_alone, const std::int64_t* row_lengths,
-                 const std::int64_t* column_lengths)
-      : rows_(rows), columns_(columns), alone_(may_be_alone), row_lengths_(row_lengths),
-        column_lengths_(column_lengths), matching_(rows, columns, may_be_alone) {}
-
-  void forget() { known_ = -1; }
+  explicit MatchingOracle(const OracleSpec& spec)
+      : rows_(spec.sizes[0]), columns_(spec.sizes[1]), alone_(spec.sizes[2] != 0), row_lengths_(spec.integers[0]),
+        column_lengths_(spec.integers[1]), matching_(rows_, columns_, alone_) {}
 
   void best(std::int64_t item, const double* scores, Vertex& found) {
     const std::int64_t r = row_lengths_[item], c = column_lengths_[item];

@@ -98,10 +98,11 @@ class Selecting {
   std::int64_t ties_ = 0;
 };
 
+// sizes: entries, lo, hi; integers: lengths.
 class SelectionOracle {
  public:
-  SelectionOracle(std::int64_t width, std::int64_t lo, std::int64_t hi, const std::int64_t* lengths)
-      : lengths_(lengths), selecting_(width, lo, hi) {}
+  explicit SelectionOracle(const OracleSpec& spec)
+      : lengths_(spec.integers[0]), selecting_(spec.sizes[0], spec.sizes[1], spec.sizes[2]) {}
 
   void best(std::int64_t item, const double* scores, Vertex& found) {
     const std::int64_t n = lengths_[item], count = selecting_.find(scores, n);

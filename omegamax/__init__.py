@@ -77,6 +77,8 @@ from omegamax.structures import SakoeChiba as SakoeChiba
 from omegamax.structures import SemiMarkov as SemiMarkov
 from omegamax.structures import Sinkhorn as Sinkhorn
 from omegamax.structures import Smoothed as Smoothed
+from omegamax.structures import SparseMAP as SparseMAP
+from omegamax.structures import Sparsemap as Sparsemap
 from omegamax.structures import Structure as Structure
 from omegamax.structures import Subset as Subset
 from omegamax.structures import Support as Support

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from omegamax import checks
 from omegamax.inference.matching_program import MatchingProgram
+from omegamax.inference.oracle import CompiledOracle, Kind
 from omegamax.inference.program import Program
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
@@ -47,6 +48,7 @@ class Matching(Structure):
     """
 
     event_ndim = 2
+    n_regularized = 1  # what stays alone is not regularised
 
     @staticmethod
     def with_null(pairs: Tensor, rows: float | Tensor = 0.0, columns: float | Tensor = 0.0) -> NullableScores:
@@ -144,3 +146,12 @@ class Matching(Structure):
             )
         rows, columns = problem.lengths
         return MatchingProgram((rows, columns), len(problem.parts))
+
+    def oracle(self, problem: Problem) -> CompiledOracle | None:
+        """The same algorithm, which begins with what it found for the scores before."""
+        sizes = [*problem.sizes[0], int(len(problem.parts) > 1)]
+        return CompiledOracle(Kind.MATCHING, sizes, [length.contiguous() for length in problem.lengths])
+
+    def with_extra(self, scores: Any, extra: Any) -> Any:
+        """Pairs are regularised; the scores of staying alone, (rows, columns), are not."""
+        return Matching.with_null(scores, *extra)

@@ -23,6 +23,7 @@ from torch import Tensor
 from omegamax import checks
 from omegamax.inference.budget_program import budget_program
 from omegamax.inference.lattice import Lattice
+from omegamax.inference.oracle import CompiledOracle, Kind
 from omegamax.inference.program import LatticeProgram, Program
 from omegamax.inference.selection_program import SelectionProgram
 from omegamax.inference.topology import Topology
@@ -111,3 +112,7 @@ class Selection(DynamicProgram):
             return LatticeProgram(problem.lattice, regularizer, problem.goals)
 
         return budget_program(problem.parts, problem.lengths[0], lo, hi, regularizer, generic)
+
+    def oracle(self, problem: Problem) -> CompiledOracle | None:
+        """Selection of the largest."""
+        return CompiledOracle(Kind.SELECTION, [problem.sizes[0][0], *self.bounds], [problem.lengths[0].contiguous()])
