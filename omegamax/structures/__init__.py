@@ -30,6 +30,8 @@ from omegamax.structures.lists import TopK as TopK
 from omegamax.structures.matching import Matching as Matching
 from omegamax.structures.matching import NullableScores as NullableScores
 from omegamax.structures.measures import Backpointers as Backpointers
+from omegamax.structures.polytope import Polytope as Polytope
+from omegamax.structures.polytope import WithExtra as WithExtra
 from omegamax.structures.projective_tree import ProjectiveTree as ProjectiveTree
 from omegamax.structures.semi_markov import SemiMarkov as SemiMarkov
 from omegamax.structures.sinkhorn import Sinkhorn as Sinkhorn
