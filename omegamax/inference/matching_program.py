@@ -32,7 +32,7 @@ class MatchingProgram(Program):
     def value(self, parts: Parts) -> tuple[Tensor, State]:
         """The state: value and columns."""
         found = best_matching(parts, self.lengths)
-        return found.value, (found.value, found.columns)
+        return found.value, (found.value.clone(), found.columns)  # the state has no derivative, the value has
 
     def marginals(self, parts: Parts, state: State) -> Swept:
         """The matching, 0/1."""
