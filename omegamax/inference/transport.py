@@ -48,7 +48,10 @@ class Transport(SmoothMax):
     @torch.no_grad()
     def solve(self, scores: Tensor) -> Solution:
         """The plan; the certificate adds which rows and columns are full."""
-        problem = _Reduced.of(scores.reshape(-1, *scores.shape[-2:]), self)
+        flat = scores.reshape(-1, *scores.shape[-2:])
+        if self.has_border:  # ∂(P log P) = log P + 1, and f, g take up a 1 for each sum: one too many for a pair
+            flat = flat + torch.nn.functional.pad(torch.ones_like(flat[:, :-1, :-1]), (0, 1, 0, 1))
+        problem = _Reduced.of(flat, self)
         f, g, weights, _, _, error, _ = problem.converge(self.max_iter, self.atol)
         if bool((error > self.atol).any()):
             warnings.warn(
@@ -58,6 +61,7 @@ class Transport(SmoothMax):
                 stacklevel=2,
             )
         value = -(problem.price_rows + f).sum(1) - (problem.price_columns + g).sum(1)
+        value = value - weights[:, :-1, :-1].sum((1, 2)) if self.has_border else value
         value = torch.where(problem.matched.value == -torch.inf, -torch.inf, value)
         spoiled = problem.matched.value.isnan()
         weights = torch.where(spoiled[:, None, None], torch.nan, weights)
@@ -65,7 +69,7 @@ class Transport(SmoothMax):
         return Solution(
             weights.reshape(scores.shape),
             torch.where(spoiled, torch.nan, value).reshape(scores.shape[:-2]),
-            (weights.reshape(scores.shape), *(side.reshape(*scores.shape[:-2], -1) for side in full)),
+            (weights.reshape(scores.shape), *(side.reshape(*scores.shape[:-2], side.shape[1]) for side in full)),
         )
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
@@ -149,7 +153,7 @@ class _Reduced(NamedTuple):
         missing = 1 - plan[:, :, :-1].sum(1)
         moves = self.here_columns & ((g < self.most_columns) | (missing < 0))  # the others may be less than full
         missing = torch.where(moves, missing, 0)
-        return _At(f, g, plan, moves, missing, missing.abs().amax(1), -f.sum(1) - g.sum(1))
+        return _At(f, g, plan, moves, missing, missing.abs().amax(1), plan.sum((1, 2)) - f.sum(1) - g.sum(1))
 
     def rows_given(self, g: Tensor) -> Tensor:
         """The best f for g: Sinkhorn's step."""
