@@ -41,7 +41,13 @@ def against_scipy(seconds: float) -> list[list[object]]:
                 seconds=seconds,
             )
             table.append(
-                ["×".join(map(str, shape)), kind, best["max"] * 1e6, best["scipy"] / best["max"], best["scipy"] / best["map"]]
+                [
+                    "×".join(map(str, shape)),
+                    kind,
+                    best["max"] * 1e6,
+                    best["scipy"] / best["max"],
+                    best["scipy"] / best["map"],
+                ]
             )
     return table
 

@@ -71,6 +71,7 @@ struct Counts {
 
 template <class T>
 void run(const BudgetUp<T>& problem, std::int64_t begin, std::int64_t end) {
+  const WithoutDenormals rounded;
   const std::int64_t roomy = Counts::roomy(problem.hi);
   const Scratch<double> scratch(roomy);
   double* values = scratch.get() + Counts::kWide;
@@ -99,6 +100,7 @@ void run(const BudgetUp<T>& problem, std::int64_t begin, std::int64_t end) {
 
 template <class T>
 void run(const BudgetDown<T>& problem, std::int64_t begin, std::int64_t end) {
+  const WithoutDenormals rounded;
   const std::int64_t roomy = Counts::roomy(problem.hi);
   const Scratch<double> scratch(2 * roomy);
   double *visits = scratch.get() + Counts::kWide, *flow = visits + roomy;
@@ -129,6 +131,7 @@ void run(const BudgetDown<T>& problem, std::int64_t begin, std::int64_t end) {
 
 template <class T>
 void run(const BudgetMoveUp<T>& problem, std::int64_t begin, std::int64_t end) {
+  const WithoutDenormals rounded;
   const std::int64_t roomy = Counts::roomy(problem.hi);
   const Scratch<double> scratch(roomy);
   double* values = scratch.get() + Counts::kWide;
@@ -156,6 +159,7 @@ void run(const BudgetMoveUp<T>& problem, std::int64_t begin, std::int64_t end) {
 
 template <class T>
 void run(const BudgetMoveDown<T>& problem, std::int64_t begin, std::int64_t end) {
+  const WithoutDenormals rounded;
   const std::int64_t roomy = Counts::roomy(problem.hi);
   const Scratch<double> scratch(4 * roomy);
   double *visits = scratch.get() + Counts::kWide, *flow = visits + roomy;

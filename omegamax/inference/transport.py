@@ -128,9 +128,7 @@ class _Reduced(NamedTuple):
         infinite = torch.full_like(price_rows[:, :1], torch.inf)
         most_rows = torch.where(loose & (rows > columns), -price_rows, infinite)
         most_columns = torch.where(loose & (rows < columns), -price_columns, infinite)
-        return cls(
-            matched, reduced, price_rows, price_columns, most_rows, most_columns, here_rows, here_columns
-        )
+        return cls(matched, reduced, price_rows, price_columns, most_rows, most_columns, here_rows, here_columns)
 
     def converge(self, max_iter: int, atol: float) -> _At:
         """Where the sums of columns are right."""
@@ -210,9 +208,7 @@ def _prices(
     return price_rows, torch.where(~few & here_columns, -own_columns, known_columns)
 
 
-def _supported(
-    scores: Tensor, matched: Matched, here_rows: Tensor, here_columns: Tensor, has_border: bool
-) -> Tensor:
+def _supported(scores: Tensor, matched: Matched, here_rows: Tensor, here_columns: Tensor, has_border: bool) -> Tensor:
     """Scores with −inf for pairs that are in no matching: P tends to zero there, but no step would arrive."""
     allowed = scores > -torch.inf
     expected = torch.nn.functional.pad(here_rows, (0, 1), value=has_border).unsqueeze(2)

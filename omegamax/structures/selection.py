@@ -45,7 +45,7 @@ class Selection(DynamicProgram):
 
     @classmethod
     def from_indices(cls, indices: Tensor, n: int, *, dtype: Any = None) -> Tensor:
-        """Places of the chosen entries (..., count), from 0 to n − 1, as a structure (..., n), 0/1; −1 stands for none."""
+        """Places of the chosen entries (..., count), from 0, as a structure (..., n), 0/1; −1 stands for none."""
         who = f"{cls.__name__}.from_indices"
         if not isinstance(indices, Tensor) or indices.is_floating_point() or indices.dtype is torch.bool:
             given = indices.dtype if isinstance(indices, Tensor) else type(indices).__name__

@@ -2,8 +2,8 @@
 
     maximise  <P, θ> − γ Σ P log P   over the polytope of matchings
 
-The polytope is that of `Matching`, and Ω looks at the sums of matchings only: P is a transport plan, *not* the marginals
-of a distribution p(y) ∝ exp <y, θ> / γ over matchings, which nobody can compute.
+The polytope is that of `Matching`, and Ω looks at averages of matchings only: P is a transport plan, *not* the
+marginals of the distribution p(y) ∝ exp <y, θ> / γ over matchings, which are #P-hard.
 """
 
 from __future__ import annotations

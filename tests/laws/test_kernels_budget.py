@@ -13,7 +13,15 @@ from omegamax.inference.selection_program import SelectionProgram, _select
 
 pytestmark = pytest.mark.skipif(routing.native is None, reason="needs the native kernels")
 
-STRUCTURES = [om.Subset(1), om.Subset(3), om.Subset(9), om.Subset(20), om.Budget(0, 2), om.Budget(2, 17), om.Budget(5, 99)]
+STRUCTURES = [
+    om.Subset(1),
+    om.Subset(3),
+    om.Subset(9),
+    om.Subset(20),
+    om.Budget(0, 2),
+    om.Budget(2, 17),
+    om.Budget(5, 99),
+]
 structures = pytest.mark.parametrize("structure", STRUCTURES, ids=str)
 OMEGAS = [om.Hard(), om.Shannon(), om.SquaredNorm()]
 omegas = pytest.mark.parametrize("omega", OMEGAS, ids=lambda omega: type(omega).__name__)

@@ -143,4 +143,8 @@ def test_the_oracle_that_remembers_is_as_good(shape, alone, arch):
 
 def test_with_alone_is_square():
     whole = with_alone(np.ones((2, 3)), np.zeros(2), np.zeros(3))
-    assert whole.shape == (5, 5) and (whole[2:, 3:] == 0).all() and (whole[:2, 3:] == np.where(np.eye(2), 0, -np.inf)).all()
+    assert (
+        whole.shape == (5, 5)
+        and (whole[2:, 3:] == 0).all()
+        and (whole[:2, 3:] == np.where(np.eye(2), 0, -np.inf)).all()
+    )

@@ -121,11 +121,13 @@ def test_nullable_targets_end_at_the_lengths():
 
 def test_messages():
     matching, scores = om.Matching(), torch.randn(3, 3)
-    with pytest.raises(ValueError, match="#P-hard.*sparsemap.*sinkhorn"):
+    with pytest.raises(ValueError, match=r"#P-hard.*sparsemap.*sinkhorn"):
         matching.max(scores)
     for question in (matching.argmax, matching.entropy):
         with pytest.raises(ValueError, match="regularizer must be Hard"):
             question(scores)
+    with pytest.raises(ValueError, match="random walk of a dynamic program"):
+        matching.log_prob(scores, matching.map(scores), om.Hard())
     with pytest.raises(ValueError, match=r"\(\.\.\., R, C\)"):
         matching.map(torch.randn(3))
     with pytest.raises(ValueError, match="no size zero"):

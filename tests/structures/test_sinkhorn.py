@@ -104,7 +104,10 @@ def test_a_small_temperature_gives_the_best_matching(backend):
     scores = torch.randn(6, 8, 8, dtype=torch.float64)
     for gamma in (1e-3, 1e-6, 1e-30):
         torch.testing.assert_close(
-            om.Matching().sinkhorn(scores, gamma), om.Matching().map(scores), rtol=0, atol=1e-3 if gamma > 1e-4 else 1e-9
+            om.Matching().sinkhorn(scores, gamma),
+            om.Matching().map(scores),
+            rtol=0,
+            atol=1e-3 if gamma > 1e-4 else 1e-9,
         )
     uniform = om.Matching().sinkhorn(scores, 1e9)
     torch.testing.assert_close(uniform, torch.full_like(uniform, 1 / 8), rtol=1e-6, atol=1e-6)
