@@ -6,7 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ["rows.py", "chains.py", "alignments.py", "trees.py", "arborescences.py"]
+BENCHMARKS = [
+    "rows.py",
+    "chains.py",
+    "alignments.py",
+    "trees.py",
+    "arborescences.py",
+    "selections.py",
+    "sparsemap.py",
+]
 
 if __name__ == "__main__":
     for name in BENCHMARKS:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from omegamax import checks
+from omegamax import checks, routing
 from omegamax.inference.oracle import CompiledOracle
 from omegamax.inference.program import Program
 from omegamax.operators.hard import Hard
@@ -162,7 +162,8 @@ class Structure(abc.ABC):
             event = tensor.shape[tensor.dim() - event_ndim :]
             parts.append(tensor.to(computed_in(dtype)).expand(*batch_shape, *event).reshape(-1, *event))
         sizes = tuple(tuple(part.shape[1:]) for part in parts)
-        per_axis = checks.check_structure_lengths(self._name, batch_shape, lengths, self.limits(sizes))
+        with routing.outside_transforms():  # kernels read the lengths, which no transform differentiates
+            per_axis = checks.check_structure_lengths(self._name, batch_shape, lengths, self.limits(sizes))
         out = self.forbidden(sizes, per_axis)
         if out is not None:
             parts[0] = torch.where(out.to(parts[0].device), -torch.inf, parts[0])
