@@ -60,6 +60,7 @@ class Drawing {
     if (Field::kLog) {
       top = Field::kZero;
       for (std::int64_t h = 0; h <= words_; ++h) top = larger(score(h, word), top);
+      if (top == Field::kZero) return false;
     }
     for (std::int64_t h = 0; h <= words_; ++h) {
       const double x = score(h, word);
