@@ -141,8 +141,8 @@ class Matching(Structure):
         if not isinstance(regularizer, Hard):
             raise ValueError(
                 f"Matching: regularizer must be Hard, got {type(regularizer).__name__}, for which one would sum over "
-                "all matchings (a permanent, #P-hard); use sparsemap for sparse marginals of matchings, or sinkhorn for "
-                "entropic transport plans"
+                "all matchings (a permanent, #P-hard); use sparsemap for sparse marginals of matchings, or sinkhorn "
+                "for entropic transport plans"
             )
         rows, columns = problem.lengths
         return MatchingProgram((rows, columns), len(problem.parts))
