@@ -1,0 +1,110 @@
+"""The loss at a structure: a path, a tree, an alignment, given by its parts.
+
+    L(θ; y) = max_Ω(θ) + Ω(y) − <θ, y>          ∇L = argmax_Ω(θ) − y
+
+Ω(y) vanishes at a structure for every Ω that vanishes at corners; for SparseMAP it is ½‖y‖².
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax.inference.derivation import is_derived
+from omegamax.inference.program import Parts
+from omegamax.losses.at_index import non_negative
+from omegamax.operators.hard import Hard
+from omegamax.smoothmax import SmoothMax
+from omegamax.structures.dynamic_program import DynamicProgram
+from omegamax.structures.measures import inner
+from omegamax.structures.problem import Problem
+from omegamax.structures.smoothed import Smoothed
+from omegamax.structures.smoothing import Local, local, smoothed_marginals
+from omegamax.structures.structure import Structure
+
+
+def structure_of(smooth: SmoothMax) -> Structure | None:
+    """The structure of a `Smoothed` or a `SparseMAP`; None for a smoothed maximum of rows."""
+    found = getattr(smooth, "structure", None)
+    return found if isinstance(found, Structure) else None
+
+
+def losses_at_structure(
+    who: str,
+    smooth: Any,
+    scores: Any,
+    target: Any,
+    *,
+    lengths: Any = None,
+    mask: Any = None,
+    target_edges: Tensor | None = None,
+    check: bool = True,
+) -> Tensor:
+    """Losses (*batch) of potentials at structures of their shape, or at marginals where Ω is known there.
+
+    A target that is no structure, or that uses a part of score −inf, raises where `check` is on; without the check the
+    latter has an infinite loss.
+    """
+    problem = smooth.structure.bind(scores, lengths, mask)
+    given = _parts_of_target(who, problem, target)
+    whole = all(bool((part == part.round()).all()) for part in given)
+    if check and whole:
+        _check_member(who, problem, given)
+    score = inner(given, problem.parts)
+    if check and bool((score == -torch.inf).any()):
+        raise ValueError(
+            f"{who}: the target must be allowed by its scores, got one that uses a part of score -inf in item "
+            f"{int((score == -torch.inf).nonzero()[0])}; unmask the part, or leave the item out"
+        )
+    value = smooth.max(scores, lengths=lengths, mask=mask)
+    score = problem.per_item(score).to(value.dtype)
+    if not (whole and _vanishes(smooth)):
+        options = {} if target_edges is None else {"target_edges": target_edges}
+        dressed = problem.dress(given)
+        if isinstance(smooth, Smoothed):
+            options["lengths"] = lengths
+        value = value + smooth.omega(dressed, **options)
+    return torch.where(value == -torch.inf, torch.inf, non_negative(value - score))
+
+
+def _parts_of_target(who: str, problem: Problem, target: Any) -> Parts:
+    given = (target,) if isinstance(target, Tensor) else tuple(target)
+    if any(not isinstance(part, Tensor) for part in given):
+        raise TypeError(
+            f"{who}: target must be a structure in the form of the scores, got {type(target).__name__}; make it with "
+            "a constructor such as Chain.from_tags"
+        )
+    like = problem.parts[0]
+    found, before = problem.undress(who, tuple(part.to(like) for part in given) if len(given) > 1 else given[0].to(like))
+    if before:
+        raise ValueError(
+            f"{who}: target must have the batch axes of the scores {problem.batch_shape}, got {before} before them; "
+            "give one structure per item"
+        )
+    return found
+
+
+def _vanishes(smooth: Any) -> bool:
+    """Whether Ω is zero at every structure."""
+    return isinstance(smooth, Smoothed) and local("loss", smooth.regularizer).regularizer.zero_at_corners
+
+
+@torch.no_grad()
+def _check_member(who: str, problem: Problem, target: Parts) -> None:
+    """With everything else forbidden, the best structure is the target, or else the target is none."""
+    only = replace(problem, parts=tuple(torch.where(part > 0, 1.0, -torch.inf).to(part) for part in target))
+    found = smoothed_marginals(only, Local(Hard(), 1.0))
+    differs = torch.stack([(part != best).flatten(1).any(1) for part, best in zip(target, found)]).any(0)
+    if not bool(differs.any()):
+        return
+    if isinstance(problem.structure, DynamicProgram):  # slower, and right where a part counts more than once
+        differs = ~is_derived(problem.lattice, problem.goals, target)
+        if not bool(differs.any()):
+            return
+    raise ValueError(
+        f"{who}: the target must be a structure of {type(problem.structure).__name__}, got something else in item "
+        f"{int(differs.nonzero()[0])}; make it with a constructor of the structure, with the same lengths"
+    )
