@@ -24,7 +24,8 @@ def derivation_of(who: str, lattice: Lattice, goals: Tensor, structures: tuple[T
     if not bool(derived.all()):
         raise ValueError(
             f"{who}: structures must be 0/1 and consist of the parts of exactly one derivation, got something else "
-            f"in item {int((~derived).nonzero()[0])}; take them from map, topk, sample or enumerate, with the same lengths"
+            f"in item {int((~derived).nonzero()[0])}; take them from map, topk, sample or enumerate, with the same "
+            "lengths"
         )
     n_parts = torch.stack(
         [part.flatten(1).sum(1) for part in lattice.unscaled().sum_over_edges(edges, structures)]
@@ -45,7 +46,7 @@ def is_derived(lattice: Lattice, goals: Tensor, structures: tuple[Tensor, ...]) 
 
 
 def _covering(lattice: Lattice, goals: Tensor, structures: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-    """The expected edges of derivations that use given parts only, weighted by how many they use; the log of the sum."""
+    """Expected edges of derivations that use given parts only, more likely the more they use; the log of their sum."""
     given = tuple(torch.where(part > 0, 0.0, -torch.inf) for part in structures)
     rewards = tuple(torch.full_like(part, _PER_PART) for part in structures)
     plain = lattice.unscaled()  # a reward is for being there, whatever the weight

@@ -63,10 +63,7 @@ def losses_at_structure(
     score = problem.per_item(score).to(value.dtype)
     if not (whole and _vanishes(smooth)):
         options = {} if target_edges is None else {"target_edges": target_edges}
-        dressed = problem.dress(given)
-        if isinstance(smooth, Smoothed):
-            options["lengths"] = lengths
-        value = value + smooth.omega(dressed, **options)
+        value = value + smooth.omega(problem.dress(given), lengths=lengths, **options)
     return torch.where(value == -torch.inf, torch.inf, non_negative(value - score))
 
 
@@ -78,7 +75,9 @@ def _parts_of_target(who: str, problem: Problem, target: Any) -> Parts:
             "a constructor such as Chain.from_tags"
         )
     like = problem.parts[0]
-    found, before = problem.undress(who, tuple(part.to(like) for part in given) if len(given) > 1 else given[0].to(like))
+    found, before = problem.undress(
+        who, tuple(part.to(like) for part in given) if len(given) > 1 else given[0].to(like)
+    )
     if before:
         raise ValueError(
             f"{who}: target must have the batch axes of the scores {problem.batch_shape}, got {before} before them; "

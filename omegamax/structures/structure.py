@@ -55,6 +55,11 @@ class Structure(abc.ABC):
         """Parts of the first component that no structure of these lengths may use: boolean (batch, *event)."""
         return None
 
+    def hamming(self, target: Any) -> Tensor:
+        """Costs of parts, shaped as the first component of the target: one for every part that the target lacks."""
+        first = target if isinstance(target, Tensor) else target[0]
+        return (1 - first).clamp(min=0)
+
     # What can be asked of it.
 
     def max(
