@@ -75,9 +75,7 @@ def _parts_of_target(who: str, problem: Problem, target: Any) -> Parts:
             "a constructor such as Chain.from_tags"
         )
     like = problem.parts[0]
-    found, before = problem.undress(
-        who, tuple(part.to(like) for part in given) if len(given) > 1 else given[0].to(like)
-    )
+    found, before = problem.undress(who, tuple(part.to(like) for part in given))
     if before:
         raise ValueError(
             f"{who}: target must have the batch axes of the scores {problem.batch_shape}, got {before} before them; "

@@ -2,10 +2,11 @@
 
     L(θ; y) = max_Ω(θ + c_y) + Ω(y) − <θ + c_y, y>
 
-where <c_y, y'> is what y' costs when y is right, and nothing for y itself. It is the Fenchel–Young loss at scores to which the
-costs are added (cost-augmented inference). Under Hard and the Hamming cost it is the structured hinge (Taskar et al. 2003;
-Tsochantaridis et al. 2005), on classes the hinge of Crammer & Singer (2001); under Shannon softmax-margin (Gimpel &
-Smith, 2010); under SparseMAP margin-SparseMAP (Niculae et al., 2018); the squared norm smooths the multiclass hinge.
+where <c_y, y'> is what y' costs when y is right, and nothing for y itself. It is the Fenchel–Young loss at scores to
+which the costs are added, cost-augmented inference. Under Hard and the Hamming cost it is the structured hinge (Taskar,
+Guestrin & Koller, 2003; Tsochantaridis et al., 2005), on classes the hinge of Crammer & Singer (2001); under Shannon
+softmax-margin (Gimpel & Smith, 2010); under SparseMAP margin-SparseMAP (Niculae et al., 2018); the squared norm on the
+simplex smooths the multiclass hinge.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class MarginLoss(Loss):
     cell) that the gold structure does not have. Otherwise:
 
     - classes: a tensor (C, C), [gold, predicted]; or a function of the target that returns costs (..., C);
-    - structures: a tensor that broadcasts to the scores (to their first component, where there are several), the same for
-      every target; or a function of the target that returns such a tensor, or one per component.
+    - structures: a tensor that broadcasts to the scores (to their first component, where there are several), the same
+      for every target; or a function of the target that returns such a tensor, or one per component.
 
     `margin` multiplies the costs.
 
@@ -67,8 +68,8 @@ class MarginLoss(Loss):
             raise TypeError(f"{who}: smooth must be a SmoothMax or a Structure, got {kind}; use for example Hard()")
         if cost is not None and not isinstance(cost, Tensor) and not callable(cost):
             raise TypeError(
-                f"{who}: cost must be a Tensor or a function of the target, got {type(cost).__name__}; leave it out for "
-                "the Hamming cost"
+                f"{who}: cost must be a Tensor or a function of the target, got {type(cost).__name__}; leave it out "
+                "for the Hamming cost"
             )
         self._smooth = smooth
         self.margin = margin
@@ -133,8 +134,8 @@ def _rows_of(who: str, cost: Tensor, target: Tensor, rows: Tensor) -> Tensor:
     n_classes = rows.shape[-1]
     if tuple(cost.shape) != (n_classes, n_classes):
         raise ValueError(
-            f"{who}: cost must have the shape ({n_classes}, {n_classes}), [gold, predicted], got {tuple(cost.shape)}; or "
-            "give a function of the target"
+            f"{who}: cost must have the shape ({n_classes}, {n_classes}), [gold, predicted], got {tuple(cost.shape)}; "
+            "or give a function of the target"
         )
     return target.to(cost) @ cost if target.is_floating_point() else cost[target]
 
