@@ -51,8 +51,15 @@ def losses_at_structure(
     problem = smooth.structure.bind(scores, lengths, mask)
     given = _parts_of_target(who, problem, target)
     whole = all(bool((part == part.round()).all()) for part in given)
-    if check and whole:
-        _check_member(who, problem, given)
+    vertex = whole or _counts_fractions(problem)
+    if vertex and (check or not whole):
+        member = _is_member(problem, given)
+        vertex = bool(member.all())
+        if whole and not vertex:
+            raise ValueError(
+                f"{who}: the target must be a structure of {type(problem.structure).__name__}, got something else in item "
+                f"{int((~member).nonzero()[0])}; make it with a constructor of the structure, with the same lengths"
+            )
     score = inner(given, problem.parts)
     if check and bool((score == -torch.inf).any()):
         raise ValueError(
@@ -61,7 +68,7 @@ def losses_at_structure(
         )
     value = smooth.max(scores, lengths=lengths, mask=mask)
     score = problem.per_item(score).to(value.dtype)
-    if not (whole and _vanishes(smooth)):
+    if not (vertex and _vanishes(smooth)):
         options = {} if target_edges is None else {"target_edges": target_edges}
         value = value + smooth.omega(problem.dress(given), lengths=lengths, **options)
     return torch.where(value == -torch.inf, torch.inf, non_negative(value - score))
@@ -89,19 +96,22 @@ def _vanishes(smooth: Any) -> bool:
     return isinstance(smooth, Smoothed) and local("loss", smooth.regularizer).regularizer.zero_at_corners
 
 
+def _counts_fractions(problem: Problem) -> bool:
+    """Whether a structure may hold other numbers than whole ones: steps of an alignment have weights."""
+    if not isinstance(problem.structure, DynamicProgram):
+        return False
+    scales = [component.scales for component in problem.lattice.components]
+    return any(scale is not None and bool((scale != scale.round()).any()) for scale in scales)
+
+
 @torch.no_grad()
-def _check_member(who: str, problem: Problem, target: Parts) -> None:
-    """With everything else forbidden, the best structure is the target, or else the target is none."""
+def _is_member(problem: Problem, target: Parts) -> Tensor:
+    """Whether each target is a structure, (batch,): with everything else forbidden, it must be the best one."""
     only = replace(problem, parts=tuple(torch.where(part > 0, 1.0, -torch.inf).to(part) for part in target))
     found = smoothed_marginals(only, Local(Hard(), 1.0))
-    differs = torch.stack([(part != best).flatten(1).any(1) for part, best in zip(target, found)]).any(0)
-    if not bool(differs.any()):
-        return
-    if isinstance(problem.structure, DynamicProgram):  # slower, and right where a part counts more than once
-        differs = ~is_derived(problem.lattice, problem.goals, target)
-        if not bool(differs.any()):
-            return
-    raise ValueError(
-        f"{who}: the target must be a structure of {type(problem.structure).__name__}, got something else in item "
-        f"{int(differs.nonzero()[0])}; make it with a constructor of the structure, with the same lengths"
-    )
+    member = torch.stack([(part == best).flatten(1).all(1) for part, best in zip(target, found)]).all(0)
+    if not bool(member.all()) and isinstance(problem.structure, DynamicProgram):
+        member = is_derived(problem.lattice, problem.goals, target)  # slower; right where a part counts more than once
+    if not problem.structure.has_empty:
+        member = member & torch.stack([(part != 0).flatten(1).any(1) for part in target]).any(0)
+    return member

@@ -44,7 +44,9 @@ def loss_of(
         )
     if structure_of(smooth) is not None:
         options: dict[str, Any] = {"lengths": lengths, "mask": mask, "target_edges": target_edges, "check": check}
-        return reduced(losses_at_structure(who, smooth, scores, target, **options), reduction)
+        wide, dtype = _widened(scores)
+        losses = reduced(losses_at_structure(who, smooth, wide, target, **options), reduction)
+        return losses if dtype is None else losses.to(dtype)
     checks.check_scores(who, scores)
     checks.check_dim(who, scores, dim)
     if mask is not None:
@@ -66,6 +68,15 @@ def loss_of(
             chosen = weight.to(rows)[index]
             per_row = chosen if kept is None else torch.where(kept, chosen, 0)
     return reduced(losses, reduction, per_row).to(scores.dtype)
+
+
+def _widened(scores: Any) -> tuple[Any, torch.dtype | None]:
+    """Scores of a structure, half types as float32; and which type it was, if one of those."""
+    parts = (scores,) if isinstance(scores, Tensor) else scores if isinstance(scores, tuple) else ()
+    if not parts or not all(isinstance(part, Tensor) and part.dtype in _HALVES for part in parts):
+        return scores, None  # or something else, which the structure will refuse
+    wide = [part.float() for part in parts]
+    return (wide[0] if isinstance(scores, Tensor) else type(scores)(*wide)), parts[0].dtype
 
 
 def _at_scale(smooth: SmoothMax, rows: Tensor, losses_of: Any) -> Tensor:

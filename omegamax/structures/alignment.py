@@ -66,6 +66,12 @@ class Alignment(DynamicProgram):
         """The cells (length, 2) that one structure (M, N), from `map`, `topk` or `sample`, visits, in order."""
         return structure.nonzero()
 
+    def hamming(self, target: Tensor) -> Tensor:
+        """One for every cell that the target does not visit; with step weights it counts as the step does."""
+        if all(weight == 1 for *_, weight in self.steps):
+            return super().hamming(target)
+        return (target == 0).to(target.dtype)
+
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
         """One tensor."""
         checks.check_floating("Alignment", potentials)
