@@ -56,9 +56,10 @@ def losses_at_structure(
         member = _is_member(problem, given)
         vertex = bool(member.all())
         if whole and not vertex:
+            wrong, name = int((~member).nonzero()[0]), type(problem.structure).__name__
             raise ValueError(
-                f"{who}: the target must be a structure of {type(problem.structure).__name__}, got something else in item "
-                f"{int((~member).nonzero()[0])}; make it with a constructor of the structure, with the same lengths"
+                f"{who}: the target must be a structure of {name}, got something else in item {wrong}; make it with a "
+                "constructor of the structure, with the same lengths"
             )
     score = inner(given, problem.parts)
     if check and bool((score == -torch.inf).any()):

@@ -152,7 +152,7 @@ def test_what_is_no_structure_says_so(case):
         for part, other in zip(both, listed[item][-1]):
             part[item] = part[item] + torch.from_numpy(np.asarray(other))
         soft = "|target_edges" if "long steps" in case.name else ""  # cells that count one half: it may be marginals
-        with pytest.raises(ValueError, match=f"in item {item}; make it with a constructor{soft}"):
+        with pytest.raises(ValueError, match=f"in item {item}; make it with a{soft}"):
             loss(potentials, like(potentials, both), **case.options())
 
 
