@@ -78,6 +78,7 @@ from omegamax.structures import AllowedTransitions as AllowedTransitions
 from omegamax.structures import Backpointers as Backpointers
 from omegamax.structures import Band as Band
 from omegamax.structures import BandedAlignment as BandedAlignment
+from omegamax.structures import Barycenter as Barycenter
 from omegamax.structures import Chain as Chain
 from omegamax.structures import ConstituencyTree as ConstituencyTree
 from omegamax.structures import CtcPotentials as CtcPotentials
@@ -107,6 +108,7 @@ from omegamax.structures import ctc_loss as ctc_loss
 from omegamax.structures import edit_distance as edit_distance
 from omegamax.structures import soft_dtw as soft_dtw
 from omegamax.structures import soft_dtw_alignment as soft_dtw_alignment
+from omegamax.structures import soft_dtw_barycenter as soft_dtw_barycenter
 from omegamax.structures import soft_dtw_divergence as soft_dtw_divergence
 from omegamax.structures import soft_dtw_from_costs as soft_dtw_from_costs
 from omegamax.structures import squared_euclidean as squared_euclidean

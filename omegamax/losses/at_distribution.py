@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from omegamax import checks
 from omegamax.losses.at_index import centred, non_negative
 from omegamax.smoothmax import SmoothMax
 
@@ -21,7 +22,8 @@ def losses_at_distribution(smooth: SmoothMax, scores: Tensor, target: Tensor) ->
     removed = scores == -torch.inf
     used = target != 0
     score = torch.where(used, target * torch.where(used, scores, 0), 0).sum(-1)
-    omega = smooth.omega(target) if smooth.zero_at_corners else smooth.omega_without(target, removed)
+    whole = smooth.zero_at_corners or (checks.is_readable(removed) and not bool(removed.any()))
+    omega = smooth.omega(target) if whole else smooth.omega_without(target, removed)
     losses = non_negative(value + omega - score)
     return torch.where(value == -torch.inf, torch.inf, losses)
 

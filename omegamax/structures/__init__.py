@@ -5,6 +5,8 @@ from omegamax.structures.banded_alignment import BandedAlignment as BandedAlignm
 from omegamax.structures.bands import Band as Band
 from omegamax.structures.bands import Itakura as Itakura
 from omegamax.structures.bands import SakoeChiba as SakoeChiba
+from omegamax.structures.barycenter import Barycenter as Barycenter
+from omegamax.structures.barycenter import soft_dtw_barycenter as soft_dtw_barycenter
 from omegamax.structures.chain import Chain as Chain
 from omegamax.structures.chain import FactoredChain as FactoredChain
 from omegamax.structures.chain import TransitionMatrices as TransitionMatrices
