@@ -10,7 +10,9 @@
 #include <cstdint>
 
 #include "chain_problems.hpp"
+#include "dense_algebra.hpp"
 #include "grid_problems.hpp"
+#include "oracle.hpp"
 #include "row_problems.hpp"
 #include "tree_problems.hpp"
 
@@ -73,6 +75,8 @@ struct Table {
   void (*Name##_double)(const Name<double>&, std::int64_t begin, std::int64_t end);
   OMEGAMAX_KERNELS(OMEGAMAX_ENTRY)
 #undef OMEGAMAX_ENTRY
+  OracleTable oracle;
+  DenseAlgebra algebra;
 };
 
 }  // namespace omegamax

@@ -21,11 +21,13 @@ from omegamax.losses import FusedmaxLoss as FusedmaxLoss
 from omegamax.losses import GroupmaxLoss as GroupmaxLoss
 from omegamax.losses import Loss as Loss
 from omegamax.losses import MarginLoss as MarginLoss
+from omegamax.losses import MarginSparseMAPLoss as MarginSparseMAPLoss
 from omegamax.losses import OscarmaxLoss as OscarmaxLoss
 from omegamax.losses import PerceptronLoss as PerceptronLoss
 from omegamax.losses import SoftDTWDivergenceLoss as SoftDTWDivergenceLoss
 from omegamax.losses import SoftDTWLoss as SoftDTWLoss
 from omegamax.losses import SoftmaxLoss as SoftmaxLoss
+from omegamax.losses import SparseMAPLoss as SparseMAPLoss
 from omegamax.losses import SparsemaxLoss as SparsemaxLoss
 from omegamax.losses import SqPNormMaxLoss as SqPNormMaxLoss
 from omegamax.losses import entmax15_loss as entmax15_loss
@@ -99,6 +101,8 @@ from omegamax.structures import ProjectiveTree as ProjectiveTree
 from omegamax.structures import SakoeChiba as SakoeChiba
 from omegamax.structures import SemiMarkov as SemiMarkov
 from omegamax.structures import Smoothed as Smoothed
+from omegamax.structures import SparseMAP as SparseMAP
+from omegamax.structures import Sparsemap as Sparsemap
 from omegamax.structures import Structure as Structure
 from omegamax.structures import Support as Support
 from omegamax.structures import TopK as TopK

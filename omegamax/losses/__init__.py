@@ -23,5 +23,7 @@ from omegamax.losses.rows import SparsemaxLoss as SparsemaxLoss
 from omegamax.losses.rows import SqPNormMaxLoss as SqPNormMaxLoss
 from omegamax.losses.soft_dtw import SoftDTWDivergenceLoss as SoftDTWDivergenceLoss
 from omegamax.losses.soft_dtw import SoftDTWLoss as SoftDTWLoss
+from omegamax.losses.sparsemap import MarginSparseMAPLoss as MarginSparseMAPLoss
+from omegamax.losses.sparsemap import SparseMAPLoss as SparseMAPLoss
 from omegamax.losses.structured import CRFLoss as CRFLoss
 from omegamax.losses.structured import PerceptronLoss as PerceptronLoss
