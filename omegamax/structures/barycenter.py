@@ -2,9 +2,10 @@
 
     argmin_z  Σ_k w_k soft_dtw(z, x_k),    w normalised to sum 1
 
-Series may have different lengths, and z its own. The objective is smooth and not convex: it is minimised by L-BFGS with a
-strong Wolfe line search from `init`, which makes the result deterministic, and a local minimum. Cuturi & Blondel, "Soft-DTW:
-a differentiable loss function for time-series", ICML 2017, weigh by λ_k / n_k; pass these as `weights` to do as they do.
+Series may have different lengths, and z its own. The objective is smooth and not convex: it is minimised by L-BFGS with
+a strong Wolfe line search from `init`, which makes the result deterministic, and a local minimum. Cuturi & Blondel,
+"Soft-DTW: a differentiable loss function for time-series", ICML 2017, weigh by λ_k / n_k; pass these as `weights` to do
+as they do.
 """
 
 from __future__ import annotations
@@ -148,8 +149,8 @@ def _shares(weights: Any, padded: Tensor) -> Tensor:
     found = torch.as_tensor(weights).detach().to(padded)
     if tuple(found.shape) != (len(padded),) or not bool((found >= 0).all()) or not 0 < float(found.sum()) < torch.inf:
         raise ValueError(
-            f"{_WHO}: weights must be {len(padded)} non-negative numbers, not all zero, got {found.tolist()}; leave them "
-            "out for equal ones"
+            f"{_WHO}: weights must be {len(padded)} non-negative numbers, not all zero, got {found.tolist()}; leave "
+            "them out for equal ones"
         )
     return found / found.sum()
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -76,12 +78,12 @@ class Dag(Hypergraph):
         edge_of: dict[tuple[int, int], int] = {}
         for tail, head, edge in sorted(ends, key=lambda end: -end[2]):
             edge_of[node_of[tail], node_of[head]] = edge
-        missing = [pair for pair in zip(path, path[1:]) if pair not in edge_of]
+        missing = [pair for pair in pairwise(path) if pair not in edge_of]
         if missing or not path or path[-1] != self.goal:
             raise ValueError(
                 f"Dag.from_path: a path goes along edges to the goal {self.goal}, got {path}; "
                 + (f"there is no edge {missing[0]}" if missing else "let it end there")
             )
         structure = torch.zeros(self.n_edges, dtype=dtype)
-        structure[[edge_of[pair] for pair in zip(path, path[1:])]] = 1
+        structure[[edge_of[pair] for pair in pairwise(path)]] = 1
         return structure

@@ -208,3 +208,65 @@ def test_other_types_and_reductions(case, dtype):
         assert torch.equal(found, expected.to(dtype))  # computed in float32, rounded once
         each = om.PerceptronLoss(case.structure, "none")(wide, target, **case.options())
         torch.testing.assert_close(expected, by_hand(each))
+
+
+@everything
+def test_sparsemap_loss(case):
+    """Its definition, its gradient, L ≥ ½ ‖μ − y‖² (½‖·‖² is strongly convex), zero for a large lead."""
+    potentials = case.potentials(4)
+    target, _, chosen = golds(case, potentials)
+    inputs = leaves(potentials)
+    smooth = om.SparseMAP(case.structure)
+    found = om.SparseMAPLoss(case.structure, "none")(like(potentials, inputs), target, **case.options())
+    value = smooth.max(potentials, **case.options())
+    weights = parts_of(smooth.argmax(potentials, **case.options()))
+    n = case.structure.n_regularized
+    for item, gold in enumerate(chosen):
+        expected = value[item].item() + 0.5 * dot(gold[:n], gold[:n]) - dot(gold, numpy_parts(potentials, item))
+        assert found[item].item() == pytest.approx(expected, abs=1e-8)
+        away = sum(float((w[item] - torch.from_numpy(np.asarray(g))).square().sum()) for w, g in zip(weights[:n], gold))
+        assert found[item].item() >= 0.5 * away - 1e-8
+    grads = torch.autograd.grad(found.sum(), inputs)
+    for grad, weight, gold in zip(grads, weights, parts_of(target)):
+        torch.testing.assert_close(grad, weight - gold, rtol=0, atol=1e-7)
+    led = like(potentials, [1e4 * part for part in parts_of(potentials)])
+    best = case.structure.map(led, **case.options())
+    assert om.SparseMAPLoss(case.structure)(led, best, **case.options()) < 1e-6
+
+
+@everything
+def test_margin_sparsemap_is_sparsemap_at_augmented_scores(case):
+    potentials = case.potentials(5)
+    target, _, _ = golds(case, potentials)
+    first, *rest = parts_of(potentials)
+    raised = like(potentials, [first + 0.5 * case.structure.hamming(target), *rest])
+    expected = om.SparseMAPLoss(case.structure, "none")(raised, target, **case.options())
+    loss = om.MarginSparseMAPLoss(case.structure, margin=0.5, reduction="none")
+    torch.testing.assert_close(loss(potentials, target, **case.options()), expected)
+    own = om.MarginLoss(om.SparseMAP(case.structure), case.structure.hamming, margin=0.5, reduction="none")
+    torch.testing.assert_close(own(potentials, target, **case.options()), expected)
+
+
+def test_sparsemap_on_a_simplex_is_sparsemax():
+    """Five edges side by side are a simplex."""
+    simplex = om.Dag.from_edges([(0, 1)] * 5)
+    scores, classes = torch.randn(20, 5, dtype=torch.float64), torch.randint(5, (20,))
+    hot = torch.nn.functional.one_hot(classes, 5).double()
+    found = om.SparseMAPLoss(simplex, "none")(scores, hot)
+    torch.testing.assert_close(found, om.sparsemax_loss(scores, classes, reduction="none"), rtol=0, atol=1e-12)
+    crf = om.CRFLoss(simplex)(scores, hot)
+    torch.testing.assert_close(crf, torch.nn.functional.cross_entropy(scores, classes))
+    smoothed = om.MarginSparseMAPLoss(simplex)(scores, hot)
+    torch.testing.assert_close(smoothed, om.MarginLoss(om.SquaredNorm())(scores, classes), rtol=0, atol=1e-12)
+
+
+def test_sparsemap_loss_differentiates_twice():
+    chain = om.Chain()
+    scores = torch.randn(2, 3, 2, 2, dtype=torch.float64, requires_grad=True)
+    gold = chain.from_tags(torch.tensor([[0, 1, 1], [1, 0, 0]]), 2)
+
+    def loss(x):
+        return om.SparseMAPLoss(chain, "none")(x, gold)
+
+    assert gradcheck(loss, scores)
+    assert gradgradcheck(loss, scores)
