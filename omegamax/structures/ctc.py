@@ -180,7 +180,12 @@ def ctc_loss(
     frames = torch.as_tensor(input_lengths, dtype=torch.long)
     if log_probs.dim() == 2:
         frames = frames.reshape(())
-    losses = -CTC().max(potentials, Shannon() if regularizer is None else regularizer, lengths=frames)
+    silent = (frames == 0).to(log_probs.device)  # no frames spell the empty target, and nothing else
+    omega = Shannon() if regularizer is None else regularizer
+    losses = -CTC().max(potentials, omega, lengths=torch.where(frames == 0, 1, frames))
+    if bool(silent.any()):
+        empty = torch.as_tensor(target_lengths, device=losses.device).reshape(losses.shape) == 0
+        losses = torch.where(silent, torch.where(empty, 0.0, torch.inf).to(losses.dtype), losses)
     if zero_infinity:
         losses = torch.where(losses == torch.inf, 0, losses)
     if reduction == "mean":
