@@ -15,7 +15,7 @@ from torch import Tensor
 
 from omegamax.inference.derivation import is_derived
 from omegamax.inference.program import Parts
-from omegamax.losses.at_index import non_negative
+from omegamax.losses.at_rows import non_negative
 from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.dynamic_program import DynamicProgram

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.losses.at_distribution import losses_at_distribution, smoothed_one_hot
-from omegamax.losses.at_index import losses_at_index
+from omegamax.losses.at_rows import non_negative, regrets
 from omegamax.losses.at_structure import losses_at_structure, structure_of
 from omegamax.losses.reduction import check_reduction, reduced
-from omegamax.losses.targets import check_class_weights, check_distribution, read_index
+from omegamax.losses.targets import check_class_weights, check_distribution, read_index, smoothed_one_hot
 from omegamax.operators.scaled import Scaled
 from omegamax.smoothmax import SmoothMax
 
@@ -58,7 +57,7 @@ def loss_of(
     per_row: Tensor | None
     if isinstance(target, Tensor) and target.is_floating_point():
         at = check_distribution(who, target, rows, dim)
-        losses = _at_scale(smooth, rows, lambda omega, x: losses_at_distribution(omega, x, at))
+        losses = _at_scale(smooth, rows, lambda omega, x: _at_distributions(omega, x, at))
         per_row = None if weight is None else (at * weight.to(at)).sum(-1)
     else:
         index, kept = read_index(who, target, rows, ignore_index)
@@ -95,9 +94,20 @@ def _at_scale(smooth: SmoothMax, rows: Tensor, losses_of: Any) -> Tensor:
 
 
 def _at_classes(smooth: SmoothMax, rows: Tensor, index: Tensor, kept: Tensor | None, smoothing: float) -> Tensor:
-    if smoothing == 0 and smooth.zero_at_corners:
-        return losses_at_index(smooth, rows, index, kept)
-    if kept is not None:
+    if kept is not None:  # what they hold, NaN too, must not reach the gradient
         rows = torch.where(kept.unsqueeze(-1), rows, 0)
-    losses = losses_at_distribution(smooth, rows, smoothed_one_hot(rows, index, smoothing))
+    if smoothing == 0 and smooth.zero_at_corners:
+        losses = non_negative(regrets(smooth, rows, index))
+    else:
+        losses = _at_distributions(smooth, rows, smoothed_one_hot(rows, index, smoothing))
     return losses if kept is None else torch.where(kept, losses, 0)
+
+
+def _at_distributions(smooth: SmoothMax, rows: Tensor, target: Tensor) -> Tensor:
+    """With Ω(y) on the classes that are not out."""
+    found = regrets(smooth, rows, target)
+    if smooth.zero_at_corners:
+        return non_negative(found + smooth.omega(target))
+    removed = rows == -torch.inf
+    whole = checks.is_readable(removed) and not bool(removed.any())
+    return non_negative(found + (smooth.omega(target) if whole else smooth.omega_without(target, removed)))

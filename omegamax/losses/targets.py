@@ -27,6 +27,10 @@ def read_index(who: str, target: Any, rows: Tensor, ignore_index: int) -> tuple[
     if n_classes == 0:
         raise ValueError(f"{who}: scores must have at least one class, got {tuple(rows.shape)}; check the last axis")
     target = target.to(device=rows.device, dtype=torch.long)
+    if checks.is_readable(target):
+        least, most = target.aminmax() if target.numel() else (0, 0)
+        if least >= 0 and most < n_classes and not 0 <= ignore_index < n_classes:  # the usual case, quickly
+            return target, None
     ignored = target == ignore_index
     if not checks.is_readable(target):
         return torch.where(ignored, 0, target), ~ignored
@@ -71,3 +75,11 @@ def check_class_weights(who: str, weight: Any, rows: Tensor) -> None:
             f"{who}: weight must have one entry per class, ({rows.shape[-1]},), got {tuple(weight.shape)}; give a 1 to "
             "classes that are as usual"
         )
+
+
+def smoothed_one_hot(rows: Tensor, index: Tensor, smoothing: float) -> Tensor:
+    """1 − ε at the class and ε shared by all classes that are not −inf: a class that is out gets nothing."""
+    there = (rows.detach() > -torch.inf).to(rows.dtype)
+    shared = there * (smoothing / there.sum(-1, keepdim=True).clamp(min=1))
+    one = torch.full_like(index, 1, dtype=rows.dtype).unsqueeze(-1) * (1 - smoothing)
+    return shared.scatter_add(-1, index.unsqueeze(-1), one)
