@@ -73,7 +73,6 @@ class _Held(torch.utils._python_dispatch.TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.bytes = 0
-        self.seen: set[int] = set()
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         given = {t.untyped_storage().data_ptr() for t in torch.utils._pytree.tree_leaves(args) if torch.is_tensor(t)}
@@ -93,16 +92,17 @@ def memory() -> list[list[object]]:
         with _Held() as made:
             value = loss(leaf, target)
             forward = made.bytes
+            saved = _saved(value.grad_fn)
+            kept = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in saved}
             value.backward()
         unit = scores.untyped_storage().nbytes()
-        kept = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in _saved(value.grad_fn)}
         kept.pop(leaf.untyped_storage().data_ptr(), None)
         table.append([name, forward / unit, made.bytes / unit, sum(kept.values()) / unit])
     return table
 
 
 def _saved(node) -> list[torch.Tensor]:
-    """Tensors that the graph of one more forward pass keeps."""
+    """Tensors that a graph keeps for its backward pass."""
     found, stack, seen = [], [node], set()
     while stack:
         current = stack.pop()
@@ -111,10 +111,7 @@ def _saved(node) -> list[torch.Tensor]:
         seen.add(current)
         for name in dir(current):
             if name.startswith("_saved_") or name == "saved_tensors":
-                try:
-                    value = getattr(current, name)
-                except RuntimeError:  # freed by the backward pass
-                    continue
+                value = getattr(current, name)
                 found += [t for t in torch.utils._pytree.tree_leaves(value) if torch.is_tensor(t)]
         stack += [parent for parent, _ in current.next_functions]
     return found

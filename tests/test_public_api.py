@@ -19,6 +19,9 @@ EXPECTED = """
     SmoothMax Solution project_simplex prox_tv1d prox_oscar prox_owl prox_group isotonic_regression
     sample gumbel_argmax straight_through_argmax Above
     Structure DynamicProgram Smoothed Chain CTC Dag Hypergraph HypergraphBuilder ctc_loss
+    FenchelYoungLoss SoftmaxLoss SparsemaxLoss EntmaxLoss Entmax15Loss FusedmaxLoss PerceptronLoss CRFLoss SparseMAPLoss
+    MarginLoss MarginSparseMAPLoss CTCLoss SoftDTWLoss fenchel_young_loss sparsemax_loss entmax15_loss entmax_loss
+    soft_dtw_barycenter
     Hardmax Softmax Sparsemax Entmax15 Entmax SqPNormMax Fusedmax Oscarmax Groupmax
 """.split()  # noqa: SIM905
 

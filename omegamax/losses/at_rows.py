@@ -20,7 +20,7 @@ from omegamax.smoothmax import Pulled, SmoothMax, pull_back
 
 
 def regrets(smooth: SmoothMax, scores: Tensor, target: Tensor) -> Tensor:
-    """max_Ω(θ) − <θ, y>, shape (...), of scores (..., C), float32 or float64, at classes (...) or distributions (..., C).
+    """max_Ω(θ) − <θ, y>, (...), of float32 or float64 scores (..., C) at classes (...) or distributions (..., C).
 
     Infinite where the target is out of the row, or where everything is.
     """
@@ -58,9 +58,7 @@ class _Regrets(torch.autograd.Function):
     """max_Ω(θ) − <θ, y>, and the weights, whose derivative makes the second one."""
 
     @staticmethod
-    def forward(
-        ctx: Any, smooth: SmoothMax, scores: Tensor, target: Tensor, *parameters: Tensor
-    ) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, smooth: SmoothMax, scores: Tensor, target: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
         ctx.soft = target.is_floating_point()
         target = target if ctx.soft else target.unsqueeze(-1)
         if isinstance(smooth, Shannon) and not ctx.soft:

@@ -7,22 +7,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from omegamax.inference.derivation import is_derived
 from omegamax.inference.program import Parts
 from omegamax.losses.at_rows import non_negative
-from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.dynamic_program import DynamicProgram
-from omegamax.structures.measures import inner
+from omegamax.structures.membership import Entries, is_member, sum_of
 from omegamax.structures.problem import Problem
 from omegamax.structures.smoothed import Smoothed
-from omegamax.structures.smoothing import Local, local, smoothed_marginals
+from omegamax.structures.smoothing import local
 from omegamax.structures.structure import Structure
 
 
@@ -50,10 +47,11 @@ def losses_at_structure(
     """
     problem = smooth.structure.bind(scores, lengths, mask)
     given = _parts_of_target(who, problem, target)
-    whole = all(bool((part == part.round()).all()) for part in given)
+    entries = tuple(Entries.of(part) for part in given)
+    whole = all(bool((each.values == each.values.round()).all()) for each in entries)
     vertex = whole or _counts_fractions(problem)
     if vertex and (check or not whole):
-        member = _is_member(problem, given)
+        member = is_member(problem, given, entries)
         vertex = bool(member.all())
         if whole and not vertex:
             wrong, name = int((~member).nonzero()[0]), type(problem.structure).__name__
@@ -61,7 +59,7 @@ def losses_at_structure(
                 f"{who}: the target must be a structure of {name}, got something else in item {wrong}; make it with a "
                 "constructor of the structure, with the same lengths"
             )
-    score = inner(given, problem.parts)
+    score = sum_of(entries, problem.parts)
     if check and bool((score == -torch.inf).any()):
         raise ValueError(
             f"{who}: the target must be allowed by its scores, got one that uses a part of score -inf in item "
@@ -103,16 +101,3 @@ def _counts_fractions(problem: Problem) -> bool:
         return False
     scales = [component.scales for component in problem.lattice.components]
     return any(scale is not None and bool((scale != scale.round()).any()) for scale in scales)
-
-
-@torch.no_grad()
-def _is_member(problem: Problem, target: Parts) -> Tensor:
-    """Whether each target is a structure, (batch,): with everything else forbidden, it must be the best one."""
-    only = replace(problem, parts=tuple(torch.where(part > 0, 1.0, -torch.inf).to(part) for part in target))
-    found = smoothed_marginals(only, Local(Hard(), 1.0))
-    member = torch.stack([(part == best).flatten(1).all(1) for part, best in zip(target, found)]).all(0)
-    if not bool(member.all()) and isinstance(problem.structure, DynamicProgram):
-        member = is_derived(problem.lattice, problem.goals, target)  # slower; right where a part counts more than once
-    if not problem.structure.has_empty:
-        member = member & torch.stack([(part != 0).flatten(1).any(1) for part in target]).any(0)
-    return member

@@ -51,7 +51,7 @@ def loss_of(
     if mask is not None:
         checks.check_mask(who, scores, mask)
         mask = mask.expand(scores.shape).movedim(dim, -1)
-    rows = smooth._prepare(scores.movedim(dim, -1), mask, lengths)
+    rows = smooth._prepare(scores if dim == -1 else scores.movedim(dim, -1), mask, lengths)
     rows = rows.float() if rows.dtype in _HALVES else rows
     check_class_weights(who, weight, rows)
     per_row: Tensor | None

@@ -20,7 +20,7 @@ from omegamax import checks, routing
 from omegamax.inference.chain_program import ChainProgram, chain_omega
 from omegamax.inference.lattice import Lattice
 from omegamax.inference.oracle import CompiledOracle, Kind
-from omegamax.inference.program import Program
+from omegamax.inference.program import Parts, Program
 from omegamax.inference.topology import Topology
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
@@ -98,6 +98,25 @@ class Chain(DynamicProgram):
         """Tag indices (..., N) of a structure (from `map`, `topk`, `sample`); −1 beyond the length."""
         hot = structure.emissions if isinstance(structure, FactoredChain) else structure.sum(-2)
         return torch.where(hot.sum(-1) > 0.5, hot.argmax(-1), -1)
+
+    def recognise(self, problem: Problem, target: Parts, entries: Any) -> Tensor:
+        """One cell per position, in a row: each begins with the tag that the one before ends with."""
+        lengths = problem.lengths[0].to(target[0].device)
+        if len(target) > 1:  # the factors of the tags that it shows, then
+            tags = self.tags(FactoredChain(*target))
+            within = torch.arange(tags.shape[-1], device=tags.device) < lengths.unsqueeze(-1)
+            tags = torch.where(within & (tags >= 0), tags, 0)
+            built = self.factored_from_tags(tags, target[0].shape[-1], lengths=lengths, dtype=target[0].dtype)
+            return torch.stack([(given == part).flatten(1).all(1) for given, part in zip(target, built)]).all(0)
+        ((items, places, values),) = entries
+        n, c, _ = problem.sizes[0]
+        count = items.bincount(minlength=problem.n_items)
+        number = torch.arange(len(items), device=items.device) - (count.cumsum(0) - count)[items]  # within its item
+        cell = places % (n * c * c)
+        before = torch.nn.functional.pad(cell[:-1] % c, (1, 0))[: len(cell)]
+        before = torch.where(number == 0, 0, before)
+        wrong = (values != 1) | (cell != (number * c + before) * c + cell % c)
+        return (count == lengths) & (items[wrong].bincount(minlength=problem.n_items) == 0)
 
     def hamming(self, target: Any) -> Tensor:
         """One for every position with another tag, whatever the tag before it."""
