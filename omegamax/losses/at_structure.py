@@ -68,7 +68,9 @@ def losses_at_structure(
     value = smooth.max(scores, lengths=lengths, mask=mask)
     score = problem.per_item(score).to(value.dtype)
     if not (vertex and _vanishes(smooth)):
-        options = {} if target_edges is None else {"target_edges": target_edges}
+        options: dict[str, Any] = {} if target_edges is None else {"target_edges": target_edges}
+        if isinstance(smooth, Smoothed) and not _vanishes(smooth):
+            options |= {"scores": scores, "mask": mask}
         value = value + smooth.omega(problem.dress(given), lengths=lengths, **options)
     return torch.where(value == -torch.inf, torch.inf, non_negative(value - score))
 
