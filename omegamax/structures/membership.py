@@ -14,6 +14,7 @@ from omegamax.operators.hard import Hard
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem
 from omegamax.structures.smoothing import Local, smoothed_marginals
+from omegamax.structures.sparsemap import MAX_ITER, sparsemap_marginals
 
 
 class Entries(NamedTuple):
@@ -46,15 +47,45 @@ def is_member(problem: Problem, target: Parts, entries: tuple[Entries, ...]) -> 
     known = problem.structure.recognise(problem, target, entries)
     if known is not None:
         return known
-    # With everything else forbidden, the target must be the best structure.
+    if isinstance(problem.structure, DynamicProgram):
+        member = _is_derivation(problem, target, entries)
+    else:
+        member = _is_vertex(problem, target)
+    if not problem.structure.has_empty:
+        member = member & torch.stack([(part != 0).flatten(1).any(1) for part in target]).any(0)
+    return member
+
+
+def _is_derivation(problem: Problem, target: Parts, entries: tuple[Entries, ...]) -> Tensor:
+    """With everything else forbidden, the target must be the best structure."""
     only = []
     for part, (_, places, _) in zip(target, entries):
         allowed = torch.full_like(part, -torch.inf).reshape(-1)
         only.append(allowed.index_fill_(0, places, 1.0).reshape(part.shape))
-    found = smoothed_marginals(replace(problem, parts=tuple(only)), Local(Hard(), 1.0))
-    member = torch.stack([(part == best).flatten(1).all(1) for part, best in zip(target, found)]).all(0)
-    if not bool(member.all()) and isinstance(problem.structure, DynamicProgram):
+    member = _same(_best(problem, only), target)
+    if not bool(member.all()):
         member = is_derived(problem.lattice, problem.goals, target)  # slower; right where a part counts more than once
-    if not problem.structure.has_empty:
-        member = member & torch.stack([(part != 0).flatten(1).any(1) for part in target]).any(0)
     return member
+
+
+def _is_vertex(problem: Problem, target: Parts) -> Tensor:
+    """A 0/1 vertex y is the only best one for the scores 2y − 1; any other is its own projection onto the polytope.
+
+    Extra components, which SparseMAP does not regularise, may be anything that goes with the others.
+    """
+    n = problem.structure.n_regularized
+    free = [torch.zeros_like(part) for part in target[n:]]
+    member = _same(_best(problem, [*(2 * part - 1 for part in target[:n]), *free])[:n], target[:n])
+    if not bool(member.all()):
+        near = sparsemap_marginals(replace(problem, parts=(*target[:n], *free)), MAX_ITER)[:n]
+        far = [((part - found).abs() > 1e-6).flatten(1).any(1) for part, found in zip(target, near)]
+        member = ~torch.stack(far).any(0)
+    return member
+
+
+def _best(problem: Problem, parts: list[Tensor]) -> Parts:
+    return smoothed_marginals(replace(problem, parts=tuple(parts)), Local(Hard(), 1.0))
+
+
+def _same(found: Parts, target: Parts) -> Tensor:
+    return torch.stack([(part == best).flatten(1).all(1) for part, best in zip(target, found)]).all(0)
