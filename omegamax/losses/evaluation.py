@@ -11,7 +11,14 @@ from omegamax import checks
 from omegamax.losses.at_rows import non_negative, regrets
 from omegamax.losses.at_structure import losses_at_structure, structure_of
 from omegamax.losses.reduction import check_reduction, reduced
-from omegamax.losses.targets import check_class_weights, check_distribution, read_index, smoothed_one_hot
+from omegamax.losses.targets import (
+    check_class_weights,
+    check_distribution,
+    check_label_smoothing,
+    check_no_classes,
+    read_index,
+    smoothed_one_hot,
+)
 from omegamax.operators.scaled import Scaled
 from omegamax.smoothmax import SmoothMax
 
@@ -41,11 +48,15 @@ def loss_of(
             f"{who}: smooth must be a SmoothMax, got {type(smooth).__name__}; use for example SquaredNorm() or "
             "Smoothed(Chain(), Shannon())"
         )
+    check_label_smoothing(who, label_smoothing)
     if structure_of(smooth) is not None:
+        check_no_classes(who, dim, weight, ignore_index, label_smoothing)
         options: dict[str, Any] = {"lengths": lengths, "mask": mask, "target_edges": target_edges, "check": check}
         wide, dtype = _widened(scores)
         losses = reduced(losses_at_structure(who, smooth, wide, target, **options), reduction)
         return losses if dtype is None else losses.to(dtype)
+    if target_edges is not None:
+        raise ValueError(f"{who}: target_edges is for structures, got it with rows of scores; give the target alone")
     checks.check_scores(who, scores)
     checks.check_dim(who, scores, dim)
     if mask is not None:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from omegamax.losses.at_structure import structure_of
 from omegamax.losses.evaluation import loss_of
 from omegamax.losses.reduction import check_reduction
+from omegamax.losses.targets import check_label_smoothing, check_no_classes
 from omegamax.smoothmax import SmoothMax
 
 
@@ -76,8 +77,7 @@ class Loss(nn.Module, ABC):
         super().__init__()
         who = type(self).__name__
         check_reduction(who, reduction)
-        if isinstance(label_smoothing, bool) or not 0 <= label_smoothing <= 1:
-            raise ValueError(f"{who}: label_smoothing must lie in [0, 1], got {label_smoothing}; 0 switches it off")
+        check_label_smoothing(who, label_smoothing)
         self.reduction, self.dim, self.ignore_index = reduction, dim, ignore_index
         self.label_smoothing, self.check = float(label_smoothing), check
         self.register_buffer("weight", weight)
@@ -96,12 +96,9 @@ class Loss(nn.Module, ABC):
         target_edges: Tensor | None = None,
     ) -> Tensor:
         """The loss of scores at targets."""
-        smooth = self.smooth(scores)
-        if structure_of(smooth) is not None:
-            self._check_plain()
         return loss_of(
             type(self).__name__,
-            smooth,
+            self.smooth(scores),
             scores,
             target,
             reduction=self.reduction,
@@ -115,15 +112,9 @@ class Loss(nn.Module, ABC):
             check=self.check,
         )
 
-    def _check_plain(self) -> None:
-        """A structure has no classes."""
-        plain = (-1, None, -100, 0.0)
-        given = (self.dim, self.weight, self.ignore_index, self.label_smoothing)
-        for name, value, default in zip(("dim", "weight", "ignore_index", "label_smoothing"), given, plain):
-            if value is not default and value != default:
-                raise ValueError(
-                    f"{type(self).__name__}: {name} is for classes, and a structure has none, got {value}; leave it out"
-                )
+    def _check_no_classes(self) -> None:
+        """For leaves on structures, so that they refuse when they are made."""
+        check_no_classes(type(self).__name__, self.dim, self.weight, self.ignore_index, self.label_smoothing)
 
     def extra_repr(self) -> str:
         """The reduction."""
@@ -181,7 +172,7 @@ class FenchelYoungLoss(Loss):
             )
         self._smooth = smooth
         if structure_of(smooth) is not None:
-            self._check_plain()
+            self._check_no_classes()
 
     def smooth(self, scores: Any) -> SmoothMax:
         """The one given."""

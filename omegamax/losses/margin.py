@@ -79,7 +79,7 @@ class MarginLoss(Loss):
         else:
             self.cost = cost
         if structure_of(smooth) is not None:
-            self._check_plain()
+            self._check_no_classes()
 
     def smooth(self, scores: Any) -> SmoothMax:
         """The one given."""

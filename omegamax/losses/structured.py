@@ -34,7 +34,7 @@ class PerceptronLoss(Loss):
         super().__init__(reduction=reduction, **options)
         if structure is not None:
             check_structure("PerceptronLoss", structure)
-            self._check_plain()
+            self._check_no_classes()
         self.structure = structure
 
     def smooth(self, scores: Any) -> SmoothMax:

@@ -83,3 +83,18 @@ def smoothed_one_hot(rows: Tensor, index: Tensor, smoothing: float) -> Tensor:
     shared = there * (smoothing / there.sum(-1, keepdim=True).clamp(min=1))
     one = torch.full_like(index, 1, dtype=rows.dtype).unsqueeze(-1) * (1 - smoothing)
     return shared.scatter_add(-1, index.unsqueeze(-1), one)
+
+
+def check_label_smoothing(who: str, label_smoothing: Any) -> None:
+    """A share of the target."""
+    if isinstance(label_smoothing, bool) or not 0 <= label_smoothing <= 1:
+        raise ValueError(f"{who}: label_smoothing must lie in [0, 1], got {label_smoothing}; 0 switches it off")
+
+
+def check_no_classes(who: str, dim: int, weight: Any, ignore_index: int, label_smoothing: float) -> None:
+    """The defaults, where there is a structure: it has no classes."""
+    given = {"dim": (dim, -1), "ignore_index": (ignore_index, -100), "label_smoothing": (label_smoothing, 0)}
+    named = [name for name, (value, default) in given.items() if value != default]
+    named += [] if weight is None else ["weight"]
+    if named:
+        raise ValueError(f"{who}: {named[0]} is for classes, got it with a structure, which has none; leave it out")

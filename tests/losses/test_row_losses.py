@@ -133,6 +133,7 @@ def test_autocast_and_inference():
 
 
 X, Y = torch.zeros(2, 3), torch.tensor([0, 1])
+CRF = om.Smoothed(om.Chain(), om.Shannon())
 
 
 @pytest.mark.parametrize(
@@ -165,6 +166,13 @@ X, Y = torch.zeros(2, 3), torch.tensor([0, 1])
         (lambda: om.CRFLoss(om.Chain())(torch.zeros(2, 2, 2), [1, 2]), TypeError, "must be a structure in the form"),
         (lambda: om.CRFLoss(om.Chain())(torch.zeros(2, 2, 2), torch.zeros(3, 2, 2)), ValueError, "shaped as the"),
         (lambda: om.CRFLoss(om.Chain())(torch.zeros(2, 2, 2), torch.zeros(5, 2, 2, 2)), ValueError, "batch axes"),
+        (lambda: om.sparsemax_loss(X, Y, label_smoothing=-0.1), ValueError, r"must lie in \[0, 1\]"),
+        (lambda: om.sparsemax_loss(X, Y, target_edges=X), ValueError, "target_edges is for structures"),
+        (
+            lambda: om.fenchel_young_loss(X, Y, CRF, weight=X[0]),
+            ValueError,
+            "fenchel_young_loss: weight is for classes",
+        ),
         (lambda: om.EntmaxLoss(0.5), ValueError, "EntmaxLoss: alpha must be at least 1"),
         (
             lambda: om.fenchel_young_loss(X, Y, om.Scaled(om.Smoothed(om.Chain(), om.Hard()), 2.0)),
