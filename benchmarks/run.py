@@ -14,6 +14,7 @@ BENCHMARKS = [
     "arborescences.py",
     "selections.py",
     "sparsemap.py",
+    "losses.py",
 ]
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ from omegamax.structures.banded_alignment import BandedAlignment as BandedAlignm
 from omegamax.structures.bands import Band as Band
 from omegamax.structures.bands import Itakura as Itakura
 from omegamax.structures.bands import SakoeChiba as SakoeChiba
+from omegamax.structures.barycenter import Barycenter as Barycenter
+from omegamax.structures.barycenter import soft_dtw_barycenter as soft_dtw_barycenter
 from omegamax.structures.budget import Budget as Budget
 from omegamax.structures.chain import Chain as Chain
 from omegamax.structures.chain import FactoredChain as FactoredChain
