@@ -14,6 +14,7 @@
 #include "kbest.hpp"
 #include "team.hpp"
 #include "problems.hpp"
+#include "sparsemap_bindings.hpp"
 
 namespace nb = nanobind;
 
@@ -135,6 +136,7 @@ NB_MODULE(_native, m) {
   m.def("supported_archs", &supported_archs, "The instruction sets this processor can run, the best first.");
   m.def("use_arch", &use_arch, "Forces an instruction set, or 'auto'; for tests and benchmarks.");
 
+  bind_sparsemap(m, []() -> const Table& { return *active.load(std::memory_order_relaxed); });
   m.def("kbest", &kbest, "The k best derivations of a hypergraph.");
 
   OMEGAMAX_BIND(m, "pairwise_squared", PairwiseSquared,

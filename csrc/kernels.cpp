@@ -11,6 +11,7 @@ void fill_row(Table&);
 void fill_chain(Table&);
 void fill_grid(Table&);
 void fill_tree(Table&);
+void fill_oracle(Table&);
 
 static Table filled() {
   Table table{};
@@ -19,6 +20,7 @@ static Table filled() {
   fill_chain(table);
   fill_grid(table);
   fill_tree(table);
+  fill_oracle(table);
   return table;
 }
 

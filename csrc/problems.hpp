@@ -11,6 +11,7 @@
 
 #include "chain_problems.hpp"
 #include "grid_problems.hpp"
+#include "oracle.hpp"
 #include "row_problems.hpp"
 #include "tree_problems.hpp"
 
@@ -73,6 +74,7 @@ struct Table {
   void (*Name##_double)(const Name<double>&, std::int64_t begin, std::int64_t end);
   OMEGAMAX_KERNELS(OMEGAMAX_ENTRY)
 #undef OMEGAMAX_ENTRY
+  OracleTable oracle;
 };
 
 }  // namespace omegamax

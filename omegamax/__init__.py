@@ -73,6 +73,8 @@ from omegamax.structures import ProjectiveTree as ProjectiveTree
 from omegamax.structures import SakoeChiba as SakoeChiba
 from omegamax.structures import SemiMarkov as SemiMarkov
 from omegamax.structures import Smoothed as Smoothed
+from omegamax.structures import SparseMAP as SparseMAP
+from omegamax.structures import Sparsemap as Sparsemap
 from omegamax.structures import Structure as Structure
 from omegamax.structures import Support as Support
 from omegamax.structures import TopK as TopK

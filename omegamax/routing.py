@@ -61,6 +61,13 @@ def is_concrete(tensor: Tensor) -> bool:
     return type(tensor) in _PLAIN_TYPES and not tensor.is_meta
 
 
+def unwrapped(tensor: Tensor) -> Tensor:
+    """The plain tensor inside those of transforms: for constants, which a transform wraps like everything else."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor
+
+
 def needs_grad(*tensors: Any) -> bool:
     """Whether autograd would have to record an operation on these inputs; numbers among them are ignored."""
     if torch.is_grad_enabled():

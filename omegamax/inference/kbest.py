@@ -41,7 +41,7 @@ class Ranking:
         self._topology = topology
         self._scores = scores.detach().double().cpu().contiguous()
         self._values = inside(topology, self._scores, Hard()).values
-        self._first = np.searchsorted(topology.heads().numpy(), np.arange(topology.n_nodes + 1))
+        self._first = topology.first_edges().numpy()
         self._goals = goals.tolist()
 
     def top(self, item: int, k: int) -> Ranked:

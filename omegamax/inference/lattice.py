@@ -37,6 +37,7 @@ class Lattice:
         False  # every part is touched by exactly one edge: marginals of parts determine those of edges
     )
     _on_device: dict[torch.device, tuple[Incidence, ...]] = field(default_factory=dict, repr=False)
+    _remembered: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list, repr=False)
 
     @classmethod
     def from_parts(
@@ -77,11 +78,27 @@ class Lattice:
         assert total is not None
         return total
 
+    def entries(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The parts of every edge, numbered over all components: (edges + 1,) first entries, parts, scales."""
+        if not self._remembered:
+            edges, parts, scales, before = [], [], [], 0
+            for touching, index, size, scaled in self.components:
+                edges.append(torch.arange(self.topology.n_edges) if touching is None else touching)
+                parts.append(index + before)
+                scales.append(torch.ones(len(index), dtype=torch.float64) if scaled is None else scaled)
+                before += size
+            edge, order = torch.cat(edges).sort(stable=True)
+            first = torch.searchsorted(edge, torch.arange(self.topology.n_edges + 1))
+            self._remembered.append((first, torch.cat(parts)[order], torch.cat(scales)[order]))
+        return self._remembered[0]
+
     def unscaled(self) -> Lattice:
         """The same, with every scale 1."""
         if all(component.scales is None for component in self.components):
             return self
-        return replace(self, components=tuple(c._replace(scales=None) for c in self.components), _on_device={})
+        return replace(
+            self, components=tuple(c._replace(scales=None) for c in self.components), _on_device={}, _remembered=[]
+        )
 
     def sum_over_edges(self, edges: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """The adjoint: what edges (batch, edges) amount to on parts shaped as `like`; differentiable."""

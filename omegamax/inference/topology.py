@@ -64,6 +64,10 @@ class Topology:
             heads[edges] = torch.arange(nodes.start, nodes.stop).repeat_interleave(degree)
         return heads
 
+    def first_edges(self) -> Tensor:
+        """The first edge into each node, and after the last node the number of edges: (nodes + 1,)."""
+        return torch.searchsorted(self.heads(), torch.arange(self.n_nodes + 1))
+
     @classmethod
     def from_edges(
         cls,

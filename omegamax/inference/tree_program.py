@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
+from omegamax.inference.oracle import CompiledOracle, Kind
 from omegamax.inference.program import Parts, Program, State, Swept
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
@@ -21,6 +22,7 @@ from omegamax.operators.squared_norm import SquaredNorm
 
 _OMEGAS: dict[type, int] = {Hard: 0, Shannon: 1, SquaredNorm: 2}  # as csrc/charts.hpp numbers them
 _SLACK = 16  # kChartSlack
+_CHARTS = {"projective": (10, 4), "constituency": (5, 1)}  # arrays that the value leaves, and the marginals
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +93,12 @@ class TreeProgram(Program):
         )
 
 
+def tree_oracle(kind: Kind, size: int, option: int, lengths: Tensor) -> CompiledOracle:
+    """The same chart under the hard maximum, for SparseMAP."""
+    sizes = [size, option, *_CHARTS["projective" if kind is Kind.PROJECTIVE else "constituency"], _SLACK]
+    return CompiledOracle(kind, sizes, [lengths.long().contiguous()])
+
+
 def tree_program(
     name: str, option: int, parts: Parts, lengths: Tensor, regularizer: Regularizer, generic: Callable[[], Program]
 ) -> TreeProgram | None:
@@ -98,6 +106,6 @@ def tree_program(
     omega = _OMEGAS.get(type(regularizer))
     if omega is None or not routing.holds_native_memory(*parts):
         return None
-    n_charts, n_visits = (10, 4) if name == "projective" else (5, 1)
+    n_charts, n_visits = _CHARTS[name]
     lengths = lengths.contiguous()
     return TreeProgram(name, n_charts, n_visits, name == "constituency", option, lengths, omega, generic)

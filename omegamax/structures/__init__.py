@@ -35,6 +35,8 @@ from omegamax.structures.soft_dtw import soft_dtw_alignment as soft_dtw_alignmen
 from omegamax.structures.soft_dtw import soft_dtw_divergence as soft_dtw_divergence
 from omegamax.structures.soft_dtw import soft_dtw_from_costs as soft_dtw_from_costs
 from omegamax.structures.soft_dtw import squared_euclidean as squared_euclidean
+from omegamax.structures.sparsemap import SparseMAP as SparseMAP
+from omegamax.structures.sparsemap import Sparsemap as Sparsemap
 from omegamax.structures.structure import Structure as Structure
 from omegamax.structures.tagging_scheme import AllowedTransitions as AllowedTransitions
 from omegamax.structures.tagging_scheme import allowed_transitions as allowed_transitions

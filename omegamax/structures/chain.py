@@ -19,6 +19,7 @@ from torch import Tensor
 from omegamax import checks, routing
 from omegamax.inference.chain_program import ChainProgram, chain_omega
 from omegamax.inference.lattice import Lattice
+from omegamax.inference.oracle import CompiledOracle, Kind
 from omegamax.inference.program import Program
 from omegamax.inference.topology import Topology
 from omegamax.operators.regularizer import Regularizer
@@ -52,6 +53,7 @@ class Chain(DynamicProgram):
     """Sequences of C tags of length N. Under Shannon `max` is the log-partition of a linear-chain CRF."""
 
     event_ndim = 3
+    n_regularized = 1
 
     @staticmethod
     def from_emissions(
@@ -158,6 +160,17 @@ class Chain(DynamicProgram):
         last = weights.gather(1, into_goal.to(weights.device))
         shape = problem.batch_shape
         return TransitionMatrices(found.reshape(*shape, n, c, c), last.reshape(*shape, c))
+
+    def oracle(self, problem: Problem) -> CompiledOracle | None:
+        """Viterbi."""
+        n_places, n_tags, factored = *problem.sizes[0][:1], problem.sizes[0][-1], int(len(problem.parts) > 1)
+        if 0 in problem.sizes[0]:
+            return super().oracle(problem)
+        return CompiledOracle(Kind.CHAIN, [n_places, n_tags, factored], [problem.lengths[0].long().contiguous()])
+
+    def with_extra(self, scores: Any, extra: Any) -> FactoredChain:
+        """Emissions as scores; transitions, or (transitions, start, end), as extra."""
+        return self.from_emissions(scores, *((extra,) if isinstance(extra, Tensor) else extra))
 
     def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
         """Compiled sweeps for Hard, Shannon, SquaredNorm and Tsallis(1.5)."""

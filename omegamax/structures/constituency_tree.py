@@ -27,9 +27,10 @@ from torch import Tensor
 
 from omegamax import checks
 from omegamax.inference.lattice import Lattice
+from omegamax.inference.oracle import CompiledOracle, Kind
 from omegamax.inference.program import LatticeProgram, Program
 from omegamax.inference.topology import Topology
-from omegamax.inference.tree_program import tree_program
+from omegamax.inference.tree_program import tree_oracle, tree_program
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem, Sizes
@@ -112,6 +113,10 @@ class ConstituencyTree(DynamicProgram):
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
         """The span of the whole sentence: (0, n − 1) is number n, because the spans of word 0 come first."""
         return lengths[0]
+
+    def oracle(self, problem: Problem) -> CompiledOracle | None:
+        """The compiled chart."""
+        return tree_oracle(Kind.CONSTITUENCY, problem.sizes[0][0], problem.sizes[0][2], problem.lengths[0])
 
     def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
         """The compiled chart, for Hard, Shannon and SquaredNorm."""

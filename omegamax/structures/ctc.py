@@ -41,6 +41,7 @@ class CTC(DynamicProgram):
     """Alignments of a target with a longer sequence of frames; `lengths` are those of the frames."""
 
     event_ndim = 2
+    n_regularized = 1
 
     @staticmethod
     def from_log_probs(

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from omegamax import checks, routing
 from omegamax.inference.lattice import Lattice
+from omegamax.inference.oracle import CompiledOracle, Kind
 from omegamax.inference.program import LatticeProgram, Program
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
@@ -46,6 +47,14 @@ class DynamicProgram(Structure):
         """The specialised program, where the structure has one for these inputs; the generic engine elsewhere."""
         special = self.specialised(problem, regularizer)
         return LatticeProgram(problem.lattice, regularizer, problem.goals) if special is None else special
+
+    def oracle(self, problem: Problem) -> CompiledOracle | None:
+        """One sweep over the hypergraph; where the structure has a compiled sweep of its own, it may say so."""
+        lattice, topology = problem.lattice, problem.lattice.topology
+        first_entry, parts, scales = lattice.entries()
+        sizes = [topology.n_nodes, topology.n_leaves, *topology.tails.shape]
+        integers = [topology.tails, topology.first_edges(), problem.goals.cpu(), first_entry, parts]
+        return CompiledOracle(Kind.LATTICE, sizes, [tensor.contiguous() for tensor in integers], scales)
 
     # What can be asked of it.
 

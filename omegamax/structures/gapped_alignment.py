@@ -101,6 +101,7 @@ class _Gapped(DynamicProgram):
     """What both kinds share."""
 
     event_ndim = 2
+    n_regularized = 1
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
         """The scores of pairs and those of gaps."""

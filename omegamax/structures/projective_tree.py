@@ -27,9 +27,10 @@ from torch import Tensor
 
 from omegamax import checks
 from omegamax.inference.lattice import Lattice
+from omegamax.inference.oracle import CompiledOracle, Kind
 from omegamax.inference.program import LatticeProgram, Program
 from omegamax.inference.topology import Topology
-from omegamax.inference.tree_program import tree_program
+from omegamax.inference.tree_program import tree_oracle, tree_program
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem, Sizes
@@ -126,6 +127,10 @@ class ProjectiveTree(DynamicProgram):
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
         """R of the root over the whole sentence: (0, n) is number n, because those of the root come first."""
         return lengths[0]
+
+    def oracle(self, problem: Problem) -> CompiledOracle | None:
+        """The compiled chart."""
+        return tree_oracle(Kind.PROJECTIVE, problem.sizes[0][0], int(self.single_root), problem.lengths[0])
 
     def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
         """The compiled chart, for Hard, Shannon and SquaredNorm."""

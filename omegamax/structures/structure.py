@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
+from omegamax.inference.oracle import CompiledOracle
 from omegamax.inference.program import Program
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
@@ -22,6 +23,7 @@ from omegamax.smoothmax import SmoothMax
 from omegamax.structures import measures
 from omegamax.structures.problem import Problem, Sizes, computed_in
 from omegamax.structures.smoothing import Local, local, smoothed_marginals, smoothed_value
+from omegamax.structures.sparsemap import MAX_ITER, Sparsemap, sparsemap
 
 _SHANNON = Shannon()
 
@@ -36,6 +38,7 @@ class Structure(abc.ABC):
 
     event_ndim: ClassVar[int]  # trailing axes of potentials that are one tensor
     has_empty: ClassVar[bool] = False  # whether one of the structures has no parts at all
+    n_regularized: ClassVar[int | None] = None  # the first components, which SparseMAP regularises; None: all of them
 
     # What a structure describes.
 
@@ -54,6 +57,17 @@ class Structure(abc.ABC):
     def forbidden(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor | None:
         """Parts of the first component that no structure of these lengths may use: boolean (batch, *event)."""
         return None
+
+    def oracle(self, problem: Problem) -> CompiledOracle | None:
+        """The best structure in compiled code, for SparseMAP, where there is such."""
+        return None
+
+    def with_extra(self, scores: Any, extra: Any) -> Any:
+        """Potentials from the regularised scores and the extra ones."""
+        raise ValueError(
+            f"{self._name}.sparsemap: extra must be None, got {type(extra).__name__}; {self._name} has no scores "
+            "that are not regularised"
+        )
 
     # What can be asked of it.
 
@@ -76,6 +90,27 @@ class Structure(abc.ABC):
         """The best structure, 0/1, shaped as the potentials; ties go to the first edge."""
         problem = self.bind(potentials, lengths, mask)
         return problem.dress(smoothed_marginals(problem, Local(Hard(), 1.0)))
+
+    def sparsemap(
+        self,
+        scores: Any,
+        *,
+        extra: Any = None,
+        lengths: Any = None,
+        mask: Any = None,
+        start: Sparsemap | None = None,
+        max_iter: int = MAX_ITER,
+        atol: float = 0.0,
+    ) -> Sparsemap:
+        """A few structures with probabilities, whose mean maximises <scores, μ> − ½ ‖μ‖²; differentiable.
+
+        `scores` are potentials, whose first components are regularised; where these are one tensor, the others may be
+        given as `extra`. `start` is the result for scores like these. The search ends when the gap is at most `atol`
+        beyond rounding, or after `max_iter` calls of the oracle, with a warning.
+        """
+        potentials = scores if extra is None else self.with_extra(scores, extra)
+        problem = self.bind(potentials, lengths, mask)
+        return sparsemap(problem, start=start, max_iter=max_iter, atol=atol)
 
     def log_prob(
         self,

@@ -1,0 +1,325 @@
+// The active set of SparseMAP: a few vertices, their probabilities, and the optimum of their convex hull.
+//
+//     maximise over p in the simplex   <s, p> - 1/2 p' K p        s_y = <m_y, scores>,  K = A' A
+//
+// m_y are the vertices, A their regularised entries (the first `n_regularized` parts; the others are extra scores). The
+// set is kept affinely independent in A, so G = K + 1 1' has a Cholesky factor, which grows by a row with each vertex
+// and is repaired by rotations when one leaves. The optimum on the affine hull is p = p + Z (s - K p), where
+// Z = G^-1 - u u' / <1, u>, u = G^-1 1: a correction of the p at hand, so rounding does not pile up.
+//
+// Without extra scores this is Wolfe's method for the nearest point of a polytope (Mathematical Programming 1976); with
+// them the active set method for convex quadratic programs, whose Hessian may be singular (Nocedal & Wright, ch. 16). For
+// SparseMAP: Niculae, Martins, Blondel & Cardie, ICML 2018.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "oracle.hpp"
+
+namespace omegamax {
+
+class ActiveSet {
+ public:
+  struct Member {
+    std::vector<std::int32_t> places;
+    std::vector<double> values;
+    double score;        // <m, scores>
+    double probability;
+  };
+
+  ActiveSet(const double* scores, std::int64_t n_parts, std::int64_t n_regularized)
+      : scores_(scores), n_regularized_(n_regularized), hot_(n_parts, 0.0) {}
+
+  const std::vector<Member>& members() const { return members_; }
+  std::int64_t size() const { return static_cast<std::int64_t>(members_.size()); }
+  double gram(std::int64_t i, std::int64_t j) const { return gram_[i * room_ + j]; }
+  double factor(std::int64_t i, std::int64_t j) const { return factor_[i * room_ + j]; }
+
+  // The gradient in the parts: scores - mu where regularised, the scores themselves elsewhere.
+  void direction(double* found, std::int64_t n_parts) const {
+    std::copy(scores_, scores_ + n_parts, found);
+    for (const Member& member : members_) {
+      const std::int64_t n = static_cast<std::int64_t>(member.places.size());
+      for (std::int64_t e = 0; e < n && member.places[e] < n_regularized_; ++e)
+        found[member.places[e]] -= member.probability * member.values[e];
+    }
+  }
+
+  // <direction, sum of p_y m_y>, and what its rounding error is measured by.
+  double level() const {
+    double total = 0;
+    for (std::int64_t i = 0; i < size(); ++i) total += members_[i].probability * slack(i);
+    return total;
+  }
+  double magnitude() const {
+    double largest = 0;
+    for (const Member& member : members_) largest = std::max(largest, std::abs(member.score));
+    return largest;
+  }
+
+  double value() const {
+    double total = 0;
+    for (std::int64_t i = 0; i < size(); ++i)
+      total += members_[i].probability * 0.5 * (members_[i].score + slack(i));
+    return total;
+  }
+
+  bool holds(const Vertex& vertex) const {
+    for (const Member& member : members_)
+      if (static_cast<std::int64_t>(member.places.size()) == vertex.size &&
+          std::equal(member.places.begin(), member.places.end(), vertex.places) &&
+          std::equal(member.values.begin(), member.values.end(), vertex.values))
+        return true;
+    return false;
+  }
+
+  // Enters a vertex with a probability; false if it lies in the affine hull of the others, and then it is left out.
+  bool append(const Vertex& vertex, double probability) {
+    if (!measure(vertex)) return false;
+    enter(vertex, probability);
+    return true;
+  }
+
+  // Enters a vertex of higher score than the level, and moves to the optimum.
+  void add(const Vertex& vertex) {
+    if (measure(vertex)) {
+      enter(vertex, 0.0);
+    } else {
+      exchange(vertex);
+    }
+    settle();
+  }
+
+  // Moves p to the optimum of the convex hull; members that lose all their probability leave.
+  void settle() {
+    for (;;) {
+      correction();
+      double step = 1.0;
+      std::int64_t blocking = -1;
+      for (std::int64_t i = 0; i < size(); ++i) {
+        const double p = members_[i].probability, wanted = p + delta_[i];
+        if (wanted > kNothing) continue;
+        const double ratio = p > 0 ? std::min(1.0, p / (p - wanted)) : 0.0;
+        if (blocking < 0 || ratio < step) step = ratio, blocking = i;
+      }
+      for (std::int64_t i = 0; i < size(); ++i) members_[i].probability += step * delta_[i];
+      if (blocking < 0) return;
+      drop(blocking);
+    }
+  }
+
+  // Puts the members in descending order of probability and factors G anew.
+  void order() {
+    std::vector<std::int64_t> rank(size());
+    for (std::int64_t i = 0; i < size(); ++i) rank[i] = i;
+    std::stable_sort(rank.begin(), rank.end(), [&](std::int64_t a, std::int64_t b) {
+      return members_[a].probability > members_[b].probability;
+    });
+    std::vector<Member> members;
+    std::vector<double> gram(gram_.size());
+    for (std::int64_t i = 0; i < size(); ++i) {
+      members.push_back(std::move(members_[rank[i]]));
+      for (std::int64_t j = 0; j < size(); ++j) gram[i * room_ + j] = gram_[rank[i] * room_ + rank[j]];
+    }
+    members_ = std::move(members);
+    gram_ = std::move(gram);
+    for (std::int64_t i = 0; i < size(); ++i) {
+      for (std::int64_t j = 0; j <= i; ++j) factor_[i * room_ + j] = gram_[i * room_ + j] + 1;
+      const double left = reduce(i);
+      factor_[i * room_ + i] = std::sqrt(left);
+    }
+  }
+
+  // numbers -= A Z A' numbers, on the regularised parts: what is orthogonal to the affine hull remains.
+  void remove_hull(double* numbers) {
+    delta_.resize(size());
+    for (std::int64_t i = 0; i < size(); ++i) delta_[i] = over_regularized(members_[i], numbers);
+    solve(delta_.data());
+    const double shift = -sum(delta_) / sum(ones_);
+    for (std::int64_t i = 0; i < size(); ++i) {
+      const double weight = delta_[i] + shift * ones_[i];
+      const Member& member = members_[i];
+      for (std::size_t e = 0; e < member.places.size() && member.places[e] < n_regularized_; ++e)
+        numbers[member.places[e]] -= weight * member.values[e];
+    }
+  }
+
+ private:
+  static constexpr double kNothing = 4 * std::numeric_limits<double>::epsilon();  // a probability of zero, rounded
+  static constexpr double kDependent = 1e-10;  // a pivot of G, relative: the entries of vertices are small numbers
+
+  double slack(std::int64_t i) const {  // s - K p
+    double total = members_[i].score;
+    const double* row = &gram_[i * room_];
+    for (std::int64_t j = 0; j < size(); ++j) total -= row[j] * members_[j].probability;
+    return total;
+  }
+
+  double over_regularized(const Member& member, const double* numbers) const {
+    double total = 0;
+    for (std::size_t e = 0; e < member.places.size() && member.places[e] < n_regularized_; ++e)
+      total += member.values[e] * numbers[member.places[e]];
+    return total;
+  }
+
+  // Writes the row of K and of the factor that a vertex would add; false if its pivot vanishes.
+  bool measure(const Vertex& vertex) {
+    make_room();
+    const std::int64_t n = size();
+    double* row = &gram_[n * room_];
+    double own = 0;
+    std::int64_t n_own = 0;
+    for (; n_own < vertex.size && vertex.places[n_own] < n_regularized_; ++n_own) {
+      hot_[vertex.places[n_own]] = vertex.values[n_own];
+      own += vertex.values[n_own] * vertex.values[n_own];
+    }
+    for (std::int64_t i = 0; i < n; ++i) row[i] = over_regularized(members_[i], hot_.data());
+    for (std::int64_t e = 0; e < n_own; ++e) hot_[vertex.places[e]] = 0;
+    row[n] = own;
+    for (std::int64_t i = 0; i <= n; ++i) factor_[n * room_ + i] = row[i] + 1;
+    const double left = reduce(n);
+    if (!(left > kDependent * (own + 1))) return false;
+    factor_[n * room_ + n] = std::sqrt(left);
+    return true;
+  }
+
+  // Turns row n of G, standing in the factor, into a row of the factor but for its pivot, whose square is returned.
+  double reduce(std::int64_t n) {
+    double* row = &factor_[n * room_];
+    double left = row[n];
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double* other = &factor_[i * room_];
+      row[i] = (row[i] - dot(row, other, i)) / other[i];
+      left -= row[i] * row[i];
+    }
+    return left;
+  }
+
+  void enter(const Vertex& vertex, double probability) {
+    const std::int64_t n = size();
+    for (std::int64_t i = 0; i < n; ++i) gram_[i * room_ + n] = gram_[n * room_ + i];
+    Member member;
+    member.places.assign(vertex.places, vertex.places + vertex.size);
+    member.values.assign(vertex.values, vertex.values + vertex.size);
+    member.score = 0;
+    for (std::int64_t e = 0; e < vertex.size; ++e) member.score += vertex.values[e] * scores_[vertex.places[e]];
+    member.probability = probability;
+    members_.push_back(std::move(member));
+  }
+
+  // A vertex in the affine hull: along d with A d = 0, <1, d> = 0 the objective is linear, and it rises until a member
+  // has nothing left. That one makes place for the vertex.
+  void exchange(const Vertex& vertex) {
+    const std::int64_t n = size();
+    delta_.assign(&factor_[n * room_], &factor_[n * room_] + n);
+    solve_upper(delta_.data());
+    std::int64_t blocking = -1;
+    double step = std::numeric_limits<double>::infinity();
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (!(delta_[i] > kDependent)) continue;
+      const double ratio = members_[i].probability / delta_[i];
+      if (ratio < step) step = ratio, blocking = i;
+    }
+    if (blocking < 0) return;
+    for (std::int64_t i = 0; i < n; ++i) members_[i].probability -= step * delta_[i];
+    drop(blocking);
+    if (measure(vertex)) enter(vertex, step);
+  }
+
+  void correction() {
+    const std::int64_t n = size();
+    delta_.resize(n);
+    double missing = 1;
+    for (std::int64_t i = 0; i < n; ++i) delta_[i] = slack(i), missing -= members_[i].probability;
+    const double shift = delta_[0];  // scores may be large where their differences are small
+    for (std::int64_t i = 0; i < n; ++i) delta_[i] -= shift;
+    solve(delta_.data());
+    const double share = (missing - sum(delta_)) / sum(ones_);
+    for (std::int64_t i = 0; i < n; ++i) delta_[i] += share * ones_[i];
+  }
+
+  // x = G^-1 x; leaves u = G^-1 1 in ones_.
+  void solve(double* x) {
+    ones_.assign(size(), 1.0);
+    solve_lower(x);
+    solve_upper(x);
+    solve_lower(ones_.data());
+    solve_upper(ones_.data());
+  }
+  void solve_lower(double* x) const {
+    for (std::int64_t i = 0; i < size(); ++i) {
+      const double* row = &factor_[i * room_];
+      x[i] = (x[i] - dot(row, x, i)) / row[i];
+    }
+  }
+  void solve_upper(double* x) const {
+    for (std::int64_t i = size() - 1; i >= 0; --i) {
+      const double* row = &factor_[i * room_];
+      x[i] /= row[i];
+      for (std::int64_t j = 0; j < i; ++j) x[j] -= row[j] * x[i];
+    }
+  }
+
+  // Takes member `gone` out; rotations make the rows below it triangular again.
+  void drop(std::int64_t gone) {
+    const std::int64_t n = size();
+    members_.erase(members_.begin() + gone);
+    for (std::int64_t i = 0; i < n; ++i) {
+      double* row = &gram_[i * room_];
+      std::move(row + gone + 1, row + n, row + gone);
+    }
+    for (std::int64_t i = gone; i + 1 < n; ++i) {
+      std::copy(&gram_[(i + 1) * room_], &gram_[(i + 1) * room_] + n, &gram_[i * room_]);
+      std::copy(&factor_[(i + 1) * room_], &factor_[(i + 1) * room_] + i + 2, &factor_[i * room_]);
+    }
+    for (std::int64_t i = gone; i + 1 < n; ++i) {  // row i reaches one column too far
+      const double a = factor_[i * room_ + i], b = factor_[i * room_ + i + 1];
+      const double length = std::hypot(a, b), c = a / length, s = b / length;
+      for (std::int64_t k = i; k + 1 < n; ++k) {
+        double* row = &factor_[k * room_];
+        const double left = row[i], right = row[i + 1];
+        row[i] = c * left + s * right;
+        row[i + 1] = c * right - s * left;
+      }
+    }
+  }
+
+  void make_room() {
+    if (size() < room_) return;
+    const std::int64_t room = std::max<std::int64_t>(16, 2 * room_);
+    std::vector<double> gram(room * room), factor(room * room);
+    for (std::int64_t i = 0; i < size(); ++i)
+      for (std::int64_t j = 0; j < size(); ++j) {
+        gram[i * room + j] = gram_[i * room_ + j];
+        factor[i * room + j] = factor_[i * room_ + j];
+      }
+    gram_ = std::move(gram), factor_ = std::move(factor), room_ = room;
+  }
+
+  static double dot(const double* a, const double* b, std::int64_t n) {
+    double total = 0;
+#pragma omp simd reduction(+ : total)
+    for (std::int64_t i = 0; i < n; ++i) total += a[i] * b[i];
+    return total;
+  }
+  static double sum(const std::vector<double>& numbers) {
+    double total = 0;
+    for (double number : numbers) total += number;
+    return total;
+  }
+
+  const double* scores_;
+  std::int64_t n_regularized_;
+  std::int64_t room_ = 0;
+  std::vector<Member> members_;
+  std::vector<double> gram_, factor_;  // (room, room), row by row
+  std::vector<double> hot_;            // (n_parts,): a vertex written out, otherwise zero
+  std::vector<double> delta_, ones_;
+};
+
+}  // namespace omegamax

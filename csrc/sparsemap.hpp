@@ -1,0 +1,206 @@
+// SparseMAP of one item: the search that feeds an active set from a MAP oracle, and the face it ends on.
+//
+//     maximise over mu in conv(Y)   <scores, mu> - 1/2 ||mu||^2          (mu: the regularised parts)
+//
+// Each step asks the oracle for the best vertex along the gradient g; the gap <g, vertex> - <g, mu> bounds what is left
+// to win. The derivative lives on the face of all vertices that are best along g. Where scores tie, the active set may
+// not span it: then MAP calls along g, slightly turned to either side of the hull, bring the missing vertices.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "active_set.hpp"
+#include "oracle.hpp"
+
+namespace omegamax {
+
+enum class Ending : std::int64_t { kOptimal, kInfeasible, kNotANumber, kNotConverged, kBadOracle };
+
+struct SparsemapOptions {
+  std::int64_t n_parts, n_regularized, max_calls;
+  double atol;
+  bool wants_face;  // a derivative will be asked for
+};
+
+// What is known before: vertices with probabilities, or none.
+struct SparsemapStart {
+  std::int64_t n_vertices;
+  const std::int64_t* sizes;
+  const std::int32_t* places;
+  const double* values;
+  const double* probabilities;
+};
+
+struct SparsemapItem {
+  Ending ending = Ending::kInfeasible;
+  double gap = std::numeric_limits<double>::infinity();
+  std::int64_t n_calls = 0;
+  std::vector<ActiveSet::Member> members;  // by descending probability; zero for those that only span the face
+  std::vector<double> factor;              // (members, members): the Cholesky factor of K + 1 1', if a face is wanted
+};
+
+class SparsemapSearch {
+ public:
+  // `ask(scores, vertex)` is the oracle for this item.
+  template <class Ask>
+  static SparsemapItem run(const double* scores, const SparsemapOptions& options, const SparsemapStart& start, Ask ask) {
+    SparsemapSearch search(scores, options);
+    search.find(start, ask);
+    const Ending ending = search.found_.ending;
+    if (ending == Ending::kOptimal || ending == Ending::kNotConverged) search.finish(ask);
+    return std::move(search.found_);
+  }
+
+ private:
+  SparsemapSearch(const double* scores, const SparsemapOptions& options)
+      : scores_(scores), options_(options), set_(scores, options.n_parts, options.n_regularized),
+        gradient_(options.n_parts), turned_(options.n_parts), places_(options.n_parts), values_(options.n_parts),
+        vertex_{places_.data(), values_.data(), 0} {}
+
+  template <class Ask>
+  void find(const SparsemapStart& start, Ask ask) {
+    if (!begin(start)) {
+      ++found_.n_calls;
+      if (!answered(ask, scores_)) return;
+      set_.add(vertex_);
+    }
+    double best = -std::numeric_limits<double>::infinity();
+    while (found_.n_calls < options_.max_calls) {
+      set_.direction(gradient_.data(), options_.n_parts);
+      ++found_.n_calls;
+      if (!answered(ask, gradient_.data())) {
+        if (found_.ending == Ending::kInfeasible) found_.ending = Ending::kBadOracle;  // it found a vertex before
+        return;
+      }
+      const double level = set_.level();
+      found_.gap = along(gradient_.data()) - level;
+      const double rounding = kRounding * (size_along(gradient_.data()) + set_.magnitude());
+      if (found_.gap < -1e4 * rounding) {
+        found_.ending = Ending::kBadOracle;
+        return;
+      }
+      // A member, or a step that wins nothing, is the end of what float64 can tell apart.
+      const double value = set_.value();
+      if (found_.gap <= options_.atol + rounding || set_.holds(vertex_) || !(value > best)) {
+        found_.ending = Ending::kOptimal;
+        return;
+      }
+      best = value;
+      set_.add(vertex_);
+    }
+    found_.ending = Ending::kNotConverged;
+  }
+
+  bool begin(const SparsemapStart& start) {
+    std::int64_t entry = 0;
+    for (std::int64_t i = 0; i < start.n_vertices; ++i) {
+      const Vertex given{const_cast<std::int32_t*>(start.places) + entry, const_cast<double*>(start.values) + entry,
+                         start.sizes[i]};
+      entry += given.size;
+      bool usable = true;
+      for (std::int64_t e = 0; e < given.size; ++e) usable &= std::isfinite(scores_[given.places[e]]);
+      if (usable && start.probabilities[i] > 0) set_.append(given, start.probabilities[i]);
+    }
+    if (set_.size() > 0) set_.settle();
+    return set_.size() > 0;
+  }
+
+  template <class Ask>
+  void finish(Ask ask) {
+    if (options_.wants_face) {
+      span_face(ask);
+      set_.order();
+    }
+    const std::int64_t n = set_.size();
+    found_.members.reserve(n);
+    for (const ActiveSet::Member& member : set_.members()) found_.members.push_back(member);
+    if (!options_.wants_face) {
+      std::stable_sort(found_.members.begin(), found_.members.end(),
+                       [](const ActiveSet::Member& a, const ActiveSet::Member& b) { return a.probability > b.probability; });
+      return;
+    }
+    found_.factor.resize(n * n);
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t j = 0; j <= i; ++j) found_.factor[i * n + j] = set_.factor(i, j);
+  }
+
+  // A generic direction orthogonal to the hull is constant on the face only if the hull spans it: so where both ways of
+  // turning the gradient bring nothing new, nothing is missing.
+  template <class Ask>
+  void span_face(Ask ask) {
+    std::vector<double> side(options_.n_regularized);
+    while (set_.size() <= options_.n_regularized) {
+      set_.direction(gradient_.data(), options_.n_parts);
+      const double level = set_.level();
+      for (double& number : side) number = next_random();
+      set_.remove_hull(side.data());
+      bool grown = false;
+      for (const double turn : {kTurn, -kTurn, kTurn * kFiner, -kTurn * kFiner}) {
+        turned_ = gradient_;
+        const double scale = turn * (1 + largest_on_members());
+        for (std::int64_t i = 0; i < options_.n_regularized; ++i) turned_[i] += scale * side[i];
+        if (!answered(ask, turned_.data())) break;
+        const double tied = kTied * (size_along(gradient_.data()) + set_.magnitude() + 1);
+        const bool on_face = along(gradient_.data()) >= level - tied;
+        grown = on_face && !set_.holds(vertex_) && set_.append(vertex_, 0.0);
+        if (grown) break;
+      }
+      if (!grown) return;
+    }
+  }
+
+  template <class Ask>
+  bool answered(Ask ask, const double* scores) {
+    ask(scores, vertex_);
+    if (vertex_.size == Vertex::kNotANumber) found_.ending = Ending::kNotANumber;
+    else if (vertex_.size < 0) found_.ending = Ending::kInfeasible;
+    return vertex_.size >= 0;
+  }
+
+  double along(const double* numbers) const {
+    double total = 0;
+    for (std::int64_t e = 0; e < vertex_.size; ++e) total += vertex_.values[e] * numbers[vertex_.places[e]];
+    return total;
+  }
+  double size_along(const double* numbers) const {
+    double total = 0;
+    for (std::int64_t e = 0; e < vertex_.size; ++e)
+      total += std::abs(vertex_.values[e] * numbers[vertex_.places[e]]);
+    return total;
+  }
+  double largest_on_members() const {
+    double largest = 0;
+    for (const ActiveSet::Member& member : set_.members())
+      for (const std::int32_t place : member.places) largest = std::max(largest, std::abs(gradient_[place]));
+    return largest;
+  }
+
+  double next_random() {  // splitmix64, the same for every item, in (-1, 1)
+    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15ull);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return static_cast<double>(static_cast<std::int64_t>((z ^ (z >> 31)) >> 11)) * 0x1p-52 - 1;
+  }
+
+  static constexpr double kRounding = 2 * std::numeric_limits<double>::epsilon();
+  static constexpr double kTied = 1e-11;    // relative: scores closer than this are one score
+  static constexpr double kTurn = 1e-7;     // of the gradient: far above rounding ...
+  static constexpr double kFiner = 1e-3;    // ... and once more, finer, where a vertex just off the face came first
+
+  const double* scores_;
+  const SparsemapOptions options_;
+  ActiveSet set_;
+  std::vector<double> gradient_, turned_;
+  std::vector<std::int32_t> places_;
+  std::vector<double> values_;
+  Vertex vertex_;
+  SparsemapItem found_;
+  std::uint64_t state_ = 0;
+};
+
+}  // namespace omegamax

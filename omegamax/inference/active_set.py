@@ -1,0 +1,233 @@
+"""SparseMAP of one item, as a search that asks for vertices: the specification of csrc/sparsemap.hpp, in NumPy.
+
+    maximise over μ in conv(Y)   <scores, μ> − ½ ‖μ‖²              (the norm: of the regularised parts)
+
+μ = Σ p_y m_y is kept as a few vertices with probabilities. Each step asks for the best vertex along the gradient
+g = scores − μ; the gap <g, vertex> − <g, μ> bounds what is left to win. A vertex that wins enters, p moves to the
+optimum of the convex hull, and vertices whose probability vanishes leave: finitely many steps, as the value rises.
+
+The derivative lives on the face of all vertices that are best along g. Where scores tie, the active set may not span
+it: then MAP calls along g, slightly turned to either side of the hull, bring the missing vertices.
+
+Wolfe, "Finding the nearest point in a polytope", Mathematical Programming 1976; Nocedal & Wright, "Numerical
+Optimization", ch. 16 (unregularised scores make the Hessian singular); Niculae, Martins, Blondel & Cardie, ICML 2018.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+_ROUNDING = 2 * np.finfo(np.float64).eps
+_NOTHING = 4 * np.finfo(np.float64).eps  # a probability of zero, rounded
+_DEPENDENT = 1e-10  # the part of a vertex outside the hull of others, squared and relative
+_TIED = 1e-11  # relative: scores closer than this are one score
+_TURNS = (1e-7, -1e-7, 1e-10, -1e-10)  # of the gradient: far above rounding; finer where the face was missed
+
+
+class Ending(enum.IntEnum):
+    """How a search ended; the same numbers as in csrc/sparsemap.hpp."""
+
+    OPTIMAL = 0
+    INFEASIBLE = 1
+    NOT_A_NUMBER = 2
+    NOT_CONVERGED = 3
+    BAD_ORACLE = 4
+
+
+class Answer(NamedTuple):
+    """What an oracle says: the score of the best vertex (−inf: there is none), and the vertex (parts,)."""
+
+    value: float
+    vertex: np.ndarray
+
+
+@dataclass
+class Outcome:
+    """What a search found: vertices (n, parts) by descending probability, zero for those that only span the face."""
+
+    ending: Ending
+    gap: float = np.inf
+    n_calls: int = 0
+    vertices: list[np.ndarray] = field(default_factory=list)
+    probabilities: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+
+@dataclass
+class _ActiveSet:
+    """Vertices, affinely independent in their regularised entries, and the optimum p of their convex hull."""
+
+    scores: np.ndarray
+    n_regularized: int
+    vertices: list[np.ndarray] = field(default_factory=list)
+    p: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """A: the regularised entries of the vertices, (n, regularised parts)."""
+        return np.stack(self.vertices)[:, : self.n_regularized]
+
+    def direction(self) -> np.ndarray:
+        found = self.scores.copy()
+        found[: self.n_regularized] -= self.p @ self.matrix
+        return found
+
+    def scores_along(self, direction: np.ndarray) -> np.ndarray:
+        return np.array([_along(direction, vertex) for vertex in self.vertices])
+
+    def value(self) -> float:
+        mean = self.p @ self.matrix
+        return float(self.p @ self.scores_along(self.scores) - 0.5 * mean @ mean)
+
+    def holds(self, vertex: np.ndarray) -> bool:
+        return any(np.array_equal(vertex, other) for other in self.vertices)
+
+    def coordinates(self, vertex: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Affine coordinates of the nearest point in the hull, and whether the vertex lies in it."""
+        lifted = np.append(vertex[: self.n_regularized], 1.0)
+        if not self.vertices:
+            return np.zeros(0), False
+        basis = np.concatenate([self.matrix, np.ones((len(self.vertices), 1))], axis=1)
+        found = np.linalg.lstsq(basis.T, lifted, rcond=None)[0]
+        left = lifted - found @ basis
+        return found, bool(left @ left <= _DEPENDENT * (lifted @ lifted))
+
+    def append(self, vertex: np.ndarray, probability: float) -> bool:
+        """Enters a vertex, unless it lies in the affine hull of the others."""
+        if self.coordinates(vertex)[1]:
+            return False
+        self.vertices.append(vertex)
+        self.p = np.append(self.p, probability)
+        return True
+
+    def add(self, vertex: np.ndarray) -> None:
+        """Enters a vertex that wins, and moves to the optimum."""
+        coordinates, dependent = self.coordinates(vertex)
+        if dependent:  # it takes the place of a member: along p − t · coordinates the value rises linearly in t
+            ratios = np.where(coordinates > _DEPENDENT, self.p, np.inf) / np.where(
+                coordinates > _DEPENDENT, coordinates, 1
+            )
+            blocking = int(ratios.argmin())
+            self.p = self.p - ratios[blocking] * coordinates
+            self.drop(blocking)
+            self.append(vertex, float(ratios[blocking]))
+        else:
+            self.append(vertex, 0.0)
+        self.settle()
+
+    def settle(self) -> None:
+        """Moves p to the optimum of the convex hull; members that lose all their probability leave."""
+        while True:
+            gram = self.matrix @ self.matrix.T
+            slack = self.scores_along(self.scores) - gram @ self.p
+            inverse = np.linalg.inv(gram + 1)
+            step, ones = inverse @ (slack - slack[0]), inverse.sum(1)
+            step = step + (1 - self.p.sum() - step.sum()) / ones.sum() * ones
+            wanted = self.p + step
+            leaving = wanted <= _NOTHING
+            if not leaving.any():
+                self.p = wanted
+                return
+            positive = leaving & (self.p > 0)
+            ratios = np.where(leaving, 0.0, np.inf)
+            ratios[positive] = np.minimum(1, self.p[positive] / (self.p - wanted)[positive])
+            blocking = int(ratios.argmin())
+            self.p = self.p + ratios[blocking] * step
+            self.drop(blocking)
+
+    def drop(self, gone: int) -> None:
+        del self.vertices[gone]
+        self.p = np.delete(self.p, gone)
+
+    def orthogonal(self, numbers: np.ndarray) -> np.ndarray:
+        """What the differences of vertices do not see of numbers (regularised parts,)."""
+        span = self.matrix[1:] - self.matrix[0]
+        if not len(span):
+            return numbers
+        return numbers - np.linalg.lstsq(span.T, numbers, rcond=None)[0] @ span
+
+
+Search = Generator[np.ndarray, Answer, Outcome]
+
+
+def search(
+    scores: np.ndarray,
+    n_regularized: int,
+    *,
+    max_calls: int,
+    atol: float,
+    wants_face: bool,
+    start: list[tuple[np.ndarray, float]],
+) -> Search:
+    """Yields scores (parts,), is sent the oracle's `Answer`, returns the `Outcome`."""
+    active = _ActiveSet(scores, n_regularized)
+    for vertex, probability in start:
+        if probability > 0 and np.isfinite(scores[vertex != 0]).all():
+            active.append(vertex, probability)
+    n_calls = 0
+    if active.vertices:
+        active.settle()
+    else:
+        answer, n_calls = (yield scores), 1
+        if not np.isfinite(answer.value):
+            ending = Ending.INFEASIBLE if answer.value == -np.inf else Ending.NOT_A_NUMBER
+            return Outcome(ending, n_calls=n_calls)
+        active.add(answer.vertex)
+    ending, gap, best = Ending.NOT_CONVERGED, np.inf, -np.inf
+    while n_calls < max_calls:
+        direction = active.direction()
+        answer = yield direction
+        n_calls += 1
+        if not np.isfinite(answer.value):
+            ending = Ending.BAD_ORACLE if answer.value == -np.inf else Ending.NOT_A_NUMBER
+            return Outcome(ending, n_calls=n_calls)
+        gap = _along(direction, answer.vertex) - float(active.p @ active.scores_along(direction))
+        rounding = _ROUNDING * _magnitude(active, direction, answer.vertex)
+        if gap < -1e4 * rounding:
+            return Outcome(Ending.BAD_ORACLE, gap, n_calls)
+        value = active.value()
+        if gap <= atol + rounding or active.holds(answer.vertex) or not value > best:
+            ending = Ending.OPTIMAL
+            break
+        best = value
+        active.add(answer.vertex)
+    if wants_face:
+        yield from _span_face(active)
+    order = np.argsort(-active.p, kind="stable")
+    return Outcome(ending, gap, n_calls, [active.vertices[i] for i in order], active.p[order])
+
+
+def _span_face(active: _ActiveSet) -> Generator[np.ndarray, Answer, None]:
+    """A generic direction orthogonal to the hull is constant on the face only if the hull spans it."""
+    random = np.random.default_rng(0)
+    while len(active.vertices) <= active.n_regularized:
+        direction = active.direction()
+        level = float(active.p @ active.scores_along(direction))
+        side = active.orthogonal(random.uniform(-1, 1, active.n_regularized))
+        used = np.stack(active.vertices).any(0)
+        scale = 1 + np.abs(direction[used]).max(initial=0)
+        for turn in _TURNS:
+            turned = direction.copy()
+            turned[: active.n_regularized] += turn * scale * side
+            vertex = (yield turned).vertex
+            tied = _TIED * (1 + _magnitude(active, direction, vertex))
+            on_face = _along(direction, vertex) >= level - tied
+            if on_face and not active.holds(vertex) and active.append(vertex, 0.0):
+                break
+        else:
+            return
+
+
+def _along(numbers: np.ndarray, vertex: np.ndarray) -> float:
+    used = vertex != 0
+    return float(numbers[used] @ vertex[used])
+
+
+def _magnitude(active: _ActiveSet, direction: np.ndarray, vertex: np.ndarray) -> float:
+    """What rounding errors of the gap are measured by."""
+    used = vertex != 0
+    return float(np.abs(direction[used] * vertex[used]).sum() + np.abs(active.scores_along(active.scores)).max())

@@ -1,0 +1,56 @@
+"""How the SparseMAP solver reaches a structure: through its MAP, compiled or not."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Kind(enum.IntEnum):
+    """The compiled oracles, numbered as in csrc/oracle.hpp."""
+
+    LATTICE = 0
+    CHAIN = 1
+    PROJECTIVE = 2
+    CONSTITUENCY = 3
+
+
+class CompiledOracle(NamedTuple):
+    """A compiled oracle and the plain data it reads; csrc/oracles.hpp says what each kind expects."""
+
+    kind: Kind
+    sizes: list[int]
+    integers: list[Tensor]  # int64, on the CPU, contiguous
+    numbers: Tensor | None = None  # float64
+
+
+class Best(NamedTuple):
+    """What an oracle finds for some items."""
+
+    values: Tensor  # (items,); −inf: there is no vertex, NaN or +inf: the scores are no numbers
+    vertices: Tensor  # (items, parts) float64
+
+
+@dataclass(frozen=True, eq=False)
+class Oracle:
+    """The MAP of a batch: `best(items, scores)` for scores (items, parts) in float64, and a compiled twin or None."""
+
+    best: Callable[[Tensor, Tensor], Best]
+    compiled: CompiledOracle | None
+    n_regularized: int  # leading parts that the norm sees; the others are extra scores
+
+
+def flatten(parts: tuple[Tensor, ...]) -> Tensor:
+    """Components (batch, *event) as one matrix (batch, parts) in float64."""
+    return torch.cat([part.flatten(1).double() for part in parts], 1)
+
+
+def unflatten(rows: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The way back, in the type of the parts."""
+    sizes = [part[:1].numel() if part.shape[0] else int(part.shape[1:].numel()) for part in like]
+    return tuple(found.reshape(-1, *part.shape[1:]).to(part.dtype) for found, part in zip(rows.split(sizes, 1), like))

@@ -1,0 +1,193 @@
+"""SparseMAP: the expected structure under a squared norm on the whole polytope, as a few structures.
+
+    max_{μ in conv(Y)}  <scores, μ> − ½ ‖μ‖²
+
+Unlike a local Ω inside the recursion (`Smoothed`) this needs only the best structure for given scores, so it exists for
+every structure. Extra scores (transitions, gaps) take part in the choice and are not regularised.
+Niculae, Martins, Blondel & Cardie, ICML 2018.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from omegamax import checks
+from omegamax.inference.active_set import Ending
+from omegamax.inference.face_search import Options, Start
+from omegamax.inference.oracle import Best, Oracle, flatten, unflatten
+from omegamax.inference.program import Parts
+from omegamax.inference.sparsemap import Found
+from omegamax.inference.sparsemap import sparsemap as solve
+from omegamax.operators.hard import Hard
+from omegamax.smoothmax import SmoothMax, Solution, Weighed
+from omegamax.structures.problem import Problem
+
+if TYPE_CHECKING:
+    from omegamax.structures.structure import Structure
+
+MAX_ITER = 10_000
+
+
+class Sparsemap(NamedTuple):
+    """A sparse distribution over structures, and its mean."""
+
+    marginals: Any  # (*batch, *event): the expected structure; differentiable
+    structures: Any  # (*batch, found, *event), the most probable first; zeros where an item has fewer than others
+    probabilities: Tensor  # (*batch, found); zero there; differentiable
+    gap: Tensor  # (*batch,) float64: at most this much below the optimum
+    n_iterations: Tensor  # (*batch,): how often the best structure was asked for
+
+
+def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sparsemap:
+    """The distribution, its mean, and how it was found."""
+    found = _found(problem, start, max_iter, atol)
+    certificate = found.certificate
+    chosen = certificate.probabilities > 0
+    width = max(1, int(chosen.sum(1).max())) if problem.n_items else 1
+    probabilities = torch.where(chosen, found.probabilities, 0)[:, :width]
+    if probabilities.shape[1] < width:
+        probabilities = torch.nn.functional.pad(probabilities, (0, width - probabilities.shape[1]))
+    listed = _listed(found, width, sum(part.shape[1:].numel() for part in problem.parts))
+    like = tuple(part.new_empty(0, *part.shape[1:]) for part in problem.parts)
+    batch = problem.batch_shape
+    return Sparsemap(
+        problem.dress(unflatten(found.marginals, problem.parts)),
+        problem.dress(unflatten(listed, like), after=(width,)),
+        problem.per_item(probabilities, after=(width,)),
+        certificate.gaps.reshape(batch),
+        certificate.n_calls.reshape(batch),
+    )
+
+
+def sparsemap_marginals(problem: Problem, max_iter: int) -> Parts:
+    """The mean alone."""
+    return unflatten(_found(problem, None, max_iter, 0.0).marginals, problem.parts)
+
+
+def sparsemap_value(problem: Problem, max_iter: int) -> Tensor:
+    """The smoothed maximum, (batch,)."""
+    return _found(problem, None, max_iter, 0.0).value
+
+
+def _found(problem: Problem, start: Any, max_iter: int, atol: float) -> Found:
+    who = f"{type(problem.structure).__name__}.sparsemap"
+    checks.check_count(who, "max_iter", max_iter)
+    known = None if start is None else _start(who, problem, start)
+    found = solve(_oracle(problem), flatten(problem.parts), Options(max_iter, atol), known)
+    endings, gaps = found.certificate.endings, found.certificate.gaps
+    if bool((endings == Ending.BAD_ORACLE).any()):
+        raise ValueError(
+            f"{who}: the oracle must return a best structure, got one that scores {-float(gaps.min()):.3g} less than "
+            "the mean of those it returned before; check its argmax, and that −inf scores forbid"
+        )
+    stopped = endings == Ending.NOT_CONVERGED
+    if bool(stopped.any()):
+        warnings.warn(
+            f"{who}: stopped after max_iter={max_iter} calls with a gap of {float(gaps[stopped].max()):.3g}, tolerance "
+            f"{atol:.3g} beyond rounding; raise max_iter, or accept the gap with atol",
+            stacklevel=4,
+        )
+    return found
+
+
+def _oracle(problem: Problem) -> Oracle:
+    structure = problem.structure
+
+    def best(items: Tensor, rows: Tensor) -> Best:
+        lengths = tuple(length[items] for length in problem.lengths)
+        like = tuple(part.new_empty((0, *part.shape[1:]), dtype=torch.float64) for part in problem.parts)
+        some = replace(problem, parts=unflatten(rows, like), lengths=lengths, batch_shape=(len(items),))
+        program = structure.program(some, Hard())
+        with torch.no_grad():
+            values, state = program.value_ahead(some.parts)
+            return Best(values, flatten(program.marginals(some.parts, state).parts))
+
+    n_components = len(problem.parts) if structure.n_regularized is None else structure.n_regularized
+    n_regularized = sum(part.shape[1:].numel() for part in problem.parts[:n_components])
+    return Oracle(best, structure.oracle(problem), n_regularized)
+
+
+def _start(who: str, problem: Problem, start: Any) -> Start:
+    if not isinstance(start, Sparsemap):
+        raise TypeError(
+            f"{who}: start must be what sparsemap returned before, got {type(start).__name__}; keep it whole"
+        )
+    width = start.probabilities.shape[-1]
+    given = (start.structures,) if isinstance(start.structures, Tensor) else tuple(start.structures)
+    expected = [(*problem.batch_shape, width, *part.shape[1:]) for part in problem.parts]
+    if [tuple(g.shape) for g in given] != expected:
+        raise ValueError(
+            f"{who}: start must be of the same shapes as the potentials, expected {expected}, got "
+            f"{[tuple(g.shape) for g in given]}; start anew where the batch has changed"
+        )
+    rows = flatten(tuple(g.detach().reshape(-1, *part.shape[1:]) for g, part in zip(given, problem.parts)))
+    probabilities = start.probabilities.detach().double().reshape(-1, width)
+    return Start(rows.reshape(problem.n_items, width, -1).cpu(), probabilities.cpu())
+
+
+def _listed(found: Found, width: int, n_parts: int) -> Tensor:
+    """The first `width` vertices of every item, written out: (batch · width, parts)."""
+    certificate = found.certificate
+    n_items, all_wide = certificate.probabilities.shape
+    number = certificate.owners % max(1, all_wide)
+    item = certificate.owners // max(1, all_wide)
+    shown = (number < width) & (certificate.probabilities.reshape(-1)[certificate.owners] > 0)
+    rows = (item * width + number)[shown]
+    places = certificate.places[shown] - item[shown] * n_parts
+    listed = certificate.values.new_zeros(n_items * width, n_parts)
+    return listed.index_put((rows, places), certificate.values[shown])
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMAP(SmoothMax):
+    """max and argmax of a structure under ½ ‖μ‖² on its polytope: `structure.sparsemap` as one object.
+
+    The norm is not shifted: Ω is ½ (number of parts) at a structure, not 0. On the simplex this is sparsemax.
+    """
+
+    structure: Structure
+    max_iter: int = MAX_ITER
+
+    @property
+    def event_ndim(self) -> int:  # type: ignore[override]
+        """Of potentials that are one tensor."""
+        return self.structure.event_ndim
+
+    def max(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Tensor:
+        """The smoothed maximum; its gradient is `argmax`."""
+        problem = self.structure.bind(scores, lengths, mask)
+        return problem.per_item(sparsemap_value(problem, self.max_iter))
+
+    def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Any:
+        """The expected structure."""
+        problem = self.structure.bind(scores, lengths, mask)
+        return problem.dress(sparsemap_marginals(problem, self.max_iter))
+
+    def weigh(self, scores: Any) -> Weighed:
+        """Both, from one solve."""
+        problem = self.structure.bind(scores)
+        found = _found(problem, None, self.max_iter, 0.0)
+        return Weighed(problem.dress(unflatten(found.marginals, problem.parts)), problem.per_item(found.value))
+
+    def omega(self, weights: Any, *, lengths: Any = None) -> Tensor:
+        """½ ‖μ‖² over the regularised components."""
+        problem = self.structure.bind(weights, lengths)
+        n = self.structure.n_regularized
+        norm = sum(part.square().flatten(1).sum(1) for part in problem.parts[:n])
+        return problem.per_item(0.5 * torch.as_tensor(norm))
+
+    def solve(self, scores: Any) -> Solution:
+        """Weights, value, and the certificate (weights, scores)."""
+        with torch.no_grad():
+            weights, value = self.weigh(scores)
+            return Solution(weights, value, (weights, scores))
+
+    def hessian_product(self, certificate: tuple[Any, ...], direction: Any) -> Any:
+        """J · direction, along potentials that are one tensor."""
+        _, scores = certificate
+        return torch.func.jvp(self.argmax, (scores,), (direction,))[1]
