@@ -107,8 +107,8 @@ class _Growing:
         return found
 
 
-def build(variables: Sequence[Variable], factors: Sequence[Local], n_entries: int, n_scores: int) -> tuple[Lattice, int]:
-    """The lattice over (entries, scores), or over entries alone where there are no scores, and its goal."""
+def build(variables: Sequence[Variable], factors: Sequence[Local], n_entries: int, n_scores: int) -> Lattice:
+    """The lattice over (entries, scores), or over entries alone where there are no scores; its goal is the last node."""
     grown = _Growing()
     touching: list[list[int]] = [[] for _ in variables]
     for number, factor in enumerate(factors):
@@ -130,7 +130,7 @@ def build(variables: Sequence[Variable], factors: Sequence[Local], n_entries: in
     tails = tails[:, :1] if (tails[:, 1] < 0).all() else tails
     topology = Topology.from_edges(grown.levels, grown.heads, tails, leaves=[0])
     parts = [np.array(grown.entries), np.array(grown.scores)][: 1 + (n_scores > 0)]
-    return Lattice.from_parts(topology, parts, [n_entries, n_scores][: len(parts)]), goal
+    return Lattice.from_parts(topology, parts, [n_entries, n_scores][: len(parts)])
 
 
 def _below(

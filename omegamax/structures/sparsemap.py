@@ -78,7 +78,7 @@ def _found(problem: Problem, start: Any, max_iter: int, atol: float) -> Found:
     who = f"{type(problem.structure).__name__}.sparsemap"
     checks.check_count(who, "max_iter", max_iter)
     known = None if start is None else _start(who, problem, start)
-    found = solve(_oracle(problem), flatten(problem.parts), Options(max_iter, atol), known)
+    found = solve(oracle_of(problem), flatten(problem.parts), Options(max_iter, atol), known)
     endings, gaps = found.certificate.endings, found.certificate.gaps
     if bool((endings == Ending.BAD_ORACLE).any()):
         raise ValueError(
@@ -95,7 +95,8 @@ def _found(problem: Problem, start: Any, max_iter: int, atol: float) -> Found:
     return found
 
 
-def _oracle(problem: Problem) -> Oracle:
+def oracle_of(problem: Problem) -> Oracle:
+    """The MAP of the structure as the solver asks for it."""
     structure = problem.structure
 
     def best(items: Tensor, rows: Tensor) -> Best:

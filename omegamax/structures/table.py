@@ -14,14 +14,15 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.program import Parts, Program, State, Swept
-from omegamax.operators.regularizer import Regularizer
-from omegamax.structures.problem import Problem, Sizes
-from omegamax.structures.structure import Structure
+from omegamax.inference.lattice import Lattice
+from omegamax.inference.topology import Topology
+from omegamax.structures.dynamic_program import DynamicProgram
+from omegamax.structures.problem import Sizes
 
 
 class TableScores(NamedTuple):
@@ -32,7 +33,7 @@ class TableScores(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Table(Structure):
+class Table(DynamicProgram):
     """All assignments to variables with these numbers of values: the structure of a dense factor.
 
     >>> Table((2, 3)).map(TableScores(torch.zeros(5), torch.eye(2, 3))).values
@@ -42,6 +43,7 @@ class Table(Structure):
     sizes: tuple[int, ...]
 
     event_ndim = 1
+    n_regularized = 1
 
     def __post_init__(self) -> None:
         if not self.sizes or any(not isinstance(n, int) or n < 1 for n in self.sizes):
@@ -61,59 +63,28 @@ class Table(Structure):
         """No axis has a length."""
         return ()
 
-    def program(self, problem: Problem, regularizer: Regularizer) -> Program:
-        """One row of all assignments."""
-        return TableProgram(self.sizes, regularizer)
+    def with_extra(self, scores: Any, extra: Any) -> TableScores:
+        """The table as extra."""
+        return TableScores(scores, extra)
 
+    def build(self, sizes: Sizes) -> Lattice:
+        """A trie: one node per beginning x₁ … x_j of an assignment; all that are complete lead to the goal."""
+        heads, tails, values, cells, levels = [], [], [], [], [0]
+        before, n_before = np.zeros(1, dtype=np.int64), 0  # nodes of the beginnings so far; values of variables so far
+        for place, n in enumerate(self.sizes):
+            last = place == len(self.sizes) - 1
+            n_new = len(before) * n
+            after = np.full(n_new, len(levels)) if last else len(levels) + np.arange(n_new)
+            heads.append(after)
+            tails.append(np.repeat(before, n))
+            values.append(n_before + np.tile(np.arange(n), len(before)))
+            cells.append(np.arange(n_new) if last else np.full(n_new, -1))
+            levels += [place + 1] * (1 if last else n_new)
+            before, n_before = after, n_before + n
+        topology = Topology.from_edges(levels, np.concatenate(heads), np.concatenate(tails)[:, None], leaves=[0])
+        parts = [np.concatenate(values), np.concatenate(cells)]
+        return Lattice.from_parts(topology, parts, [sum(self.sizes), math.prod(self.sizes)])
 
-@dataclass(frozen=True, eq=False)
-class TableProgram(Program):
-    """One smoothed maximum; the state is its certificate."""
-
-    sizes: tuple[int, ...]
-    regularizer: Regularizer
-
-    n_parts = 2
-
-    def value(self, parts: Parts) -> tuple[Tensor, State]:
-        """Of the row of all assignments."""
-        weights, value, certificate = self.regularizer.solve(self._rows(parts))
-        constants = certificate[1:] if self.regularizer.constants is not None else ()
-        return value, (weights, *constants)
-
-    def marginals(self, parts: Parts, state: State) -> Swept:
-        """Sums of the weights of assignments."""
-        slopes: tuple[Tensor, ...] = ()
-        if self.regularizer.parameters():
-            slopes = tuple(-slope.omega.squeeze(-1) for slope in self.regularizer.slopes(state))
-        return Swept(self._parts(state[0]), slopes, ())
-
-    def tangent(self, parts: Parts, state: State, direction: Parts) -> Swept:
-        """The Hessian product of the row."""
-        moved = self.regularizer.hessian_product(state, self._rows(direction))
-        slopes: tuple[Tensor, ...] = ()
-        if self.regularizer.parameters():
-            slopes = tuple(-(slope.gradient * moved).sum(-1) for slope in self.regularizer.slopes(state))
-        return Swept(self._parts(moved), slopes, ())
-
-    def parameters(self) -> tuple[Tensor, ...]:
-        """Those of the regularizer."""
-        return self.regularizer.parameters()
-
-    def with_parameters(self, parameters: tuple[Tensor, ...]) -> TableProgram:
-        """With a regularizer that holds these tensors."""
-        return TableProgram(self.sizes, self.regularizer.with_parameters(parameters)) if parameters else self
-
-    def _rows(self, parts: Parts) -> Tensor:
-        values, total = parts
-        for axis, scores in enumerate(values.split(self.sizes, 1)):
-            shape = [1] * len(self.sizes)
-            shape[axis] = -1
-            total = total + scores.reshape(-1, *shape)
-        return total.reshape(-1, math.prod(self.sizes))
-
-    def _parts(self, weights: Tensor) -> Parts:
-        table = weights.reshape(-1, *self.sizes)
-        axes = range(1, table.dim())
-        values = [table.sum([a for a in axes if a != axis]) if len(axes) > 1 else table for axis in axes]
-        return torch.cat(values, 1), table
+    def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
+        """The last node."""
+        return torch.tensor([sum(math.prod(self.sizes[: place + 1]) for place in range(len(self.sizes) - 1)) + 1])
