@@ -78,9 +78,7 @@ class Alternation:
         iterate = Iterate(finite, extra_scores, agreement.copy(forbidden), marginals, multipliers, rho)
         return iterate, feasible, found
 
-    def solve(
-        self, target: Tensor, extra_scores: Tensor, forbidden: Tensor, before: list[Local] | None
-    ) -> list[Local]:
+    def solve(self, target: Tensor, extra_scores: Tensor, forbidden: Tensor, before: list[Local] | None) -> list[Local]:
         """Every factor's own problem."""
         agreement = self.agreement
         memories = [None] * len(agreement.groups) if before is None else [local.memory for local in before]

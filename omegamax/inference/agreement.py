@@ -126,13 +126,13 @@ class Faces:
         return self.agreement.gather(self.lead_slots(scores))
 
     def multipliers(self, right: Tensor) -> Tensor:
-        """x of smallest norm with A Aᵀ x = right, on the free entries."""
+        """The x of smallest norm with A Aᵀ x = right, on the free entries."""
         enough = _ROUNDING * right.square().sum(1)
         total = _conjugate_gradients(self._gram, right, enough)
         return total + _conjugate_gradients(self._gram, right - self._gram(total), enough)
 
     def local_multipliers(self, slots: Tensor, moving: Tensor) -> Tensor:
-        """x that, factor by factor, comes nearest to slots = Aᵀ x on those that are moving."""
+        """The x that, factor by factor, comes nearest to slots = Aᵀ x on those that are moving."""
 
         def gram(multipliers: Tensor) -> Tensor:
             return self.tie_slots(torch.where(moving, self.untie_slots(multipliers), 0))

@@ -133,7 +133,7 @@ class _Move(torch.autograd.Function):
 
 
 for _function in (_Solve, _Move):  # PyTorch asks for it in every call
-    _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[attr-defined]
+    _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[union-attr]
 
 
 def _solved(
@@ -144,9 +144,7 @@ def _solved(
     scores, extra = rows[0], rows[1] if len(rows) > 1 else rows[0].new_zeros(rows[0].shape[0], agreement.n_scores)
     bad = ~((scores < torch.inf).all(1) & (extra < torch.inf).all(1))
     scores, extra = (torch.where(bad.unsqueeze(1), 0, part) for part in (scores, extra))
-    found = solve_graph(
-        agreement, scores, extra, quadratic=quadratic, atol=stopping.atol, max_iter=stopping.max_iter
-    )
+    found = solve_graph(agreement, scores, extra, quadratic=quadratic, atol=stopping.atol, max_iter=stopping.max_iter)
     value = _inner(found.marginals, scores) + _inner(found.extra, extra)
     if quadratic:
         value = value - 0.5 * found.marginals.square().sum(1)

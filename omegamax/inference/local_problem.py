@@ -68,7 +68,7 @@ class LocalProblem(abc.ABC):
 
     @abc.abstractmethod
     def best(self, slots: Tensor, forbidden: Tensor) -> Tensor:
-        """max over z in conv(Y_f) of <slots, z>, (batch, factors)."""
+        """The maximum over z in conv(Y_f) of <slots, z>, (batch, factors)."""
 
     def select(self, memory: Any, items: Tensor) -> Any:
         """The memory of some items of the batch."""

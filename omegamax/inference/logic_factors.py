@@ -90,7 +90,7 @@ def project_pairs(target: Tensor, score: Tensor, lowest: Tensor, highest: Tensor
 
 
 def _attracted(target: Tensor, score: Tensor) -> Paired:
-    """c ≥ 0: z₁₂ is the smaller of the two."""
+    """With c ≥ 0, z₁₂ is the smaller of the two."""
     first, second = target.unbind(-1)
     which = torch.where(first > second + score, 0, torch.where(second > first + score, 1, 2))
     joint = (first + second + score) / 2
@@ -100,7 +100,7 @@ def _attracted(target: Tensor, score: Tensor) -> Paired:
 
 
 def _repelled(target: Tensor, score: Tensor) -> Paired:
-    """c < 0, −inf too: z₁₂ is what the two have in excess of one."""
+    """With c < 0, −inf too, z₁₂ is what the two have in excess of one."""
     first, second = target.unbind(-1)
     which = torch.where(first + second - 1 > -2 * score, 0, torch.where(first + second < 1, 1, 2))
     split = (first + 1 - second) / 2

@@ -26,7 +26,7 @@ from omegamax import checks
 from omegamax.inference.agreement import Agreement
 from omegamax.inference.graph_solution import GraphSolution, LpMapProgram, Stopping, lp_sparsemap
 from omegamax.inference.lattice import Lattice
-from omegamax.inference.program import Program
+from omegamax.inference.program import Parts, Program
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures import factor_tree
@@ -101,7 +101,9 @@ class FactorGraph(DynamicProgram):
         """
         given = [*variables.values(), *(factors or {}).values()]
         if not given:
-            raise ValueError("FactorGraph.scores: at least one score must be given, got none; they tell dtype and batch")
+            raise ValueError(
+                "FactorGraph.scores: at least one score must be given, got none; they tell dtype and batch"
+            )
         batch = _common_batch({**dict(variables), **dict(factors or {})}, (*self.blocks, *self.score_blocks))
         first = _laid_out(self.blocks, variables, self.n_entries, batch, given[0])
         if not self.n_scores and not factors:
@@ -176,14 +178,14 @@ class FactorGraph(DynamicProgram):
             local = tables_of(self.variables, factor)
             if local is None:
                 assert isinstance(factor, Part)
-                return f"factor {factor.name!r} is a {type(factor.structure).__name__}, which is no table of few variables"
+                return (
+                    f"factor {factor.name!r} is a {type(factor.structure).__name__}, which is no table of few variables"
+                )
             tables += local
         cycle = factor_tree.cycle_of(len(self.variables), tables)
         if cycle is None:
             return None
-        steps = [
-            self.variables[number].name if kind == "variable" else tables[number].name for kind, number in cycle
-        ]
+        steps = [self.variables[number].name if kind == "variable" else tables[number].name for kind, number in cycle]
         return f"a cycle: {' – '.join([*steps, steps[0]])}"
 
     def build(self, sizes: Sizes) -> Lattice:
@@ -238,6 +240,11 @@ class FactorGraph(DynamicProgram):
             found.dual.reshape(batch),
             found.n_iterations.reshape(batch),
         )
+
+    def sparsemap_parts(self, problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
+        """By alternating directions."""
+        found = self._solve(problem, Stopping(max_iter, ATOL))
+        return found.parts, found.value
 
     def _solve(self, problem: Problem, stopping: Stopping) -> GraphSolution:
         checks.check_count("FactorGraph.sparsemap", "max_iter", stopping.max_iter)

@@ -83,7 +83,9 @@ class FactorGraphBuilder:
     def budget(self, literals: Any, lo: int, hi: int, *, name: str | None = None) -> None:
         """From lo to hi of them are true."""
         if not all(isinstance(bound, int) for bound in (lo, hi)) or not 0 <= lo <= hi:
-            raise ValueError(f"{_WHO}.budget: bounds must be integers with 0 ≤ lo ≤ hi, got {lo!r} and {hi!r}; swap them?")
+            raise ValueError(
+                f"{_WHO}.budget: bounds must be integers with 0 ≤ lo ≤ hi, got {lo!r} and {hi!r}; swap them?"
+            )
         self._count("budget", literals, lo, hi, name)
 
     def _count(self, kind: str, literals: Any, least: int, most: int | None, name: str | None) -> None:
@@ -180,7 +182,9 @@ class FactorGraphBuilder:
 def _shape(shape: tuple[int, ...] | int) -> tuple[int, ...]:
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(not isinstance(size, int) or size < 1 for size in shape):
-        raise ValueError(f"{_WHO}: the shape of a block of variables must be positive integers, got {shape}; e.g. (3, 4)")
+        raise ValueError(
+            f"{_WHO}: the shape of a block of variables must be positive integers, got {shape}; e.g. (3, 4)"
+        )
     return shape
 
 

@@ -91,7 +91,9 @@ class _Growing:
     def edge(self, head: int, tails: Sequence[int], entry: int = -1, score: int = -1) -> None:
         tails = [tail for tail in tails if tail != 0]
         first, second = (*tails, 0, -1)[:2] if tails else (0, -1)
-        self.levels[head] = max(self.levels[head], 1 + max(self.levels[first], self.levels[second] if second > 0 else 0))
+        self.levels[head] = max(
+            self.levels[head], 1 + max(self.levels[first], self.levels[second] if second > 0 else 0)
+        )
         self.heads.append(head)
         self.tails.append((first, second if second > 0 else -1))
         self.entries.append(entry)

@@ -20,9 +20,7 @@ from omegamax.structures.sparsemap import oracle_of
 from omegamax.structures.table import Table
 
 
-def agreement_of(
-    variables: Sequence[Variable], factors: Sequence[Factor], n_entries: int, n_scores: int
-) -> Agreement:
+def agreement_of(variables: Sequence[Variable], factors: Sequence[Factor], n_entries: int, n_scores: int) -> Agreement:
     """Factors of one kind and width form a group; variables that no factor holds to their domain get one of their own."""
     counts: dict[int, list[Count]] = {}
     pairs: list[Pair] = []
@@ -83,7 +81,9 @@ def _negated(factors: Sequence[Count | Pair]) -> Tensor:
 
 def _oracle_problem(factors: list[Part]) -> OracleProblem:
     entries = torch.tensor([factor.entries for factor in factors])
-    places = [[i for block in factor.blocks for i in range(block.first, block.first + block.size)] for factor in factors]
+    places = [
+        [i for block in factor.blocks for i in range(block.first, block.first + block.size)] for factor in factors
+    ]
     scores = torch.tensor(places, dtype=torch.long).reshape(len(factors), -1)
     return OracleProblem(entries, scores, _oracles(factors[0]))
 
