@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "dense_algebra.hpp"
 #include "oracle.hpp"
 
 namespace omegamax {
@@ -28,14 +29,14 @@ class ActiveSet {
   struct Member {
     std::vector<std::int32_t> places;
     std::vector<double> values;
-    double score;        // <m, scores>
-    double probability;
+    double score;  // <m, scores>
   };
 
-  ActiveSet(const double* scores, std::int64_t n_parts, std::int64_t n_regularized)
-      : scores_(scores), n_regularized_(n_regularized), hot_(n_parts, 0.0) {}
+  ActiveSet(const DenseAlgebra& algebra, const double* scores, std::int64_t n_parts, std::int64_t n_regularized)
+      : algebra_(algebra), scores_(scores), n_regularized_(n_regularized), hot_(n_parts, 0.0) {}
 
   const std::vector<Member>& members() const { return members_; }
+  const std::vector<double>& probabilities() const { return p_; }
   std::int64_t size() const { return static_cast<std::int64_t>(members_.size()); }
   double gram(std::int64_t i, std::int64_t j) const { return gram_[i * room_ + j]; }
   double factor(std::int64_t i, std::int64_t j) const { return factor_[i * room_ + j]; }
@@ -43,17 +44,17 @@ class ActiveSet {
   // The gradient in the parts: scores - mu where regularised, the scores themselves elsewhere.
   void direction(double* found, std::int64_t n_parts) const {
     std::copy(scores_, scores_ + n_parts, found);
-    for (const Member& member : members_) {
-      const std::int64_t n = static_cast<std::int64_t>(member.places.size());
-      for (std::int64_t e = 0; e < n && member.places[e] < n_regularized_; ++e)
-        found[member.places[e]] -= member.probability * member.values[e];
+    for (std::int64_t i = 0; i < size(); ++i) {
+      const Member& member = members_[i];
+      for (std::size_t e = 0; e < member.places.size() && member.places[e] < n_regularized_; ++e)
+        found[member.places[e]] -= p_[i] * member.values[e];
     }
   }
 
   // <direction, sum of p_y m_y>, and what its rounding error is measured by.
   double level() const {
     double total = 0;
-    for (std::int64_t i = 0; i < size(); ++i) total += members_[i].probability * slack(i);
+    for (std::int64_t i = 0; i < size(); ++i) total += p_[i] * slack_[i];
     return total;
   }
   double magnitude() const {
@@ -61,11 +62,9 @@ class ActiveSet {
     for (const Member& member : members_) largest = std::max(largest, std::abs(member.score));
     return largest;
   }
-
   double value() const {
     double total = 0;
-    for (std::int64_t i = 0; i < size(); ++i)
-      total += members_[i].probability * 0.5 * (members_[i].score + slack(i));
+    for (std::int64_t i = 0; i < size(); ++i) total += p_[i] * 0.5 * (members_[i].score + slack_[i]);
     return total;
   }
 
@@ -102,13 +101,13 @@ class ActiveSet {
       double step = 1.0;
       std::int64_t blocking = -1;
       for (std::int64_t i = 0; i < size(); ++i) {
-        const double p = members_[i].probability, wanted = p + delta_[i];
+        const double wanted = p_[i] + delta_[i];
         if (wanted > kNothing) continue;
-        const double ratio = p > 0 ? std::min(1.0, p / (p - wanted)) : 0.0;
+        const double ratio = p_[i] > 0 ? std::min(1.0, p_[i] / (p_[i] - wanted)) : 0.0;
         if (blocking < 0 || ratio < step) step = ratio, blocking = i;
       }
-      for (std::int64_t i = 0; i < size(); ++i) members_[i].probability += step * delta_[i];
-      if (blocking < 0) return;
+      for (std::int64_t i = 0; i < size(); ++i) p_[i] += step * delta_[i];
+      if (blocking < 0) return find_slack();
       drop(blocking);
     }
   }
@@ -117,21 +116,18 @@ class ActiveSet {
   void order() {
     std::vector<std::int64_t> rank(size());
     for (std::int64_t i = 0; i < size(); ++i) rank[i] = i;
-    std::stable_sort(rank.begin(), rank.end(), [&](std::int64_t a, std::int64_t b) {
-      return members_[a].probability > members_[b].probability;
-    });
+    std::stable_sort(rank.begin(), rank.end(), [&](std::int64_t a, std::int64_t b) { return p_[a] > p_[b]; });
     std::vector<Member> members;
-    std::vector<double> gram(gram_.size());
+    std::vector<double> gram(gram_.size()), p;
     for (std::int64_t i = 0; i < size(); ++i) {
       members.push_back(std::move(members_[rank[i]]));
+      p.push_back(p_[rank[i]]);
       for (std::int64_t j = 0; j < size(); ++j) gram[i * room_ + j] = gram_[rank[i] * room_ + rank[j]];
     }
-    members_ = std::move(members);
-    gram_ = std::move(gram);
+    members_ = std::move(members), gram_ = std::move(gram), p_ = std::move(p);
     for (std::int64_t i = 0; i < size(); ++i) {
       for (std::int64_t j = 0; j <= i; ++j) factor_[i * room_ + j] = gram_[i * room_ + j] + 1;
-      const double left = reduce(i);
-      factor_[i * room_ + i] = std::sqrt(left);
+      factor_[i * room_ + i] = std::sqrt(reduce(i));
     }
   }
 
@@ -153,11 +149,10 @@ class ActiveSet {
   static constexpr double kNothing = 4 * std::numeric_limits<double>::epsilon();  // a probability of zero, rounded
   static constexpr double kDependent = 1e-10;  // a pivot of G, relative: the entries of vertices are small numbers
 
-  double slack(std::int64_t i) const {  // s - K p
-    double total = members_[i].score;
-    const double* row = &gram_[i * room_];
-    for (std::int64_t j = 0; j < size(); ++j) total -= row[j] * members_[j].probability;
-    return total;
+  void find_slack() {  // s - K p
+    slack_.resize(size());
+    algebra_.times(gram_.data(), room_, size(), p_.data(), slack_.data());
+    for (std::int64_t i = 0; i < size(); ++i) slack_[i] = members_[i].score - slack_[i];
   }
 
   double over_regularized(const Member& member, const double* numbers) const {
@@ -191,12 +186,9 @@ class ActiveSet {
   // Turns row n of G, standing in the factor, into a row of the factor but for its pivot, whose square is returned.
   double reduce(std::int64_t n) {
     double* row = &factor_[n * room_];
+    algebra_.solve_lower(factor_.data(), room_, n, row);
     double left = row[n];
-    for (std::int64_t i = 0; i < n; ++i) {
-      const double* other = &factor_[i * room_];
-      row[i] = (row[i] - dot(row, other, i)) / other[i];
-      left -= row[i] * row[i];
-    }
+    for (std::int64_t i = 0; i < n; ++i) left -= row[i] * row[i];
     return left;
   }
 
@@ -208,8 +200,9 @@ class ActiveSet {
     member.values.assign(vertex.values, vertex.values + vertex.size);
     member.score = 0;
     for (std::int64_t e = 0; e < vertex.size; ++e) member.score += vertex.values[e] * scores_[vertex.places[e]];
-    member.probability = probability;
     members_.push_back(std::move(member));
+    p_.push_back(probability);
+    slack_.push_back(0);
   }
 
   // A vertex in the affine hull: along d with A d = 0, <1, d> = 0 the objective is linear, and it rises until a member
@@ -217,51 +210,37 @@ class ActiveSet {
   void exchange(const Vertex& vertex) {
     const std::int64_t n = size();
     delta_.assign(&factor_[n * room_], &factor_[n * room_] + n);
-    solve_upper(delta_.data());
+    algebra_.solve_upper(factor_.data(), room_, n, delta_.data());
     std::int64_t blocking = -1;
     double step = std::numeric_limits<double>::infinity();
     for (std::int64_t i = 0; i < n; ++i) {
       if (!(delta_[i] > kDependent)) continue;
-      const double ratio = members_[i].probability / delta_[i];
+      const double ratio = p_[i] / delta_[i];
       if (ratio < step) step = ratio, blocking = i;
     }
     if (blocking < 0) return;
-    for (std::int64_t i = 0; i < n; ++i) members_[i].probability -= step * delta_[i];
+    for (std::int64_t i = 0; i < n; ++i) p_[i] -= step * delta_[i];
     drop(blocking);
     if (measure(vertex)) enter(vertex, step);
   }
 
   void correction() {
-    const std::int64_t n = size();
-    delta_.resize(n);
+    find_slack();
     double missing = 1;
-    for (std::int64_t i = 0; i < n; ++i) delta_[i] = slack(i), missing -= members_[i].probability;
-    const double shift = delta_[0];  // scores may be large where their differences are small
-    for (std::int64_t i = 0; i < n; ++i) delta_[i] -= shift;
+    for (double p : p_) missing -= p;
+    delta_ = slack_;
+    for (double& number : delta_) number -= slack_[0];  // scores may be large where their differences are small
     solve(delta_.data());
     const double share = (missing - sum(delta_)) / sum(ones_);
-    for (std::int64_t i = 0; i < n; ++i) delta_[i] += share * ones_[i];
+    for (std::int64_t i = 0; i < size(); ++i) delta_[i] += share * ones_[i];
   }
 
   // x = G^-1 x; leaves u = G^-1 1 in ones_.
   void solve(double* x) {
     ones_.assign(size(), 1.0);
-    solve_lower(x);
-    solve_upper(x);
-    solve_lower(ones_.data());
-    solve_upper(ones_.data());
-  }
-  void solve_lower(double* x) const {
-    for (std::int64_t i = 0; i < size(); ++i) {
-      const double* row = &factor_[i * room_];
-      x[i] = (x[i] - dot(row, x, i)) / row[i];
-    }
-  }
-  void solve_upper(double* x) const {
-    for (std::int64_t i = size() - 1; i >= 0; --i) {
-      const double* row = &factor_[i * room_];
-      x[i] /= row[i];
-      for (std::int64_t j = 0; j < i; ++j) x[j] -= row[j] * x[i];
+    for (double* side : {x, ones_.data()}) {
+      algebra_.solve_lower(factor_.data(), room_, size(), side);
+      algebra_.solve_upper(factor_.data(), room_, size(), side);
     }
   }
 
@@ -269,6 +248,7 @@ class ActiveSet {
   void drop(std::int64_t gone) {
     const std::int64_t n = size();
     members_.erase(members_.begin() + gone);
+    p_.erase(p_.begin() + gone);
     for (std::int64_t i = 0; i < n; ++i) {
       double* row = &gram_[i * room_];
       std::move(row + gone + 1, row + n, row + gone);
@@ -301,25 +281,20 @@ class ActiveSet {
     gram_ = std::move(gram), factor_ = std::move(factor), room_ = room;
   }
 
-  static double dot(const double* a, const double* b, std::int64_t n) {
-    double total = 0;
-#pragma omp simd reduction(+ : total)
-    for (std::int64_t i = 0; i < n; ++i) total += a[i] * b[i];
-    return total;
-  }
   static double sum(const std::vector<double>& numbers) {
     double total = 0;
     for (double number : numbers) total += number;
     return total;
   }
 
+  const DenseAlgebra& algebra_;
   const double* scores_;
   std::int64_t n_regularized_;
   std::int64_t room_ = 0;
   std::vector<Member> members_;
   std::vector<double> gram_, factor_;  // (room, room), row by row
   std::vector<double> hot_;            // (n_parts,): a vertex written out, otherwise zero
-  std::vector<double> delta_, ones_;
+  std::vector<double> p_, slack_, delta_, ones_;
 };
 
 }  // namespace omegamax

@@ -1,4 +1,4 @@
-// The oracles, compiled once per instruction set.
+// The oracles, and the algebra of active sets, compiled once per instruction set.
 #include <type_traits>
 
 #include "oracles.hpp"
@@ -43,9 +43,36 @@ void close(void* self) {
   delete opened;
 }
 
+double dot(const double* a, const double* b, std::int64_t n) {
+  double total = 0;
+#pragma omp simd reduction(+ : total)
+  for (std::int64_t i = 0; i < n; ++i) total += a[i] * b[i];
+  return total;
+}
+
+void times(const double* matrix, std::int64_t stride, std::int64_t n, const double* x, double* product) {
+  for (std::int64_t i = 0; i < n; ++i) product[i] = dot(matrix + i * stride, x, n);
+}
+
+void solve_lower(const double* factor, std::int64_t stride, std::int64_t n, double* x) {
+  for (std::int64_t i = 0; i < n; ++i) x[i] = (x[i] - dot(factor + i * stride, x, i)) / factor[i * stride + i];
+}
+
+void solve_upper(const double* factor, std::int64_t stride, std::int64_t n, double* x) {
+  for (std::int64_t i = n - 1; i >= 0; --i) {
+    const double* row = factor + i * stride;
+    const double found = x[i] /= row[i];
+#pragma omp simd
+    for (std::int64_t j = 0; j < i; ++j) x[j] -= row[j] * found;
+  }
+}
+
 }  // namespace
 
-void fill_oracle(Table& table) { table.oracle = {open, best, close}; }
+void fill_oracle(Table& table) {
+  table.oracle = {open, best, close};
+  table.algebra = {times, solve_lower, solve_upper};
+}
 
 }  // namespace OMEGAMAX_ARCH
 }  // namespace omegamax

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "chain_problems.hpp"
+#include "dense_algebra.hpp"
 #include "grid_problems.hpp"
 #include "oracle.hpp"
 #include "row_problems.hpp"
@@ -75,6 +76,7 @@ struct Table {
   OMEGAMAX_KERNELS(OMEGAMAX_ENTRY)
 #undef OMEGAMAX_ENTRY
   OracleTable oracle;
+  DenseAlgebra algebra;
 };
 
 }  // namespace omegamax

@@ -10,6 +10,7 @@ namespace {
 
 struct Batch {
   const OracleTable* oracle;
+  const DenseAlgebra* algebra;
   const OracleSpec* spec;
   const SparsemapOptions* options;
   const double* scores;
@@ -26,7 +27,7 @@ struct Batch {
     for (std::int64_t item = begin; item < end; ++item) {
       const SparsemapStart start = batch.starts ? batch.starts[item] : SparsemapStart{};
       (*batch.found)[item] = SparsemapSearch::run(
-          batch.scores + item * batch.options->n_parts, *batch.options, start,
+          *batch.algebra, batch.scores + item * batch.options->n_parts, *batch.options, start,
           [&](const double* scores, Vertex& vertex) { open.table.best(open.oracle, item, scores, vertex); });
     }
   }
@@ -34,18 +35,18 @@ struct Batch {
 
 }  // namespace
 
-std::vector<SparsemapItem> sparsemap(const OracleTable& oracle, const OracleSpec& spec, const SparsemapOptions& options,
+std::vector<SparsemapItem> sparsemap(const OracleTable& oracle, const DenseAlgebra& algebra, const OracleSpec& spec, const SparsemapOptions& options,
                                      const double* scores, std::int64_t n_items, const SparsemapStart* starts,
                                      int threads) {
   std::vector<SparsemapItem> found(n_items);
-  const Batch batch{&oracle, &spec, &options, scores, starts, &found};
+  const Batch batch{&oracle, &algebra, &spec, &options, scores, starts, &found};
   Team::run(n_items, 1, threads, &Batch::range, &batch);
   return found;
 }
 
-SparsemapItem sparsemap_item(const double* scores, const SparsemapOptions& options, const SparsemapStart& start,
+SparsemapItem sparsemap_item(const DenseAlgebra& algebra, const double* scores, const SparsemapOptions& options, const SparsemapStart& start,
                              const std::function<void(const double*, Vertex&)>& ask) {
-  return SparsemapSearch::run(scores, options, start, [&](const double* s, Vertex& vertex) { ask(s, vertex); });
+  return SparsemapSearch::run(algebra, scores, options, start, [&](const double* s, Vertex& vertex) { ask(s, vertex); });
 }
 
 }  // namespace omegamax

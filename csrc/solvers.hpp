@@ -10,11 +10,11 @@
 
 namespace omegamax {
 
-std::vector<SparsemapItem> sparsemap(const OracleTable& oracle, const OracleSpec& spec, const SparsemapOptions& options,
+std::vector<SparsemapItem> sparsemap(const OracleTable& oracle, const DenseAlgebra& algebra, const OracleSpec& spec, const SparsemapOptions& options,
                                      const double* scores, std::int64_t n_items, const SparsemapStart* starts,
                                      int threads);
 
-SparsemapItem sparsemap_item(const double* scores, const SparsemapOptions& options, const SparsemapStart& start,
+SparsemapItem sparsemap_item(const DenseAlgebra& algebra, const double* scores, const SparsemapOptions& options, const SparsemapStart& start,
                              const std::function<void(const double*, Vertex&)>& ask);
 
 }  // namespace omegamax

@@ -40,7 +40,8 @@ struct SparsemapItem {
   Ending ending = Ending::kInfeasible;
   double gap = std::numeric_limits<double>::infinity();
   std::int64_t n_calls = 0;
-  std::vector<ActiveSet::Member> members;  // by descending probability; zero for those that only span the face
+  std::vector<ActiveSet::Member> members;  // by descending probability
+  std::vector<double> probabilities;       // zero for members that only span the face
   std::vector<double> factor;              // (members, members): the Cholesky factor of K + 1 1', if a face is wanted
 };
 
@@ -48,8 +49,9 @@ class SparsemapSearch {
  public:
   // `ask(scores, vertex)` is the oracle for this item.
   template <class Ask>
-  static SparsemapItem run(const double* scores, const SparsemapOptions& options, const SparsemapStart& start, Ask ask) {
-    SparsemapSearch search(scores, options);
+  static SparsemapItem run(const DenseAlgebra& algebra, const double* scores, const SparsemapOptions& options,
+                           const SparsemapStart& start, Ask ask) {
+    SparsemapSearch search(algebra, scores, options);
     search.find(start, ask);
     const Ending ending = search.found_.ending;
     if (ending == Ending::kOptimal || ending == Ending::kNotConverged) search.finish(ask);
@@ -57,8 +59,8 @@ class SparsemapSearch {
   }
 
  private:
-  SparsemapSearch(const double* scores, const SparsemapOptions& options)
-      : scores_(scores), options_(options), set_(scores, options.n_parts, options.n_regularized),
+  SparsemapSearch(const DenseAlgebra& algebra, const double* scores, const SparsemapOptions& options)
+      : scores_(scores), options_(options), set_(algebra, scores, options.n_parts, options.n_regularized),
         gradient_(options.n_parts), turned_(options.n_parts), places_(options.n_parts), values_(options.n_parts),
         vertex_{places_.data(), values_.data(), 0} {}
 
@@ -70,6 +72,7 @@ class SparsemapSearch {
       set_.add(vertex_);
     }
     double best = -std::numeric_limits<double>::infinity();
+    std::int64_t n_idle = 0;
     while (found_.n_calls < options_.max_calls) {
       set_.direction(gradient_.data(), options_.n_parts);
       ++found_.n_calls;
@@ -84,13 +87,17 @@ class SparsemapSearch {
         found_.ending = Ending::kBadOracle;
         return;
       }
-      // A member, or a step that wins nothing, is the end of what float64 can tell apart.
-      const double value = set_.value();
-      if (found_.gap <= options_.atol + rounding || set_.holds(vertex_) || !(value > best)) {
+      if (found_.gap <= options_.atol + rounding || set_.holds(vertex_)) {
         found_.ending = Ending::kOptimal;
         return;
       }
-      best = value;
+      // A gap wins about its square, which may be less than the value can show: but not for ever.
+      const double value = set_.value();
+      if (value > best) best = value, n_idle = 0;
+      else if (++n_idle > kIdle + set_.size()) {
+        found_.ending = found_.gap <= 1e4 * rounding ? Ending::kOptimal : Ending::kNotConverged;
+        return;
+      }
       set_.add(vertex_);
     }
     found_.ending = Ending::kNotConverged;
@@ -112,18 +119,12 @@ class SparsemapSearch {
 
   template <class Ask>
   void finish(Ask ask) {
-    if (options_.wants_face) {
-      span_face(ask);
-      set_.order();
-    }
+    if (options_.wants_face) span_face(ask);
+    set_.order();
     const std::int64_t n = set_.size();
-    found_.members.reserve(n);
-    for (const ActiveSet::Member& member : set_.members()) found_.members.push_back(member);
-    if (!options_.wants_face) {
-      std::stable_sort(found_.members.begin(), found_.members.end(),
-                       [](const ActiveSet::Member& a, const ActiveSet::Member& b) { return a.probability > b.probability; });
-      return;
-    }
+    found_.members = set_.members();
+    found_.probabilities = set_.probabilities();
+    if (!options_.wants_face) return;
     found_.factor.resize(n * n);
     for (std::int64_t i = 0; i < n; ++i)
       for (std::int64_t j = 0; j <= i; ++j) found_.factor[i * n + j] = set_.factor(i, j);
@@ -134,24 +135,32 @@ class SparsemapSearch {
   template <class Ask>
   void span_face(Ask ask) {
     std::vector<double> side(options_.n_regularized);
+    set_.direction(gradient_.data(), options_.n_parts);
+    const double level = set_.level();
     while (set_.size() <= options_.n_regularized) {
-      set_.direction(gradient_.data(), options_.n_parts);
-      const double level = set_.level();
       for (double& number : side) number = next_random();
       set_.remove_hull(side.data());
       bool grown = false;
-      for (const double turn : {kTurn, -kTurn, kTurn * kFiner, -kTurn * kFiner}) {
-        turned_ = gradient_;
-        const double scale = turn * (1 + largest_on_members());
-        for (std::int64_t i = 0; i < options_.n_regularized; ++i) turned_[i] += scale * side[i];
-        if (!answered(ask, turned_.data())) break;
-        const double tied = kTied * (size_along(gradient_.data()) + set_.magnitude() + 1);
-        const bool on_face = along(gradient_.data()) >= level - tied;
-        grown = on_face && !set_.holds(vertex_) && set_.append(vertex_, 0.0);
+      for (const double turn : {kTurn, -kTurn}) {
+        grown = turn_to(turn, side, level, ask);
         if (grown) break;
       }
       if (!grown) return;
     }
+  }
+
+  // Turns the gradient, less and less where a vertex just off the face comes first; true if a vertex has entered.
+  template <class Ask>
+  bool turn_to(double turn, const std::vector<double>& side, double level, Ask ask) {
+    for (int finer = 0; finer < 3; ++finer, turn *= kFiner) {
+      turned_ = gradient_;
+      const double scale = turn * (1 + largest_on_members());
+      for (std::int64_t i = 0; i < options_.n_regularized; ++i) turned_[i] += scale * side[i];
+      if (!answered(ask, turned_.data())) return false;
+      const double tied = kTied * (size_along(gradient_.data()) + set_.magnitude() + 1);
+      if (along(gradient_.data()) >= level - tied) return !set_.holds(vertex_) && set_.append(vertex_, 0.0);
+    }
+    return false;
   }
 
   template <class Ask>
@@ -190,7 +199,8 @@ class SparsemapSearch {
   static constexpr double kRounding = 2 * std::numeric_limits<double>::epsilon();
   static constexpr double kTied = 1e-11;    // relative: scores closer than this are one score
   static constexpr double kTurn = 1e-7;     // of the gradient: far above rounding ...
-  static constexpr double kFiner = 1e-3;    // ... and once more, finer, where a vertex just off the face came first
+  static constexpr double kFiner = 1e-2;    // ... and then less
+  static constexpr std::int64_t kIdle = 64;
 
   const double* scores_;
   const SparsemapOptions options_;

@@ -45,7 +45,7 @@ class Faces {
       const std::int64_t n = at<std::int64_t>(counts)[i] = item.members.size();
       for (std::int64_t v = 0; v < wide; ++v) {
         const std::int64_t owner = i * wide + v;
-        at<double>(probabilities)[owner] = v < n ? item.members[v].probability : 0;
+        at<double>(probabilities)[owner] = v < n ? item.probabilities[v] : 0;
         for (std::int64_t j = 0; factor != 0 && j < wide; ++j)
           at<double>(factor)[owner * wide + j] = v < n && j < n ? item.factor[v * n + j] : v == j;
         if (v >= n) continue;
@@ -104,14 +104,14 @@ inline void bind_sparsemap(nanobind::module_& m, const Table& (*active_table)())
           spec.integers[i] = reinterpret_cast<const std::int64_t*>(integers[i]);
         nb::gil_scoped_release release;
         const Starts starts(start[0], start[1], start[2], start[3], start[4], n_items);
-        return Faces(sparsemap(active_table().oracle, spec, {n_parts, n_regularized, max_calls, atol, wants_face},
+        return Faces(sparsemap(active_table().oracle, active_table().algebra, spec, {n_parts, n_regularized, max_calls, atol, wants_face},
                                reinterpret_cast<const double*>(scores), n_items,
                                starts.items.empty() ? nullptr : starts.items.data(), threads));
       },
       "SparseMAP of a batch with a compiled oracle.");
   m.def(
       "sparsemap_with",
-      [](nb::callable ask, At asked, At answer, At scores, std::int64_t n_items, std::int64_t n_parts,
+      [active_table](nb::callable ask, At asked, At answer, At scores, std::int64_t n_items, std::int64_t n_parts,
          std::int64_t n_regularized, std::int64_t max_calls, double atol, bool wants_face, const std::vector<At>& start) {
         double* question = reinterpret_cast<double*>(asked);
         const double* dense = reinterpret_cast<const double*>(answer);
@@ -119,7 +119,7 @@ inline void bind_sparsemap(nanobind::module_& m, const Table& (*active_table)())
         const SparsemapOptions options{n_parts, n_regularized, max_calls, atol, wants_face};
         std::vector<SparsemapItem> items;
         for (std::int64_t item = 0; item < n_items; ++item)
-          items.push_back(sparsemap_item(reinterpret_cast<const double*>(scores) + item * n_parts, options,
+          items.push_back(sparsemap_item(active_table().algebra, reinterpret_cast<const double*>(scores) + item * n_parts, options,
                                          starts.items.empty() ? SparsemapStart{} : starts.items[item],
                                          [&](const double* scores_now, Vertex& found) {
                                            std::copy(scores_now, scores_now + n_parts, question);

@@ -26,7 +26,8 @@ _ROUNDING = 2 * np.finfo(np.float64).eps
 _NOTHING = 4 * np.finfo(np.float64).eps  # a probability of zero, rounded
 _DEPENDENT = 1e-10  # the part of a vertex outside the hull of others, squared and relative
 _TIED = 1e-11  # relative: scores closer than this are one score
-_TURNS = (1e-7, -1e-7, 1e-10, -1e-10)  # of the gradient: far above rounding; finer where the face was missed
+_TURNS = (1e-7, 1e-9, 1e-11)  # of the gradient: far above rounding, and less where the face was missed
+_IDLE = 64
 
 
 class Ending(enum.IntEnum):
@@ -177,7 +178,7 @@ def search(
             ending = Ending.INFEASIBLE if answer.value == -np.inf else Ending.NOT_A_NUMBER
             return Outcome(ending, n_calls=n_calls)
         active.add(answer.vertex)
-    ending, gap, best = Ending.NOT_CONVERGED, np.inf, -np.inf
+    ending, gap, best, n_idle = Ending.NOT_CONVERGED, np.inf, -np.inf, 0
     while n_calls < max_calls:
         direction = active.direction()
         answer = yield direction
@@ -189,11 +190,14 @@ def search(
         rounding = _ROUNDING * _magnitude(active, direction, answer.vertex)
         if gap < -1e4 * rounding:
             return Outcome(Ending.BAD_ORACLE, gap, n_calls)
-        value = active.value()
-        if gap <= atol + rounding or active.holds(answer.vertex) or not value > best:
+        if gap <= atol + rounding or active.holds(answer.vertex):
             ending = Ending.OPTIMAL
             break
-        best = value
+        value = active.value()
+        best, n_idle = (value, 0) if value > best else (best, n_idle + 1)
+        if n_idle > _IDLE + len(active.vertices):  # a gap wins its square, which may not show; but not for ever
+            ending = Ending.OPTIMAL if gap <= 1e4 * rounding else ending
+            break
         active.add(answer.vertex)
     if wants_face:
         yield from _span_face(active)
@@ -210,16 +214,25 @@ def _span_face(active: _ActiveSet) -> Generator[np.ndarray, Answer, None]:
         side = active.orthogonal(random.uniform(-1, 1, active.n_regularized))
         used = np.stack(active.vertices).any(0)
         scale = 1 + np.abs(direction[used]).max(initial=0)
-        for turn in _TURNS:
-            turned = direction.copy()
-            turned[: active.n_regularized] += turn * scale * side
-            vertex = (yield turned).vertex
-            tied = _TIED * (1 + _magnitude(active, direction, vertex))
-            on_face = _along(direction, vertex) >= level - tied
-            if on_face and not active.holds(vertex) and active.append(vertex, 0.0):
+        for sign in (1, -1):
+            if (yield from _turn(active, direction, level, sign * scale * side)):
                 break
         else:
             return
+
+
+def _turn(
+    active: _ActiveSet, direction: np.ndarray, level: float, side: np.ndarray
+) -> Generator[np.ndarray, Answer, bool]:
+    """Asks along a turned gradient, less and less where a vertex just off the face comes first."""
+    for turn in _TURNS:
+        turned = direction.copy()
+        turned[: active.n_regularized] += turn * side
+        vertex = (yield turned).vertex
+        tied = _TIED * (1 + _magnitude(active, direction, vertex))
+        if _along(direction, vertex) >= level - tied:
+            return not active.holds(vertex) and active.append(vertex, 0.0)
+    return False
 
 
 def _along(numbers: np.ndarray, vertex: np.ndarray) -> float:
