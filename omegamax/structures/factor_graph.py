@@ -101,9 +101,7 @@ class FactorGraph(DynamicProgram):
         """
         given = [*variables.values(), *(factors or {}).values()]
         if not given:
-            raise ValueError(
-                "FactorGraph.scores: at least one score must be given, got none; they tell dtype and batch"
-            )
+            raise ValueError("FactorGraph.scores: takes at least one tensor, got none; it tells the type and the batch")
         batch = _common_batch({**dict(variables), **dict(factors or {})}, (*self.blocks, *self.score_blocks))
         first = _laid_out(self.blocks, variables, self.n_entries, batch, given[0])
         if not self.n_scores and not factors:
@@ -143,8 +141,8 @@ class FactorGraph(DynamicProgram):
             checks.check_event("FactorGraph", "variables", potentials.variables, (self.n_entries,), layout)
             if not self.n_scores:
                 raise ValueError(
-                    "FactorGraph: potentials must be one Tensor where no factor has scores, got FactorGraphScores; pass "
-                    ".variables"
+                    "FactorGraph: potentials must be one Tensor where no factor has scores, got FactorGraphScores; "
+                    "pass its variables"
                 )
             checks.check_event(
                 "FactorGraph", "factors", potentials.factors, (self.n_scores,), f"(..., {self.n_scores})"
@@ -192,7 +190,8 @@ class FactorGraph(DynamicProgram):
         """The hypergraph of messages from the leaves of the graph to its roots."""
         if self.obstacle is not None:
             raise ValueError(
-                f"FactorGraph: only a graph without cycles is a dynamic program, got {self.obstacle}; use sparsemap or map"
+                f"FactorGraph: only a graph without cycles is a dynamic program, got {self.obstacle}; use sparsemap, "
+                "or map"
             )
         tables = [local for factor in self.factors for local in tables_of(self.variables, factor) or ()]
         n_scores = self.n_scores if len(sizes) > 1 else 0
@@ -252,8 +251,8 @@ class FactorGraph(DynamicProgram):
         stopped = ~found.converged
         if bool(stopped.any()):
             warnings.warn(
-                f"FactorGraph.sparsemap: stopped after max_iter={stopping.max_iter} iterations with a primal residual of "
-                f"{float(found.primal[stopped].max()):.3g} and a dual residual of "
+                f"FactorGraph.sparsemap: stopped after max_iter={stopping.max_iter} iterations with a primal residual "
+                f"of {float(found.primal[stopped].max()):.3g} and a dual residual of "
                 f"{float(found.dual[stopped].max()):.3g}, tolerance {stopping.atol:.3g}; raise max_iter or atol",
                 stacklevel=3,
             )

@@ -84,7 +84,7 @@ class FactorGraphBuilder:
         """From lo to hi of them are true."""
         if not all(isinstance(bound, int) for bound in (lo, hi)) or not 0 <= lo <= hi:
             raise ValueError(
-                f"{_WHO}.budget: bounds must be integers with 0 ≤ lo ≤ hi, got {lo!r} and {hi!r}; swap them?"
+                f"{_WHO}.budget: lo and hi must be integers, 0 ≤ lo ≤ hi, got {lo!r} and {hi!r}; swap them?"
             )
         self._count("budget", literals, lo, hi, name)
 
@@ -138,7 +138,7 @@ class FactorGraphBuilder:
         found = tuple(array.ravel())
         if not found or not all(isinstance(each, Variable) for each in found):
             raise TypeError(
-                f"{_WHO}.factor: variables must be an array of variables, got {[type(each).__name__ for each in found]}; "
+                f"{_WHO}.factor: variables must be an array of variables, got {[type(x).__name__ for x in found]}; "
                 "a structure takes them as they come, not negated"
             )
         widths = {len(variable.entries) for variable in found}
@@ -182,9 +182,7 @@ class FactorGraphBuilder:
 def _shape(shape: tuple[int, ...] | int) -> tuple[int, ...]:
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(not isinstance(size, int) or size < 1 for size in shape):
-        raise ValueError(
-            f"{_WHO}: the shape of a block of variables must be positive integers, got {shape}; e.g. (3, 4)"
-        )
+        raise ValueError(f"{_WHO}: the shape of a block must be positive integers, got {shape}; for example (3, 4)")
     return shape
 
 

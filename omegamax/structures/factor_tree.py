@@ -10,7 +10,8 @@ the value k; F[f, k] the best below factor f, given the value k of the variable 
     value   = Σ over components of max_Ω over k of X[root, k]
 
 A factor that counts needs no more nodes than its width times its bound. Under Shannon this is sum-product, under Hard
-max-sum; under another Ω the order of variables and factors is part of the definition. Kschischang, Frey & Loeliger, 2001.
+max-sum; under another Ω the order of variables and factors is part of the definition.
+Kschischang, Frey & Loeliger, "Factor graphs and the sum-product algorithm", 2001.
 """
 
 from __future__ import annotations
@@ -89,13 +90,10 @@ class _Growing:
         return len(self.levels) - 1
 
     def edge(self, head: int, tails: Sequence[int], entry: int = -1, score: int = -1) -> None:
-        tails = [tail for tail in tails if tail != 0]
-        first, second = (*tails, 0, -1)[:2] if tails else (0, -1)
-        self.levels[head] = max(
-            self.levels[head], 1 + max(self.levels[first], self.levels[second] if second > 0 else 0)
-        )
+        below = [tail for tail in tails if tail != 0] or [0]
+        self.levels[head] = max(self.levels[head], *(1 + self.levels[tail] for tail in below))
         self.heads.append(head)
-        self.tails.append((first, second if second > 0 else -1))
+        self.tails.append((below[0], below[1] if len(below) > 1 else -1))
         self.entries.append(entry)
         self.scores.append(score)
 
@@ -110,7 +108,7 @@ class _Growing:
 
 
 def build(variables: Sequence[Variable], factors: Sequence[Local], n_entries: int, n_scores: int) -> Lattice:
-    """The lattice over (entries, scores), or over entries alone where there are no scores; its goal is the last node."""
+    """The lattice over entries and, where there are any, scores; its goal is the last node."""
     grown = _Growing()
     touching: list[list[int]] = [[] for _ in variables]
     for number, factor in enumerate(factors):

@@ -1,4 +1,4 @@
-"""What a factor graph is made of: variables, literals, and factors that say which assignments are allowed and scored."""
+"""What a factor graph is made of: variables, literals, and factors, which allow and score assignments."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from omegamax.structures.table import Table
 
 
 def agreement_of(variables: Sequence[Variable], factors: Sequence[Factor], n_entries: int, n_scores: int) -> Agreement:
-    """Factors of one kind and width form a group; variables that no factor holds to their domain get one of their own."""
+    """Factors of one kind and width form a group; a variable that none holds to its domain gets a factor of its own."""
     counts: dict[int, list[Count]] = {}
     pairs: list[Pair] = []
     parts: dict[Any, list[Part]] = {}
@@ -41,7 +42,7 @@ def agreement_of(variables: Sequence[Variable], factors: Sequence[Factor], n_ent
 def _domains(variables: Sequence[Variable], factors: Sequence[Factor]) -> list[Count]:
     """Binary variables that no factor sees, and others whose values no factor ties."""
     seen = {literal.variable for factor in factors if not isinstance(factor, Part) for literal in factor.literals}
-    tied = set()
+    tied: set[int] = set()
     for factor in factors:
         if isinstance(factor, Part):
             seen.update(variable.number for variable in factor.variables)
@@ -109,7 +110,7 @@ def tables_of(variables: Sequence[Variable], factor: Factor) -> list[Count | Tab
         return [TableOf.of(factor.name, numbers, _places(factor.blocks[0]))]
     if isinstance(factor.structure, Chain) and factor.blocks:
         transitions, start, end = (_places(block) for block in factor.blocks)
-        links = [TableOf.of(factor.name, pair, transitions) for pair in zip(numbers, numbers[1:])]
+        links = [TableOf.of(factor.name, pair, transitions) for pair in itertools.pairwise(numbers)]
         ends = [TableOf.of(factor.name, numbers[:1], start), TableOf.of(factor.name, numbers[-1:], end)]
         return [*links, *ends]
     return None
