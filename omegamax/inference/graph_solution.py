@@ -151,6 +151,7 @@ def _solved(
     value = torch.where(found.feasible, value, -torch.inf)
     value = torch.where(bad, torch.nan, value)
     marginals = [torch.where(bad.unsqueeze(1), torch.nan, m) for m in (found.marginals, found.extra)[: len(parts)]]
+    found = found._replace(primal=torch.where(bad, torch.nan, found.primal), dual=torch.where(bad, torch.nan, found.dual))
     like = parts[0]
     return found, value.to(like.device, like.dtype), tuple(m.to(like.device, like.dtype) for m in marginals)
 

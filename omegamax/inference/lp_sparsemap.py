@@ -14,6 +14,7 @@ from omegamax.inference.local_problem import Local
 
 _EVERY = 10  # iterations between looks at the residuals
 _EXACT = 1e-11  # the answer on the faces is taken if its residuals, relative to the numbers in it, are below
+_APART = 1e-3  # a primal residual above may mean that no assignment satisfies all factors
 _OUT_OF_BALANCE = 5.0  # of the residuals, before ρ is changed
 
 
@@ -51,7 +52,9 @@ def solve_graph(
         exact = _exactly(alternation, stepped, torch.nonzero(worth_it).squeeze(1))
         now, stepped = exact.iterate, stepped._replace(primal=exact.primal, dual=exact.dual)
         small = small | exact.found
-        hopeless = ~small & alternation.infeasible(now, stepped.slots)
+        hopeless = ~small & (stepped.primal > _APART)
+        if bool(hopeless.any()):
+            hopeless = hopeless & alternation.infeasible(now, stepped.slots)
         over = small | hopeless if done < max_iter else torch.ones_like(small)
         record.write(items[over], now.select(over), stepped.primal[over], stepped.dual[over], done)
         record.converged[items[over]], record.feasible[items[over]] = (small | hopeless)[over], ~hopeless[over]

@@ -45,9 +45,8 @@ def cycle_of(n_variables: int, factors: Sequence[Local]) -> list[tuple[str, int]
         if ("variable", root) in above:
             continue
         above["variable", root] = None
-        stack: list[tuple[str, int]] = [("variable", root)]
-        while stack:
-            node = stack.pop()
+        reached: list[tuple[str, int]] = [("variable", root)]
+        for node in reached:  # grows while it is read: breadth first finds short cycles
             kind, number = node
             near = below[number] if kind == "variable" else variables_of(factors[number])
             other = "factor" if kind == "variable" else "variable"
@@ -58,7 +57,7 @@ def cycle_of(n_variables: int, factors: Sequence[Local]) -> list[tuple[str, int]
                 if neighbour in above:
                     return _joined(above, node, neighbour)
                 above[neighbour] = node
-                stack.append(neighbour)
+                reached.append(neighbour)
     return None
 
 
