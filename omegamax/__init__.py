@@ -73,6 +73,7 @@ from omegamax.structures import LocalAlignment as LocalAlignment
 from omegamax.structures import Marginal as Marginal
 from omegamax.structures import Parse as Parse
 from omegamax.structures import Pcfg as Pcfg
+from omegamax.structures import Polytope as Polytope
 from omegamax.structures import ProjectiveTree as ProjectiveTree
 from omegamax.structures import SakoeChiba as SakoeChiba
 from omegamax.structures import SemiMarkov as SemiMarkov
@@ -85,6 +86,7 @@ from omegamax.structures import Table as Table
 from omegamax.structures import TableScores as TableScores
 from omegamax.structures import TopK as TopK
 from omegamax.structures import TransitionMatrices as TransitionMatrices
+from omegamax.structures import WithExtra as WithExtra
 from omegamax.structures import allowed_transitions as allowed_transitions
 from omegamax.structures import ctc_loss as ctc_loss
 from omegamax.structures import edit_distance as edit_distance

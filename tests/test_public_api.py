@@ -18,7 +18,8 @@ EXPECTED = """
     Hard Shannon SquaredNorm Tsallis SquaredPNorm Fused Oscar GroupLasso Differentiable Scaled Regularizer
     SmoothMax Solution project_simplex prox_tv1d prox_oscar prox_owl prox_group isotonic_regression
     sample gumbel_argmax straight_through_argmax Above
-    Structure DynamicProgram Smoothed Chain CTC Dag Hypergraph HypergraphBuilder ctc_loss
+    Structure DynamicProgram Smoothed SparseMAP Sparsemap Polytope WithExtra
+    Chain CTC Dag Hypergraph HypergraphBuilder ctc_loss
     Hardmax Softmax Sparsemax Entmax15 Entmax SqPNormMax Fusedmax Oscarmax Groupmax
 """.split()  # noqa: SIM905
 

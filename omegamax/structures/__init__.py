@@ -31,6 +31,8 @@ from omegamax.structures.lists import Marginal as Marginal
 from omegamax.structures.lists import Support as Support
 from omegamax.structures.lists import TopK as TopK
 from omegamax.structures.measures import Backpointers as Backpointers
+from omegamax.structures.polytope import Polytope as Polytope
+from omegamax.structures.polytope import WithExtra as WithExtra
 from omegamax.structures.projective_tree import ProjectiveTree as ProjectiveTree
 from omegamax.structures.semi_markov import SemiMarkov as SemiMarkov
 from omegamax.structures.smoothed import Smoothed as Smoothed

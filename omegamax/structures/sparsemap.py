@@ -175,7 +175,8 @@ class SparseMAP(SmoothMax):
         """½ ‖μ‖² over the regularised components."""
         problem = self.structure.bind(weights, lengths)
         n = self.structure.n_regularized
-        norm = sum(part.square().flatten(1).sum(1) for part in problem.parts[:n])
+        regularized = (torch.where(part == -torch.inf, 0, part) for part in problem.parts[:n])  # forbidden: no weight
+        norm = sum(part.square().flatten(1).sum(1) for part in regularized)
         return problem.per_item(0.5 * torch.as_tensor(norm))
 
     def solve(self, scores: Any) -> Solution:
