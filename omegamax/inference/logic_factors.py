@@ -61,6 +61,7 @@ def project_counts(target: Tensor, lowest: Tensor, highest: Tensor, least: Tenso
 
 def _shifted(target: Tensor, lowest: Tensor, highest: Tensor, total: Tensor) -> Tensor:
     """clip(t − τ) with Σ = total."""
+    target = target - _pivot(target, lowest, highest, total)
     turns = torch.cat([target - highest, target - lowest], -1).sort(-1).values  # where a coordinate starts or stops
     n_turns = turns.shape[-1]
     below = torch.zeros_like(total, dtype=torch.long)  # a turn at which the sum is at least total: all are at highest
@@ -71,11 +72,19 @@ def _shifted(target: Tensor, lowest: Tensor, highest: Tensor, total: Tensor) -> 
         enough = (target - tau).clamp(lowest, highest).sum(-1) >= total
         below, above = torch.where(enough, middle, below), torch.where(enough, above, middle)
     start, stop = turns.gather(-1, below.unsqueeze(-1)), turns.gather(-1, above.unsqueeze(-1))
-    moved = target - start  # of order one where it matters, however large the scores are
+    moved = target - start
     moving = (target - highest <= start) & (target - lowest >= stop) & (highest > lowest)
     held = torch.where(moving, moved, moved.clamp(lowest, highest)).sum(-1, keepdim=True)
     step = (held - total.unsqueeze(-1)) / moving.sum(-1, keepdim=True).clamp(min=1)
     return (moved - step).clamp(lowest, highest)
+
+
+def _pivot(target: Tensor, lowest: Tensor, highest: Tensor, total: Tensor) -> Tensor:
+    """The smallest coordinate that is 1 in the nearest corner: τ is near, or no coordinate is, however large all are."""
+    movable = torch.where(highest > lowest, target, -torch.inf).sort(-1, descending=True).values
+    rank = (total - lowest.sum(-1)).long().clamp(1, target.shape[-1]) - 1
+    found = movable.gather(-1, rank.unsqueeze(-1))
+    return torch.where(found == -torch.inf, 0, found)
 
 
 def project_pairs(target: Tensor, score: Tensor, lowest: Tensor, highest: Tensor) -> Paired:

@@ -12,8 +12,9 @@ from omegamax.inference.admm import Alternation, Iterate, Stepped, largest
 from omegamax.inference.agreement import Agreement, Faces
 from omegamax.inference.local_problem import Local
 
-_EVERY = 10  # iterations between looks at the residuals
+_FIRST, _EVERY = 2, 6  # iterations before the first look at the residuals, and between looks
 _EXACT = 1e-11  # the answer on the faces is taken if its residuals, relative to the numbers in it, are below
+_NOTHING = 1e-15  # a marginal of zero, rounded
 _APART = 1e-3  # a primal residual above may mean that no assignment satisfies all factors
 _OUT_OF_BALANCE = 5.0  # of the residuals, before ρ is changed
 
@@ -41,9 +42,9 @@ def solve_graph(
     items = torch.nonzero(feasible).squeeze(1)
     now, before = final.select(items), _select(agreement, found, items)
     last = failed = torch.full_like(_shape(before), -1)
-    done, next_balance = 0, _EVERY
+    done, next_balance = 0, 10
     while len(items) and done < max_iter:
-        for _ in range(min(_EVERY, max_iter - done)):
+        for _ in range(min(_EVERY if done else _FIRST, max_iter - done)):
             stepped = alternation.step(now, before)
             now, before, done = stepped.iterate, stepped.locals, done + 1
         shape = _shape(before)
@@ -118,6 +119,7 @@ class _Record:
         fixed = agreement.join([face.fixed.double() for face in faces.faces])
         held = agreement.gather(fixed * agreement.join([local.point for local in found]))
         marginals = torch.where(faces.free, final.marginals, held / agreement.gather(fixed).clamp(min=1))
+        marginals = torch.where(marginals.abs() <= _NOTHING, 0, marginals)
         extra = agreement.gather_scores([local.extra for local in found])
         none = ~self.feasible.unsqueeze(1)
         return Reached(

@@ -123,8 +123,8 @@ def build(variables: Sequence[Variable], factors: Sequence[Local], n_entries: in
         for node in nodes:
             grown.edge(goal, [node])
         goals.append(goal)
-    goal = grown.node()
-    grown.edge(goal, grown.both(goals))
+    goals = grown.both(goals)
+    grown.edge(grown.node(), goals)
     tails = np.array(grown.tails, dtype=np.int64).reshape(-1, 2)
     tails = tails[:, :1] if (tails[:, 1] < 0).all() else tails
     topology = Topology.from_edges(grown.levels, grown.heads, tails, leaves=[0])
