@@ -7,6 +7,7 @@ its own transpose and its own derivative: any order, both modes, from the faces 
 from __future__ import annotations
 
 import inspect
+import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -43,6 +44,18 @@ def lp_sparsemap(agreement: Agreement, parts: Parts, stopping: Stopping) -> Grap
     value, *found = _Solve.apply(agreement, stopping, *parts)
     n = len(parts)
     return GraphSolution(tuple(found[:n]), value, *found[n : n + 4])
+
+
+def warn_if_stopped(who: str, found: GraphSolution | Reached, stopping: Stopping) -> None:
+    """Where iterations ended before they converged, once for the batch."""
+    stopped = ~found.converged
+    if bool(stopped.any()):
+        warnings.warn(
+            f"{who}: stopped after max_iter={stopping.max_iter} iterations with a primal residual of "
+            f"{float(found.primal[stopped].max()):.3g} and a dual residual of {float(found.dual[stopped].max()):.3g}, "
+            f"tolerance {stopping.atol:.3g}; raise max_iter or atol",
+            stacklevel=4,
+        )
 
 
 class _Solve(torch.autograd.Function):
@@ -151,7 +164,9 @@ def _solved(
     value = torch.where(found.feasible, value, -torch.inf)
     value = torch.where(bad, torch.nan, value)
     marginals = [torch.where(bad.unsqueeze(1), torch.nan, m) for m in (found.marginals, found.extra)[: len(parts)]]
-    found = found._replace(primal=torch.where(bad, torch.nan, found.primal), dual=torch.where(bad, torch.nan, found.dual))
+    found = found._replace(
+        primal=torch.where(bad, torch.nan, found.primal), dual=torch.where(bad, torch.nan, found.dual)
+    )
     like = parts[0]
     return found, value.to(like.device, like.dtype), tuple(m.to(like.device, like.dtype) for m in marginals)
 
@@ -180,7 +195,8 @@ class LpMapProgram(Program):
 
     def value(self, parts: Parts) -> tuple[Tensor, State]:
         """An upper bound of the best assignment's score; the state are the marginals."""
-        _, value, marginals = _solved(self.agreement, self.stopping, parts, quadratic=False)
+        found, value, marginals = _solved(self.agreement, self.stopping, parts, quadratic=False)
+        warn_if_stopped("FactorGraph.map", found, self.stopping)
         return value, marginals
 
     def marginals(self, parts: Parts, state: State) -> Swept:

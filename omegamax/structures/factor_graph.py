@@ -13,7 +13,6 @@ Niculae & Martins, "LP-SparseMAP", ICML 2020; Martins et al., JMLR 2015.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +23,7 @@ from torch import Tensor
 
 from omegamax import checks
 from omegamax.inference.agreement import Agreement
-from omegamax.inference.graph_solution import GraphSolution, LpMapProgram, Stopping, lp_sparsemap
+from omegamax.inference.graph_solution import GraphSolution, LpMapProgram, Stopping, lp_sparsemap, warn_if_stopped
 from omegamax.inference.lattice import Lattice
 from omegamax.inference.program import Parts, Program
 from omegamax.operators.hard import Hard
@@ -115,7 +114,7 @@ class FactorGraph(DynamicProgram):
         for part, blocks in zip(parts, (self.blocks, self.score_blocks)):
             for block in blocks:
                 piece = part[..., block.first : block.first + block.size]
-                found[block.name] = piece.reshape(*part.shape[:-1], *block.shape)
+                found[block.name] = piece.reshape((*part.shape[:-1], *block.shape))
         return found
 
     # What a structure describes.
@@ -176,9 +175,7 @@ class FactorGraph(DynamicProgram):
             local = tables_of(self.variables, factor)
             if local is None:
                 assert isinstance(factor, Part)
-                return (
-                    f"factor {factor.name!r} is a {type(factor.structure).__name__}, which is no table of few variables"
-                )
+                return f"factor {factor.name!r} over a {type(factor.structure).__name__}, which is no table or count"
             tables += local
         cycle = factor_tree.cycle_of(len(self.variables), tables)
         if cycle is None:
@@ -248,14 +245,7 @@ class FactorGraph(DynamicProgram):
     def _solve(self, problem: Problem, stopping: Stopping) -> GraphSolution:
         checks.check_count("FactorGraph.sparsemap", "max_iter", stopping.max_iter)
         found = lp_sparsemap(self.agreement, problem.parts, stopping)
-        stopped = ~found.converged
-        if bool(stopped.any()):
-            warnings.warn(
-                f"FactorGraph.sparsemap: stopped after max_iter={stopping.max_iter} iterations with a primal residual "
-                f"of {float(found.primal[stopped].max()):.3g} and a dual residual of "
-                f"{float(found.dual[stopped].max()):.3g}, tolerance {stopping.atol:.3g}; raise max_iter or atol",
-                stacklevel=3,
-            )
+        warn_if_stopped("FactorGraph.sparsemap", found, stopping)
         return found
 
 
@@ -281,7 +271,7 @@ def _laid_out(
     pieces = []
     for block in blocks:
         if block.name in given:
-            piece = given[block.name].expand(*batch, *block.shape).reshape(*batch, block.size)
+            piece = given[block.name].expand((*batch, *block.shape)).reshape(*batch, block.size)
             pieces.append(piece)
         else:
             pieces.append(like.new_zeros(*batch, block.size))

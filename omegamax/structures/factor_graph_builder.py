@@ -53,7 +53,7 @@ class FactorGraphBuilder:
         return self._add(name, _shape(shape), n_values, binary=False)
 
     def _add(self, name: str, shape: tuple[int, ...], n_values: int, *, binary: bool) -> Any:
-        self._check_name(name, self._blocks)
+        self._check_name(name)
         width = 1 if binary else n_values
         first, n = self._n_entries, math.prod(shape)
         made = np.empty(n, dtype=object)
@@ -162,7 +162,7 @@ class FactorGraphBuilder:
     def _name(self, kind: str, name: str | None) -> str:
         if name is None:
             name = f"{kind}_{len(self._factors)}"
-        self._check_name(name, self._factors)
+        self._check_name(name)
         return name
 
     def _scores(self, name: str, layout: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[Block, ...]:
@@ -172,10 +172,10 @@ class FactorGraphBuilder:
             self._n_scores += math.prod(shape)
         return tuple(blocks)
 
-    def _check_name(self, name: Any, taken: dict[str, Any]) -> None:
+    def _check_name(self, name: Any) -> None:
         if not isinstance(name, str) or not name:
             raise TypeError(f"{_WHO}: a name must be a string, got {name!r}; names are how results are read")
-        if name in taken:
+        if name in self._blocks or name in self._factors:
             raise ValueError(f"{_WHO}: names must differ, got {name!r} again; choose another")
 
 

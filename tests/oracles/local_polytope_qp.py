@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from oracles import vertex_qp
 from scipy.optimize import linprog, nnls
+
+from oracles import vertex_qp
 
 
 class Hull(NamedTuple):
@@ -27,21 +28,16 @@ class Hull(NamedTuple):
 def solve(scores: np.ndarray, extra_scores: np.ndarray, hulls: list[Hull]) -> tuple[np.ndarray, np.ndarray]:
     """μ and ν."""
     corner = _corners(scores, extra_scores, hulls)
-    gradient = scores
-    corners: list[tuple[np.ndarray, np.ndarray]] = []
+    corners = [corner(scores)]
     for _ in range(200):
-        new = corner(gradient)
-        if corners and new[0] @ gradient + new[1] @ extra_scores <= level + 1e-11:
-            return mean, nu
-        corners.append(new)
-        vertices = np.stack([y for y, _ in corners])
-        totals = np.array([y @ scores + n @ extra_scores for y, n in corners])
-        mean = vertex_qp.solve(vertices, totals)
+        vertices, counts = (np.stack(each) for each in zip(*corners))
+        mean = vertex_qp.solve(vertices, vertices @ scores + counts @ extra_scores)
         gradient = scores - mean
-        along = np.array([y @ gradient + n @ extra_scores for y, n in corners])
-        level = along.max()
-        p = _weights(vertices, along, mean)
-        nu = p @ np.stack([n for _, n in corners])
+        along = vertices @ gradient + counts @ extra_scores
+        new = corner(gradient)
+        if new[0] @ gradient + new[1] @ extra_scores <= along.max() + 1e-11:
+            return mean, _weights(vertices, along, mean) @ counts
+        corners.append(new)
     raise AssertionError("local_polytope_qp: no optimum found")
 
 

@@ -32,7 +32,9 @@ def hulls_of(graph: om.FactorGraph) -> list[Hull]:
                 else:
                     continue
                 members.append(values)
-            found.append(Hull(entries, np.array(members, float), places, np.array(extra, float).reshape(len(members), -1)))
+            found.append(
+                Hull(entries, np.array(members, float), places, np.array(extra, float).reshape(len(members), -1))
+            )
         else:
             members, extra = _members_of_part(factor)
             found.append(Hull(list(factor.entries), members, places, extra))

@@ -204,7 +204,9 @@ def test_a_cycle_is_named_and_sparsemap_recommended():
     made = graph(cyclic)
     given = potentials(made, 2)
     for ask in (made.max, made.argmax, made.entropy, made.sample, made.count, lambda p: made.topk(p, 2)):
-        with pytest.raises(ValueError, match=r"got a cycle: xor_4 – x\[0\] – pair – x\[1\] – xor_4; use sparsemap, or map"):
+        with pytest.raises(
+            ValueError, match=r"got a cycle: xor_4 – x\[0\] – pair – x\[1\] – xor_4; use sparsemap, or map"
+        ):
             ask(given)
     with pytest.raises(ValueError, match="'tree_0' over a ProjectiveTree"):
         graph(SINGLE["tree"]).max(torch.zeros(16))
