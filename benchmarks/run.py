@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ["rows.py", "chains.py", "alignments.py", "trees.py", "factor_graphs.py"]
+BENCHMARKS = ["rows.py", "chains.py", "alignments.py", "trees.py", "arborescences.py", "factor_graphs.py"]
 
 if __name__ == "__main__":
     for name in BENCHMARKS:

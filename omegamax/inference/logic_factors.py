@@ -80,7 +80,7 @@ def _shifted(target: Tensor, lowest: Tensor, highest: Tensor, total: Tensor) -> 
 
 
 def _pivot(target: Tensor, lowest: Tensor, highest: Tensor, total: Tensor) -> Tensor:
-    """The last coordinate that is 1 in the nearest corner: τ is near it, or all are at a bound, however large they are."""
+    """The last coordinate that is 1 in the nearest corner: τ is near it, or all are at a bound."""
     movable = torch.where(highest > lowest, target, -torch.inf).sort(-1, descending=True).values
     rank = (total - lowest.sum(-1)).long().clamp(1, target.shape[-1]) - 1
     found = movable.gather(-1, rank.unsqueeze(-1))

@@ -1,0 +1,177 @@
+"""SparseMAP from a user's own oracle, and how the solver behaves at the edges."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import vertex_qp
+
+import omegamax as om
+
+
+def corner(scores):
+    return torch.nn.functional.one_hot(scores.argmax(), len(scores))
+
+
+def best_of(vertices):
+    """The oracle of a polytope whose vertices are written out."""
+    return lambda scores: vertices[int((vertices @ scores).argmax())]
+
+
+SIMPLEX = om.Polytope.from_oracle(corner)
+
+
+@pytest.mark.usefixtures("backend")
+class TestOnTheSimplex:
+    @given(st.integers(1, 8), st.integers(0, 10_000), st.sampled_from([0.1, 1.0, 10.0]))
+    def test_equals_sparsemax(self, n, seed, scale):
+        scores = scale * torch.randn(3, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        found = SIMPLEX.sparsemap(scores)
+        torch.testing.assert_close(found.marginals, om.sparsemax(scores), atol=1e-14, rtol=1e-14)
+        torch.testing.assert_close(om.SparseMAP(SIMPLEX).max(scores), om.SquaredNorm().max(scores) - 0.5)
+
+    def test_so_do_its_derivatives(self):
+        scores = torch.randn(4, 6, dtype=torch.float64, requires_grad=True)
+        direction = torch.randn(4, 6, dtype=torch.float64)
+        ours, theirs = (
+            torch.autograd.grad((f(scores) * direction).sum(), scores)[0]
+            for f in (om.SparseMAP(SIMPLEX).argmax, om.sparsemax)
+        )
+        torch.testing.assert_close(ours, theirs)
+
+    def test_constant_scores(self):
+        scores = torch.zeros(2, 5, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(om.SparseMAP(SIMPLEX).argmax, scores)
+
+    def test_masked(self):
+        scores = torch.randn(3, 5, dtype=torch.float64)
+        mask = torch.tensor([[True, False, True, True, False]]).expand(3, 5)
+        found = om.SparseMAP(SIMPLEX).argmax(scores, mask=mask)
+        torch.testing.assert_close(found, om.sparsemax(scores, mask=mask))
+
+
+@pytest.mark.usefixtures("backend")
+def test_any_polytope_against_the_quadratic_program():
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        vertices = torch.randint(-1, 3, (12, 4), generator=generator).double()
+        polytope = om.Polytope.from_oracle(best_of(vertices))
+        scores = torch.randn(4, generator=generator, dtype=torch.float64)
+        expected = vertex_qp.solve(vertices.numpy(), (vertices @ scores).numpy())
+        np.testing.assert_allclose(polytope.sparsemap(scores).marginals.numpy(), expected, atol=1e-9)
+
+
+@pytest.mark.usefixtures("backend")
+def test_the_jacobian_of_a_square_at_its_centre():
+    """Two corners can carry the centre, but the derivative there is that of the plane."""
+    square = om.Polytope.from_oracle(lambda scores: torch.where(scores > 0, 1.0, -1.0))
+    jacobian = torch.autograd.functional.jacobian(om.SparseMAP(square).argmax, torch.zeros(2, dtype=torch.float64))
+    torch.testing.assert_close(jacobian, torch.eye(2, dtype=torch.float64))
+
+
+@pytest.mark.usefixtures("backend")
+def test_extra_scores_are_not_regularised():
+    pairs = torch.tensor([[0.0, 0], [0, 1], [1, 0], [1, 1]], dtype=torch.float64)
+    both = torch.tensor([0.0, 0, 0, 1], dtype=torch.float64)  # the extra part: both are on
+
+    def best(scores, extra):
+        number = int((pairs @ scores + both * extra[0]).argmax())
+        return pairs[number], both[number : number + 1]
+
+    polytope = om.Polytope.from_oracle(best)
+    scores, extra = torch.tensor([0.3, -0.2], dtype=torch.float64), torch.tensor([0.7], dtype=torch.float64)
+    found = polytope.sparsemap(scores, extra=extra)
+    expected = vertex_qp.solve(pairs.numpy(), (pairs @ scores + both * extra).numpy())
+    np.testing.assert_allclose(found.marginals.scores.numpy(), expected, atol=1e-12)
+    inputs = (scores.requires_grad_(), extra.requires_grad_())
+    assert torch.autograd.gradcheck(lambda s, e: tuple(polytope.sparsemap(s, extra=e).marginals), inputs)
+
+
+def test_probabilities_differentiate():
+    scores = torch.tensor([0.5, 0.3, 0.1, -2.0], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda s: SIMPLEX.sparsemap(s).probabilities, scores)
+
+
+@pytest.mark.usefixtures("backend")
+class TestEdges:
+    def test_stopped_early_says_so(self):
+        with pytest.warns(UserWarning, match=r"max_iter=3 calls with a gap of .* tolerance 0 .*raise max_iter"):
+            found = SIMPLEX.sparsemap(torch.zeros(6), max_iter=3)
+        assert found.gap > 0.1 and found.n_iterations == 3
+        assert found.marginals.sum() == pytest.approx(1)
+
+    def test_a_tolerance_stops_early_in_silence(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = SIMPLEX.sparsemap(torch.zeros(6, dtype=torch.float64), atol=0.3)
+        assert 0 < found.gap <= 0.3 and found.n_iterations < 6
+
+    def test_a_bad_oracle_is_found_out(self):
+        answers = iter([1, 2, 0, 0, 0])
+        wrong = om.Polytope.from_oracle(lambda scores: torch.eye(3)[next(answers)])
+        with pytest.raises(ValueError, match="must return a best structure"):
+            wrong.sparsemap(torch.tensor([0.0, 5.0, 1.0]))
+
+    def test_an_oracle_that_repeats_itself_ends(self):
+        stuck = om.Polytope.from_oracle(lambda scores: torch.tensor([0.0, 1.0, 0.0]))
+        assert stuck.sparsemap(torch.tensor([3.0, 0.0, 0.0])).n_iterations == 2
+
+    def test_no_vertex(self):
+        never = om.Polytope.from_oracle(lambda scores: None)
+        scores = torch.zeros(2, 3, requires_grad=True)
+        value = om.SparseMAP(never).max(scores)
+        assert (value == -torch.inf).all()
+        assert not om.SparseMAP(never).argmax(scores).any()
+        assert never.sparsemap(scores).structures.shape == (2, 1, 3)
+
+    def test_empty_batch(self):
+        assert SIMPLEX.sparsemap(torch.zeros(0, 3)).marginals.shape == (0, 3)
+
+    def test_no_batch_and_many(self):
+        scores = torch.randn(2, 3, 4, dtype=torch.float64)
+        many = SIMPLEX.sparsemap(scores)
+        one = SIMPLEX.sparsemap(scores[1, 2])
+        torch.testing.assert_close(many.marginals[1, 2], one.marginals)
+        assert many.gap.shape == (2, 3) and one.gap.shape == ()
+
+    def test_torch_func(self):
+        scores = torch.randn(4, dtype=torch.float64)
+        value = om.SparseMAP(SIMPLEX).max
+        torch.testing.assert_close(torch.func.grad(value)(scores), om.sparsemax(scores))
+        product = om.SparseMAP(SIMPLEX).hessian_product((None, scores), torch.arange(4.0, dtype=torch.float64))
+        weights = om.sparsemax(scores)
+        torch.testing.assert_close(
+            product, om.SquaredNorm().hessian_product((weights,), torch.arange(4.0, dtype=torch.float64))
+        )
+        with pytest.raises(RuntimeError, match="vmap"):
+            torch.func.vmap(value)(torch.randn(2, 4))
+
+
+class TestErrors:
+    def test_kinds(self):
+        with pytest.raises(TypeError, match="must be callable"):
+            om.Polytope.from_oracle(3)
+        with pytest.raises(ValueError, match="got Shannon; a best vertex"):
+            SIMPLEX.max(torch.zeros(3), om.Shannon())
+        with pytest.raises(TypeError, match="what sparsemap returned"):
+            SIMPLEX.sparsemap(torch.zeros(3), start=torch.zeros(3))
+        with pytest.raises(ValueError, match="max_iter"):
+            SIMPLEX.sparsemap(torch.zeros(3), max_iter=0)
+
+    def test_what_the_oracle_returns(self):
+        with pytest.raises(ValueError, match="not its index"):
+            om.Polytope.from_oracle(lambda scores: scores.argmax()).map(torch.zeros(3))
+        with pytest.raises(ValueError, match="finite"):
+            om.Polytope.from_oracle(lambda scores: scores / 0).map(torch.ones(3))
+
+    def test_start_of_another_shape(self):
+        before = SIMPLEX.sparsemap(torch.zeros(2, 3))
+        with pytest.raises(ValueError, match="start anew"):
+            SIMPLEX.sparsemap(torch.zeros(4, 3), start=before)
+
+    def test_extra_where_there_is_none(self):
+        with pytest.raises(ValueError, match="has no scores that are not regularised"):
+            om.ProjectiveTree().sparsemap(torch.zeros(3, 3), extra=torch.zeros(2))
