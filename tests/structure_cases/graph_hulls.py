@@ -60,18 +60,19 @@ def _members_of_part(factor):
             members.append(np.eye(c)[list(tags)].ravel())
             extra.append(np.concatenate([transitions.ravel(), np.eye(c)[tags[0]], np.eye(c)[tags[-1]]]))
         return np.array(members), np.array(extra)
-    assert isinstance(factor.structure, om.ProjectiveTree)
+    assert isinstance(factor.structure, (om.ProjectiveTree, om.Arborescence))
+    projective = isinstance(factor.structure, om.ProjectiveTree)
     size = factor.shape[0]
     members = []
     for heads in itertools.product(range(size), repeat=size - 1):
-        if _is_projective(heads, single_root=factor.structure.single_root):
+        if _is_tree(heads, single_root=factor.structure.single_root) and not (projective and _crosses(heads)):
             arcs = np.zeros((size, size))
             arcs[list(heads), range(1, size)] = 1
             members.append(arcs.ravel())
     return np.array(members), np.zeros((len(members), 0))
 
 
-def _is_projective(heads, *, single_root):
+def _is_tree(heads, *, single_root):
     if single_root and sum(head == 0 for head in heads) != 1:
         return False
     for word in range(1, len(heads) + 1):
@@ -81,8 +82,12 @@ def _is_projective(heads, *, single_root):
                 return False
             seen.add(at)
             at = heads[at - 1]
+    return True
+
+
+def _crosses(heads):
     spans = [sorted((head, word)) for word, head in enumerate(heads, 1)]
-    return not any(a < c < b < d for a, b in spans for c, d in spans)
+    return any(a < c < b < d for a, b in spans for c, d in spans)
 
 
 def assignments(graph: om.FactorGraph) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -54,6 +54,7 @@ SINGLE = {
     "sequence": lambda b: b.sequence(b.variable("t", 3, 3)),
     "tree": lambda b: b.tree(b.binary("arcs", (4, 4))),
     "tree with roots": lambda b: b.tree(b.binary("arcs", (4, 4)), om.ProjectiveTree(single_root=False)),
+    "arborescence": lambda b: b.tree(b.binary("arcs", (4, 4)), om.Arborescence()),
     "nothing": lambda b: (b.binary("x", 2), b.variable("t", 3)),
 }
 SINGLES = pytest.mark.parametrize("name", SINGLE)
