@@ -64,21 +64,17 @@ def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sp
     )
 
 
-def sparsemap_marginals(problem: Problem, max_iter: int) -> Parts:
-    """The mean alone."""
-    return unflatten(_found(problem, None, max_iter, 0.0).marginals, problem.parts)
-
-
-def sparsemap_value(problem: Problem, max_iter: int) -> Tensor:
-    """The smoothed maximum, (batch,)."""
-    return _found(problem, None, max_iter, 0.0).value
+def sparsemap_weighed(problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
+    """The mean and the smoothed maximum (batch,), without the list of structures."""
+    found = _found(problem, None, max_iter, 0.0)
+    return unflatten(found.marginals, problem.parts), found.value
 
 
 def _found(problem: Problem, start: Any, max_iter: int, atol: float) -> Found:
     who = f"{type(problem.structure).__name__}.sparsemap"
     checks.check_count(who, "max_iter", max_iter)
     known = None if start is None else _start(who, problem, start)
-    found = solve(_oracle(problem), flatten(problem.parts), Options(max_iter, atol), known)
+    found = solve(oracle_of(problem), flatten(problem.parts), Options(max_iter, atol), known)
     endings, gaps = found.certificate.endings, found.certificate.gaps
     if bool((endings == Ending.BAD_ORACLE).any()):
         raise ValueError(
@@ -95,7 +91,8 @@ def _found(problem: Problem, start: Any, max_iter: int, atol: float) -> Found:
     return found
 
 
-def _oracle(problem: Problem) -> Oracle:
+def oracle_of(problem: Problem) -> Oracle:
+    """The MAP of the structure as the solver asks for it."""
     structure = problem.structure
 
     def best(items: Tensor, rows: Tensor) -> Best:
@@ -161,18 +158,18 @@ class SparseMAP(SmoothMax):
     def max(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Tensor:
         """The smoothed maximum; its gradient is `argmax`."""
         problem = self.structure.bind(scores, lengths, mask)
-        return problem.per_item(sparsemap_value(problem, self.max_iter))
+        return problem.per_item(self.structure.sparsemap_parts(problem, self.max_iter)[1])
 
     def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Any:
         """The expected structure."""
         problem = self.structure.bind(scores, lengths, mask)
-        return problem.dress(sparsemap_marginals(problem, self.max_iter))
+        return problem.dress(self.structure.sparsemap_parts(problem, self.max_iter)[0])
 
     def weigh(self, scores: Any) -> Weighed:
         """Both, from one solve."""
         problem = self.structure.bind(scores)
-        found = _found(problem, None, self.max_iter, 0.0)
-        return Weighed(problem.dress(unflatten(found.marginals, problem.parts)), problem.per_item(found.value))
+        marginals, value = self.structure.sparsemap_parts(problem, self.max_iter)
+        return Weighed(problem.dress(marginals), problem.per_item(value))
 
     def omega(self, weights: Any, *, lengths: Any = None) -> Tensor:
         """½ ‖μ‖² over the regularised components."""
