@@ -113,7 +113,7 @@ class SparsemapSearch {
       for (std::int64_t e = 0; e < given.size; ++e) usable &= std::isfinite(scores_[given.places[e]]);
       if (usable && start.probabilities[i] > 0) set_.append(given, start.probabilities[i]);
     }
-    if (set_.size() > 0) set_.settle();
+    if (set_.size() > 0) set_.restart();
     return set_.size() > 0;
   }
 
