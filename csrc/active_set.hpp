@@ -29,13 +29,15 @@ class ActiveSet {
   struct Member {
     std::vector<std::int32_t> places;
     std::vector<double> values;
-    double score;  // <m, scores>
+    std::int64_t n_regularized;  // entries, which come first
+    double score;                // <m, scores>
   };
 
   ActiveSet(const DenseAlgebra& algebra, const double* scores, std::int64_t n_parts, std::int64_t n_regularized)
       : algebra_(algebra), scores_(scores), n_regularized_(n_regularized), hot_(n_parts, 0.0) {}
 
   const std::vector<Member>& members() const { return members_; }
+  std::vector<Member> take_members() { return std::move(members_); }  // the last that is asked of a set
   const std::vector<double>& probabilities() const { return p_; }
   std::int64_t size() const { return static_cast<std::int64_t>(members_.size()); }
   double gram(std::int64_t i, std::int64_t j) const { return gram_[i * room_ + j]; }
@@ -46,8 +48,7 @@ class ActiveSet {
     std::copy(scores_, scores_ + n_parts, found);
     for (std::int64_t i = 0; i < size(); ++i) {
       const Member& member = members_[i];
-      for (std::size_t e = 0; e < member.places.size() && member.places[e] < n_regularized_; ++e)
-        found[member.places[e]] -= p_[i] * member.values[e];
+      for (std::int64_t e = 0; e < member.n_regularized; ++e) found[member.places[e]] -= p_[i] * member.values[e];
     }
   }
 
@@ -101,27 +102,6 @@ class ActiveSet {
     settle();
   }
 
-  // Puts the members in descending order of probability and factors G anew.
-  void order() {
-    std::vector<std::int64_t> rank(size());
-    for (std::int64_t i = 0; i < size(); ++i) rank[i] = i;
-    std::stable_sort(rank.begin(), rank.end(), [&](std::int64_t a, std::int64_t b) { return p_[a] > p_[b]; });
-    std::vector<Member> members;
-    std::vector<double> gram(gram_.size()), p;
-    for (std::int64_t i = 0; i < size(); ++i) {
-      members.push_back(std::move(members_[rank[i]]));
-      p.push_back(p_[rank[i]]);
-      for (std::int64_t j = 0; j < size(); ++j) gram[i * room_ + j] = gram_[rank[i] * room_ + rank[j]];
-    }
-    members_ = std::move(members), gram_ = std::move(gram), p_ = std::move(p);
-    for (std::int64_t i = 0; i < size(); ++i) {
-      for (std::int64_t j = 0; j <= i; ++j) factor_[i * room_ + j] = gram_[i * room_ + j] + 1;
-      factor_[i * room_ + i] = std::sqrt(reduce(i));
-    }
-    lower_ones();
-    find_slack();
-  }
-
   // numbers -= A Z A' numbers, on the regularised parts: what is orthogonal to the affine hull remains.
   void remove_hull(double* numbers) {
     delta_.resize(size());
@@ -129,8 +109,7 @@ class ActiveSet {
     project(delta_.data(), 0.0);
     for (std::int64_t i = 0; i < size(); ++i) {
       const Member& member = members_[i];
-      for (std::size_t e = 0; e < member.places.size() && member.places[e] < n_regularized_; ++e)
-        numbers[member.places[e]] -= delta_[i] * member.values[e];
+      for (std::int64_t e = 0; e < member.n_regularized; ++e) numbers[member.places[e]] -= delta_[i] * member.values[e];
     }
   }
 
@@ -145,10 +124,7 @@ class ActiveSet {
   }
 
   double over_regularized(const Member& member, const double* numbers) const {
-    double total = 0;
-    for (std::size_t e = 0; e < member.places.size() && member.places[e] < n_regularized_; ++e)
-      total += member.values[e] * numbers[member.places[e]];
-    return total;
+    return algebra_.gather_dot(member.places.data(), member.values.data(), member.n_regularized, numbers);
   }
 
   // Writes the row of K and of the factor that a vertex would add; false if its pivot vanishes.
@@ -187,8 +163,10 @@ class ActiveSet {
     Member member;
     member.places.assign(vertex.places, vertex.places + vertex.size);
     member.values.assign(vertex.values, vertex.values + vertex.size);
-    member.score = 0;
-    for (std::int64_t e = 0; e < vertex.size; ++e) member.score += vertex.values[e] * scores_[vertex.places[e]];
+    member.score = algebra_.gather_dot(vertex.places, vertex.values, vertex.size, scores_);
+    member.n_regularized = 0;
+    while (member.n_regularized < vertex.size && vertex.places[member.n_regularized] < n_regularized_)
+      ++member.n_regularized;
     double slack = member.score, lowered = 1;
     const double* gram = &gram_[n * room_];
     const double* factor = &factor_[n * room_];

@@ -73,11 +73,18 @@ void solve_upper(const double* factor, std::int64_t stride, std::int64_t n, doub
   }
 }
 
+double gather_dot(const std::int32_t* places, const double* values, std::int64_t n, const double* numbers) {
+  double total = 0;
+#pragma omp simd reduction(+ : total)
+  for (std::int64_t i = 0; i < n; ++i) total += values[i] * numbers[places[i]];
+  return total;
+}
+
 }  // namespace
 
 void fill_oracle(Table& table) {
   table.oracle = {open, best, close};
-  table.algebra = {times, solve_lower, solve_upper};
+  table.algebra = {times, solve_lower, solve_upper, gather_dot};
 }
 
 }  // namespace OMEGAMAX_ARCH

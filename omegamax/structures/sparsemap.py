@@ -49,10 +49,11 @@ def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sp
     certificate = found.certificate
     chosen = certificate.probabilities > 0
     width = max(1, int(chosen.sum(1).max())) if problem.n_items else 1
-    probabilities = torch.where(chosen, found.probabilities, 0)[:, :width]
+    order = certificate.probabilities.argsort(stable=True, dim=1, descending=True)
+    probabilities = torch.where(chosen, found.probabilities, 0).gather(1, order)[:, :width]
     if probabilities.shape[1] < width:
         probabilities = torch.nn.functional.pad(probabilities, (0, width - probabilities.shape[1]))
-    listed = _listed(found, width, sum(part.shape[1:].numel() for part in problem.parts))
+    listed = _listed(found, order, width, sum(part.shape[1:].numel() for part in problem.parts))
     like = tuple(part.new_empty(0, *part.shape[1:]) for part in problem.parts)
     batch = problem.batch_shape
     return Sparsemap(
@@ -127,12 +128,12 @@ def _start(who: str, problem: Problem, start: Any) -> Start:
     return Start(rows.reshape(problem.n_items, width, -1).cpu(), probabilities.cpu())
 
 
-def _listed(found: Found, width: int, n_parts: int) -> Tensor:
-    """The first `width` vertices of every item, written out: (batch · width, parts)."""
+def _listed(found: Found, order: Tensor, width: int, n_parts: int) -> Tensor:
+    """The first `width` vertices of every item in this order, written out: (batch · width, parts)."""
     certificate = found.certificate
     n_items, all_wide = certificate.probabilities.shape
-    number = certificate.owners % max(1, all_wide)
     item = certificate.owners // max(1, all_wide)
+    number = order.argsort(1).reshape(-1)[certificate.owners]
     shown = (number < width) & (certificate.probabilities.reshape(-1)[certificate.owners] > 0)
     rows = (item * width + number)[shown]
     places = certificate.places[shown] - item[shown] * n_parts
