@@ -4,6 +4,7 @@
 
 #include "problems.hpp"
 #include "rows.hpp"
+#include "transpose.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -59,6 +60,12 @@ inline T recentre(T* x, std::int64_t width) {
   return top;
 }
 
+// Sums over the lanes of `width` vectors, one per row.
+template <class T>
+inline void sum_rows(T* to, const T* vectors, std::int64_t width) {
+  for (std::int64_t i = 0; i < width; i += kLanes<T>) store(to + i, sums_of_lanes(vectors + i * kLanes<T>));
+}
+
 template <class T>
 struct ChainItem {
   const T* first;
@@ -108,10 +115,9 @@ struct ChainItem {
     for (std::int64_t i = 0; i < n_tags; ++i) read_row(room + i * width, m + i * n_tags, n_tags, -kInfinity<T>);
     return room;
   }
-  // Column j of a place, padded.
-  void column(std::int64_t place, std::int64_t j, T* to) const {
-    const T* m = matrix(place) + j;
-    for (std::int64_t i = 0; i < n_tags; ++i) to[i] = m[i * n_tags];
+  // Column j of the transitions, padded.
+  void column(std::int64_t j, T* to) const {
+    for (std::int64_t i = 0; i < n_tags; ++i) to[i] = transitions[i * n_tags + j];
     for (std::int64_t i = n_tags; i < width; ++i) to[i] = -kInfinity<T>;
   }
 };
@@ -162,6 +168,26 @@ struct ChainOutput {
 
 template <class T>
 inline bool usual(T total) { return total > -kInfinity<T> && total < kInfinity<T>; }
+
+// The best score of each of a vector of columns; `matrix` points at the first of them.
+template <class T>
+inline Vector<T> top_of_block(const T* b, const T* matrix, std::int64_t tags, std::int64_t width) {
+  Vector<T> even = splat(-kInfinity<T>), odd = even;
+  std::int64_t i = 0;
+  for (; i + 1 < tags; i += 2) {
+    even = larger(b[i] + load(matrix + i * width), even);
+    odd = larger(b[i + 1] + load(matrix + (i + 1) * width), odd);
+  }
+  if (i < tags) even = larger(b[i] + load(matrix + i * width), even);
+  return larger(even, odd);
+}
+
+// On the way down every dense place begins in memory where the processor does not look ahead.
+template <class T>
+inline void ask_for_place_before(const T* scores, const T* weights) {
+  __builtin_prefetch(scores);
+  __builtin_prefetch(weights, 1);
+}
 
 // The first sweep, for every Omega whose Local::solve finds the columns of a matrix: value and level of each.
 template <class Local, class T>

@@ -3,7 +3,8 @@
 //
 //     p = (y - tau)_+^q,  sum p = 1,      y_i = (b_i + matrix_ij - top_j)/q.
 //
-// The first sweep solves a vector of columns in lockstep. The others visit few nodes, and each of them as a row.
+// The first sweep solves a vector of columns in lockstep. So do the others where every place has a matrix of its own
+// (chain_sparse_dense.hpp); where all share one (chain_sparse_factored.hpp) they visit few nodes, each of them as a row.
 #pragma once
 
 #include "chain_item.hpp"
@@ -145,106 +146,6 @@ inline void weigh_row(const T* b, const T* column, T tau, std::int64_t width, T*
     if (!(top > -kInfinity<T>)) z = Vector<T>{};
     store(p + i, Power::weight(z));
     if (s) store(s + i, Power::slope(z, one));
-  }
-}
-
-// The columns of an item's matrices as rows: transposed once where all places share one, gathered elsewhere.
-template <class T>
-class Columns {
- public:
-  Columns(std::int64_t tags, std::int64_t width, bool dense) : width_(width), room_((dense ? 1 : tags) * width) {}
-  void of(const ChainItem<T>& chain) {
-    if (!chain.dense() && chain.length > 1)
-      for (std::int64_t j = 0; j < chain.n_tags; ++j) chain.column(1, j, room_.get() + j * width_);
-  }
-  const T* operator()(const ChainItem<T>& chain, std::int64_t place, std::int64_t j) {
-    if (!chain.dense()) return room_.get() + j * width_;
-    chain.column(place, j, room_.get());
-    return room_.get();
-  }
-
- private:
-  std::int64_t width_;
-  Scratch<T> room_;
-};
-
-// Where the flow into node (place, j) goes: the column of a dense place, or a sum over places, kept transposed.
-template <class T>
-class Flows {
- public:
-  Flows(std::int64_t tags, std::int64_t width, bool dense)
-      : tags_(tags), width_(width), count_(dense ? 0 : tags * width), sums_(count_) {}
-  void begin() { fill(sums_.get(), count_, T(0)); }
-  void open(ChainOutput<T>& out, std::int64_t place) {
-    if (out.dense()) fill(out.first + place * tags_ * tags_, tags_ * tags_, T(0));
-  }
-  void add(ChainOutput<T>& out, std::int64_t place, std::int64_t j, const T* flow) {
-    if (out.dense()) {
-      T* to = out.first + place * tags_ * tags_ + j;
-      for (std::int64_t i = 0; i < tags_; ++i) to[i * tags_] = flow[i];
-    } else {
-      T* to = sums_.get() + j * width_;
-      for (std::int64_t i = 0; i < width_; i += kLanes<T>) store<T>(to + i, load(to + i) + load(flow + i));
-    }
-  }
-  void finish(ChainOutput<T>& out) {
-    if (out.dense()) return;
-    for (std::int64_t i = 0; i < tags_; ++i)
-      for (std::int64_t j = 0; j < tags_; ++j) out.transitions[i * tags_ + j] = sums_.get()[j * width_ + i];
-  }
-
- private:
-  std::int64_t tags_, width_, count_;
-  Scratch<T> sums_;
-};
-
-template <class Power, class T>
-void sparse_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t end) {
-  const std::int64_t tags = p.n_tags, width = padded<T>(tags);
-  const bool dense = p.parts.transitions == nullptr;
-  Columns<T> columns(tags, width, dense);
-  Flows<T> flows(tags, width, dense);
-  Scratch<T> rows(5 * width);
-  T *b = rows.get(), *flow = b + width, *zeros = flow + width, *visits = zeros + width, *before = visits + width;
-  fill(zeros, width, T(0));
-  for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
-    ChainOutput<T> out(p.weights, item, tags, p.n_places);
-    if (!usual(p.total[item])) {
-      out.unusual(p.total[item], chain.length);
-      continue;
-    }
-    const T* values = p.values + item * p.n_places * tags;
-    const T* levels = p.levels + item * p.n_places * tags;
-    columns.of(chain);
-    flows.begin();
-    read_row(b, values + (chain.length - 1) * tags, tags, -kInfinity<T>);
-    chain.last_scores(b, flow);
-    weigh_row<Power, T>(flow, zeros, SparseRow<Power, T>(flow, width).tau, width, visits, nullptr);
-    if (out.end) write_row(out.end, visits, tags);
-    for (std::int64_t place = chain.length - 1; place > 0; --place) {
-      if (!dense) write_row(out.first + place * tags, visits, tags);
-      flows.open(out, place);
-      read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
-      fill(before, width, T(0));
-      for (std::int64_t j = 0; j < tags; ++j) {
-        const T here = visits[j];
-        if (here == 0) continue;
-        weigh_row<Power, T>(b, columns(chain, place, j), levels[place * tags + j], width, flow, nullptr);
-        for (std::int64_t i = 0; i < width; i += kLanes<T>) {
-          const Vector<T> f = load(flow + i) * here;
-          store(flow + i, f);
-          store<T>(before + i, load(before + i) + f);
-        }
-        flows.add(out, place, j, flow);
-      }
-      T* const next = before;
-      before = visits;
-      visits = next;
-    }
-    out.begin(visits);
-    out.nothing_from(chain.length);
-    flows.finish(out);
   }
 }
 

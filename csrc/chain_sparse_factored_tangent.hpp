@@ -1,18 +1,17 @@
-// The Hessian product of chain_sparse.hpp: J = diag(s) - s s' / sum s at every node that is visited.
+// The Hessian product of chain_sparse_factored.hpp: J = diag(s) - s s' / sum s at every node that is visited.
 #pragma once
 
-#include "chain_sparse.hpp"
+#include "chain_sparse_factored.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 namespace chains {
 
 template <class Power, class T>
-void sparse_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t end) {
+void sparse_factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t end) {
   const std::int64_t tags = p.n_tags, width = padded<T>(tags);
-  const bool dense = p.parts.transitions == nullptr;
-  Columns<T> columns(tags, width, dense), along_columns(tags, width, dense);
-  Flows<T> flows(tags, width, dense);
+  Columns<T> columns(tags, width), along_columns(tags, width);
+  Flows<T> flows(tags, width);
   Scratch<T> rows(7 * width), nodes(3 * p.n_places * width);
   T *b = rows.get(), *w = b + width, *s = w + width, *zeros = s + width, *last = zeros + width;
   T *moved = last + width, *moved_before = moved + width;
@@ -61,7 +60,7 @@ void sparse_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t e
       fill(before, width, T(0));
       for (std::int64_t j = 0; j < tags; ++j) {
         if (here[j] == 0) continue;
-        weigh_row<Power, T>(b, columns(chain, place, j), levels[place * tags + j], width, w, nullptr);
+        weigh_row<Power, T>(b, columns(j), levels[place * tags + j], width, w, nullptr);
         for (std::int64_t i = 0; i < width; i += kLanes<T>)
           store<T>(before + i, load(before + i) + load(w + i) * here[j]);
       }
@@ -74,39 +73,37 @@ void sparse_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t e
       read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
       for (std::int64_t j = 0; j < tags; ++j) {
         if (visits[place * width + j] == 0) continue;
-        weigh_row<Power, T>(b, columns(chain, place, j), levels[place * tags + j], width, w, s);
-        means_of(here - width, along_columns(along, place, j), here[j], means[place * width + j]);
+        weigh_row<Power, T>(b, columns(j), levels[place * tags + j], width, w, s);
+        means_of(here - width, along_columns(j), here[j], means[place * width + j]);
       }
       along.add_emissions(place, here);
     }
     read_row(b, values + (chain.length - 1) * tags, tags, -kInfinity<T>);
     chain.last_scores(b, last);
     weigh_row<Power, T>(last, zeros, SparseRow<Power, T>(last, width).tau, width, w, s);
-    fill(last, width, T(0));
-    if (along.end) read_row(last, along.end, tags, T(0));
+    read_row(last, along.end, tags, T(0));
     T move, mean;
     const T* const moves_at_end = moves + (chain.length - 1) * width;
     means_of(moves_at_end, last, move, mean);
     for (std::int64_t i = 0; i < width; i += kLanes<T>)
       store<T>(moved + i, load(s + i) * (row_moves(moves_at_end, last, i) - mean));
-    if (out.end) write_row(out.end, moved, tags);
+    write_row(out.end, moved, tags);
     for (std::int64_t place = chain.length - 1; place > 0; --place) {
-      if (!dense) write_row(out.first + place * tags, moved, tags);
-      flows.open(out, place);
+      write_row(out.first + place * tags, moved, tags);
       read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
       fill(moved_before, width, T(0));
       for (std::int64_t j = 0; j < tags; ++j) {
         const T here = visits[place * width + j];
         if (here == 0) continue;
-        weigh_row<Power, T>(b, columns(chain, place, j), levels[place * tags + j], width, w, s);
-        const T* column = along_columns(along, place, j);
+        weigh_row<Power, T>(b, columns(j), levels[place * tags + j], width, w, s);
+        const T* column = along_columns(j);
         for (std::int64_t i = 0; i < width; i += kLanes<T>) {
           const Vector<T> y = row_moves(moves + (place - 1) * width, column, i) - means[place * width + j];
           const Vector<T> f = load(s + i) * y * here + load(w + i) * moved[j];
           store<T>(moved_before + i, load(moved_before + i) + f);
           store(w + i, f);
         }
-        flows.add(out, place, j, w);
+        flows.add(j, w);
       }
       T* const swap = moved_before;
       moved_before = moved;
