@@ -7,6 +7,7 @@
 // The state is log s: everything else follows from it without another product.
 #pragma once
 
+#include "chain_products.hpp"
 #include "chain_soft.hpp"
 
 namespace omegamax {
@@ -17,32 +18,6 @@ template <class T> constexpr T kFaint = T(1e-26);
 template <class T> constexpr T kLogFaint = T(-59.8672);
 template <> inline constexpr double kFaint<double> = 1e-280;
 template <> inline constexpr double kLogFaint<double> = -644.7238;
-
-// to = sum over k of x_k matrix_k, for `blocks` vectors of columns; several sums at once hide the latency.
-template <int kBlocks, int kWays, class T>
-inline void combine_blocks(const T* x, const T* matrix, std::int64_t rows, std::int64_t width, T* to) {
-  Vector<T> sum[kWays][kBlocks] = {};
-  std::int64_t k = 0;
-  for (; k + kWays <= rows; k += kWays)
-    for (int way = 0; way < kWays; ++way)
-      for (int block = 0; block < kBlocks; ++block)
-        sum[way][block] += x[k + way] * load(matrix + (k + way) * width + block * kLanes<T>);
-  for (; k < rows; ++k)
-    for (int block = 0; block < kBlocks; ++block) sum[0][block] += x[k] * load(matrix + k * width + block * kLanes<T>);
-  for (int block = 0; block < kBlocks; ++block) {
-    Vector<T> total = sum[0][block];
-    for (int way = 1; way < kWays; ++way) total += sum[way][block];
-    store(to + block * kLanes<T>, total);
-  }
-}
-
-template <class T>
-inline void combine(const T* x, const T* matrix, std::int64_t rows, std::int64_t width, T* to) {
-  std::int64_t j = 0;
-  for (; j + 4 * kLanes<T> <= width; j += 4 * kLanes<T>) combine_blocks<4, 2>(x, matrix + j, rows, width, to + j);
-  for (; j + 2 * kLanes<T> <= width; j += 2 * kLanes<T>) combine_blocks<2, 4>(x, matrix + j, rows, width, to + j);
-  for (; j < width; j += kLanes<T>) combine_blocks<1, 4>(x, matrix + j, rows, width, to + j);
-}
 
 // Numbers too small for full precision would slow the processor down, and weigh nothing.
 template <class V>
@@ -134,135 +109,6 @@ void factored_value(const ChainValue<T>& p, std::int64_t begin, std::int64_t end
     chain.last_scores(b, s);
     total += SoftLocal::last<T>(s, width);
     p.value[item] = p.total[item] = static_cast<T>(total);
-  }
-}
-
-// A sum of outer products left ⊗ right, added up a few at a time.
-template <class T>
-class OuterSum {
- public:
-  OuterSum(std::int64_t tags, std::int64_t width)
-      : tags_(tags), width_(width), sums_(tags * width), left_(kDepth * width), right_(kDepth * width) {}
-  void begin() {
-    fill(sums_.get(), tags_ * width_, T(0));
-    held_ = 0;
-  }
-  void add(const T* left, const T* right) {
-    for (std::int64_t i = 0; i < width_; ++i) {
-      left_.get()[i * kDepth + held_] = left[i];
-      right_.get()[held_ * width_ + i] = right[i];
-    }
-    if (++held_ == kDepth) flush();
-  }
-  void flush() {
-    for (; held_ < kDepth; ++held_)
-      for (std::int64_t i = 0; i < width_; ++i) left_.get()[i * kDepth + held_] = right_.get()[held_ * width_ + i] = 0;
-    const T *left = left_.get(), *right = right_.get();
-    for (std::int64_t j = 0; j < width_; j += kLanes<T>) {
-      Vector<T> r[kDepth];
-      for (int k = 0; k < kDepth; ++k) r[k] = load(right + k * width_ + j);
-      for (std::int64_t i = 0; i < tags_; ++i) {
-        T* to = sums_.get() + i * width_ + j;
-        Vector<T> sum = load(to);
-        for (int k = 0; k < kDepth; ++k) sum += left[i * kDepth + k] * r[k];
-        store(to, sum);
-      }
-    }
-    held_ = 0;
-  }
-  const T* sums() const { return sums_.get(); }
-
- private:
-  static constexpr int kDepth = 8;
-  std::int64_t tags_, width_;
-  int held_ = 0;
-  Scratch<T> sums_, left_, right_;
-};
-
-// 1 / s where it is not faint, and whether there are faint columns with visits in a vector of them.
-template <class T>
-struct Inverse {
-  Vector<T> usual, faint_visits;
-  bool any_faint;
-  Inverse(Vector<T> level, Vector<T> visits) {
-    const Vector<T> zero{}, limit = splat(kLogFaint<T>);
-    usual = level >= limit ? exp_of<Vector<T>>(-level) : zero;
-    faint_visits = level >= limit ? zero : (level > splat(-kInfinity<T>) ? visits : zero);
-    any_faint = where_greater(faint_visits, zero) != 0;
-  }
-};
-
-// Sums over the lanes of vectors that are stored one per row.
-template <class T>
-inline void add_lanes(T* to, const T* vectors, std::int64_t rows) {
-  for (std::int64_t i = 0; i < rows; ++i) to[i] += sum_lanes<T>(load(vectors + i * kLanes<T>));
-}
-
-template <class T>
-void factored_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t end) {
-  const std::int64_t tags = p.n_tags, width = padded<T>(tags);
-  SoftTransitions<T> transitions(tags, width);
-  OuterSum<T> pairs(tags, width);
-  Scratch<T> rows(5 * width), faint(tags * width), block(tags * kLanes<T>);
-  T *b = rows.get(), *a = b + width, *visits = a + width, *before = visits + width, *shares = before + width;
-  const T* prepared = nullptr;
-  for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
-    ChainOutput<T> out(p.weights, item, tags, p.n_places);
-    if (!usual(p.total[item])) {
-      out.unusual(p.total[item], chain.length);
-      continue;
-    }
-    if (prepared != chain.transitions && chain.length > 1) transitions.prepare(prepared = chain.transitions);
-    const T* levels = p.levels + item * p.n_places * tags;
-    pairs.begin();
-    bool any_faint = false;
-    read_nodes(chain, transitions.tops(), levels, chain.length - 1, b, a);
-    chain.last_scores(b, visits);
-    weigh_softly(visits, width);
-    write_row(out.end, visits, tags);
-    for (std::int64_t place = chain.length - 1; place > 0; --place) {
-      write_row(out.first + place * tags, visits, tags);
-      read_nodes(chain, transitions.tops(), levels, place - 1, b, a);
-      bool faint_here = false;
-      each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
-        const Inverse<T> inverse(load_lanes(levels + place * tags + j, lanes, T(0)), load(visits + j));
-        store<T>(shares + j, load(visits + j) * inverse.usual);
-        faint_here |= inverse.any_faint;
-      });
-      combine(shares, transitions.turned(), tags, width, before);
-      for (std::int64_t i = 0; i < width; i += kLanes<T>) store<T>(before + i, load(before + i) * load(a + i));
-      pairs.add(a, shares);
-      if (faint_here) {
-        if (!any_faint) fill(faint.get(), tags * width, T(0));
-        any_faint = true;
-        each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
-          const Inverse<T> inverse(load_lanes(levels + place * tags + j, lanes, T(0)), load(visits + j));
-          if (!inverse.any_faint) return;
-          T* powers = block.get();
-          const Vector<T> share =
-              weigh_block(b, transitions.logs() + j, tags, width, powers) * inverse.faint_visits;
-          for (std::int64_t i = 0; i < tags; ++i) {
-            const Vector<T> flow = load(powers + i * kLanes<T>) * share;
-            store(powers + i * kLanes<T>, flow);
-            T* to = faint.get() + i * width + j;
-            store<T>(to, load(to) + flow);
-          }
-          add_lanes(before, powers, tags);
-        });
-      }
-      exchange(before, visits);
-    }
-    out.begin(visits);
-    out.nothing_from(chain.length);
-    pairs.flush();
-    for (std::int64_t i = 0; i < tags; ++i)
-      each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
-        const std::int64_t at = i * width + j;
-        Vector<T> sum = chain.length > 1 ? load(transitions.weights() + at) * load(pairs.sums() + at) : Vector<T>{};
-        if (any_faint) sum += load(faint.get() + at);
-        store_lanes<T>(out.transitions + i * tags + j, lanes, sum);
-      });
   }
 }
 

@@ -4,7 +4,7 @@
 //     p = (y - tau)_+^q,  sum p = 1,      y_i = (b_i + matrix_ij - top_j)/q.
 //
 // The first sweep solves a vector of columns in lockstep. So do the others where every place has a matrix of its own
-// (chain_sparse_dense.hpp); where all share one (chain_sparse_factored.hpp) they visit few nodes, each of them as a row.
+// (chain_sparse_dense.hpp); where all share one (chain_sparse_factored.hpp) they visit few nodes, each as a row.
 #pragma once
 
 #include "chain_item.hpp"
