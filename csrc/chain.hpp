@@ -12,12 +12,12 @@ namespace OMEGAMAX_ARCH {
 template <class T>
 void run(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
   switch (p.omega) {
-    case kChainHard: return chains::sweep_up<chains::HardLocal>(p, begin, end);
+    case kChainHard: return chains::sweep_up<chains::HardLocal<T>>(p, begin, end);
     case kChainShannon:
       if (p.parts.transitions) return chains::factored_value(p, begin, end);
-      return chains::sweep_up<chains::SoftLocal>(p, begin, end);
-    case kChainSquaredNorm: return chains::sweep_up<chains::SparseLocal<Linear>>(p, begin, end);
-    default: return chains::sweep_up<chains::SparseLocal<Square>>(p, begin, end);
+      return chains::sweep_up<chains::SoftLocal<T>>(p, begin, end);
+    case kChainSquaredNorm: return chains::sweep_up<chains::SparseLocal<Linear, T>>(p, begin, end);
+    default: return chains::sweep_up<chains::SparseLocal<Square, T>>(p, begin, end);
   }
 }
 

@@ -107,7 +107,7 @@ void factored_value(const ChainValue<T>& p, std::int64_t begin, std::int64_t end
       total += read_nodes<T>(chain, transitions.tops(), levels, place, b, a);
     }
     chain.last_scores(b, s);
-    total += SoftLocal::last<T>(s, width);
+    total += SoftLocal<T>::last(s, width);
     p.value[item] = p.total[item] = static_cast<T>(total);
   }
 }

@@ -7,31 +7,36 @@ namespace omegamax {
 namespace OMEGAMAX_ARCH {
 namespace chains {
 
-struct HardLocal {
-  template <class T>
-  static void solve(const T* b, const T* matrix, std::int64_t tags, std::int64_t width, T* u, T*) {
-    constexpr int kTogether = 4;  // vectors of columns side by side hide the latency of the maximum
-    for (std::int64_t j = 0; j < width; j += kTogether * kLanes<T>) {
-      const std::int64_t blocks = (width - j) / kLanes<T>;
-      if (blocks >= kTogether) solve_blocks<kTogether>(b, matrix + j, tags, width, u + j);
+template <class T>
+class HardLocal {
+ public:
+  HardLocal(std::int64_t tags, std::int64_t width) : tags_(tags), width_(width) {}
+  void solve(const T* b, const T* matrix, T* u, T*) const {
+    constexpr int kSideBySide = 4;  // vectors of columns hide the latency of the maximum
+    for (std::int64_t j = 0; j < width_; j += kSideBySide * kLanes<T>) {
+      const std::int64_t blocks = (width_ - j) / kLanes<T>;
+      if (blocks >= kSideBySide) solve_blocks<kSideBySide>(b, matrix + j, u + j);
       else
         for (std::int64_t k = 0; k < blocks; ++k)
-          solve_blocks<1>(b, matrix + j + k * kLanes<T>, tags, width, u + j + k * kLanes<T>);
+          solve_blocks<1>(b, matrix + j + k * kLanes<T>, u + j + k * kLanes<T>);
     }
   }
-  template <class T>
+  void prepare(const T*) const {}
+  void solve_prepared(const T* b, const T* matrix, T* u, T* level) const { solve(b, matrix, u, level); }
   static T last(const T* y, std::int64_t width) { return largest_of_row(y, width); }
 
  private:
-  template <int kBlocks, class T>
-  static void solve_blocks(const T* b, const T* matrix, std::int64_t tags, std::int64_t width, T* u) {
+  template <int kBlocks>
+  void solve_blocks(const T* b, const T* matrix, T* u) const {
     Vector<T> top[kBlocks];
     for (int k = 0; k < kBlocks; ++k) top[k] = splat(-kInfinity<T>);
-    for (std::int64_t i = 0; i < tags; ++i)
+    for (std::int64_t i = 0; i < tags_; ++i)
       for (int k = 0; k < kBlocks; ++k)
-        top[k] = larger(b[i] + load(matrix + i * width + k * kLanes<T>), top[k]);
+        top[k] = larger(b[i] + load(matrix + i * width_ + k * kLanes<T>), top[k]);
     for (int k = 0; k < kBlocks; ++k) store(u + k * kLanes<T>, top[k]);
   }
+
+  std::int64_t tags_, width_;
 };
 
 template <class T>

@@ -189,12 +189,14 @@ inline void ask_for_place_before(const T* scores, const T* weights) {
   __builtin_prefetch(weights, 1);
 }
 
-// The first sweep, for every Omega whose Local::solve finds the columns of a matrix: value and level of each.
+// The first sweep, for every Omega whose Local finds the columns of a matrix: value and level of each.
 template <class Local, class T>
 void sweep_up(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
   const std::int64_t tags = p.n_tags, width = padded<T>(tags);
   Scratch<T> value(width), solved(width), level(width), room(width == tags ? 1 : tags * width);
   T *b = value.get(), *u = solved.get();
+  Local local(tags, width);
+  const T *prepared = nullptr, *matrix = nullptr;
   for (std::int64_t item = begin; item < end; ++item) {
     const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
     const std::int64_t offset = item * p.n_places * tags;
@@ -203,7 +205,11 @@ void sweep_up(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
     chain.first_scores(b, -kInfinity<T>);
     double total = recentre(b, width);
     write_row(p.values + offset, b, tags);
-    const T* matrix = chain.dense() || chain.length < 2 ? nullptr : chain.padded_matrix(1, room.get());
+    if (!chain.dense() && chain.length > 1 && prepared != chain.transitions && !bad) {
+      prepared = chain.transitions;
+      matrix = chain.padded_matrix(1, room.get());
+      local.prepare(matrix);
+    }
     for (std::int64_t place = 1; place < chain.length && !bad; ++place) {
       if (chain.dense()) {
         bad = any_bad(chain.matrix(place), tags * tags);
@@ -211,7 +217,8 @@ void sweep_up(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
         matrix = chain.padded_matrix(place, room.get());
       }
       if (!(total > -kInfinity<double>)) continue;  // nothing is feasible, but what follows may not even be numbers
-      Local::template solve<T>(b, matrix, tags, width, u, level.get());
+      if (chain.dense()) local.solve(b, matrix, u, level.get());
+      else local.solve_prepared(b, matrix, u, level.get());
       chain.add_emissions(place, u);
       T* const next = u;
       u = b;
@@ -221,7 +228,7 @@ void sweep_up(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
       if (p.levels) write_row(p.levels + offset + place * tags, level.get(), tags);
     }
     chain.last_scores(b, u);
-    total += Local::template last<T>(u, width);
+    total += Local::last(u, width);
     p.value[item] = p.total[item] = bad ? kNaN<T> : static_cast<T>(total);
   }
 }

@@ -33,12 +33,15 @@ inline Vector<T> weigh_block(const T* b, const T* matrix, std::int64_t tags, std
   return top > none ? T(1) / sum : Vector<T>{};
 }
 
-struct SoftLocal {
-  template <class T>
-  static void solve(const T* b, const T* matrix, std::int64_t tags, std::int64_t width, T* u, T*) {
-    for (std::int64_t j = 0; j < width; j += kLanes<T>) store(u + j, soft_block(b, matrix + j, tags, width));
+template <class T>
+class SoftLocal {
+ public:
+  SoftLocal(std::int64_t tags, std::int64_t width) : tags_(tags), width_(width) {}
+  void solve(const T* b, const T* matrix, T* u, T*) const {
+    for (std::int64_t j = 0; j < width_; j += kLanes<T>) store(u + j, soft_block(b, matrix + j, tags_, width_));
   }
-  template <class T>
+  void prepare(const T*) const {}
+  void solve_prepared(const T* b, const T* matrix, T* u, T* level) const { solve(b, matrix, u, level); }
   static T last(const T* y, std::int64_t width) {
     const T top = largest_of_row(y, width);
     if (!(top > -kInfinity<T>)) return top;
@@ -46,6 +49,9 @@ struct SoftLocal {
     for (std::int64_t i = 0; i < width; i += kLanes<T>) sum += exp_of<Vector<T>>(load(y + i) - top);
     return top + log_normal(sum_lanes<T>(sum));
   }
+
+ private:
+  std::int64_t tags_, width_;
 };
 
 // The weights of a row; its scores are overwritten.

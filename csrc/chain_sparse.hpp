@@ -74,59 +74,148 @@ struct Best {
   }
 };
 
-template <class Power>
-struct SparseLocal {
-  template <class T>
-  static void solve(const T* b, const T* matrix, std::int64_t tags, std::int64_t width, T* u, T* level) {
-    for (std::int64_t j = 0; j < width; j += kLanes<T>)
-      solve_block(b, matrix + j, tags, width, u + j, level + j);
-  }
-  template <class T>
-  static T last(const T* y, std::int64_t width) { return SparseRow<Power, T>(y, width).value; }
+// max_Omega of a vector of columns. Some of the scores have a threshold below that of all of them: the few largest
+// usually are the support, and then it is the same; Newton's method does the rest.
+template <class Power, class T>
+class SparseColumns {
+ public:
+  void add(Vector<T> y) { best_.add(y); }
 
- private:
-  // Some of the scores have a threshold below that of all of them. The few largest usually are the support, and then
-  // it is the same; Newton's method does the rest.
-  template <class T>
-  static void solve_block(const T* b, const T* matrix, std::int64_t tags, std::int64_t width, T* u, T* level) {
-    constexpr bool linear = Power::kOrder == 1;
-    constexpr int kBest = linear ? 6 : 1;
-    constexpr T scale = T(1 / Power::kOrder);
-    Best<T, kBest> best;
-    for (std::int64_t i = 0; i < tags; ++i) best.add(b[i] + load(matrix + i * width));
-    const Vector<T> zero{}, one = splat(T(1)), top = best.rank[0];
-    const Vector<T> safe = top > splat(-kInfinity<T>) ? top : zero;
-    Vector<T> tau = -one, moment{};
-    if constexpr (linear) {
-      Vector<T> sum = -one;
-      for (int k = 1; k < kBest; ++k) {
-        sum += best.rank[k] - safe;
-        tau = larger(sum * T(1.0 / (k + 1)), tau);
-      }
-      for (int k = 0; k < kBest; ++k) {
-        const Vector<T> z = larger((k ? best.rank[k] - safe : zero) - tau, zero);
-        moment += z * z;
-      }
+  // Scores up to here have no weight in any of the first `lanes` columns, whatever else is added.
+  T floor(std::int64_t lanes) {
+    bound();
+    const Vector<T> limit = safe_ + tau_ * T(Power::kOrder) -
+                            8 * std::numeric_limits<T>::epsilon() * (larger(safe_, -safe_) + T(2));
+    T lowest = kInfinity<T>;
+    T each[kLanes<T>];
+    store<T>(each, best_.rank[0] > splat(-kInfinity<T>) ? limit : splat(-kInfinity<T>));
+    for (std::int64_t lane = 0; lane < lanes; ++lane) lowest = each[lane] < lowest ? each[lane] : lowest;
+    return lowest;
+  }
+
+  // `each_row(f)` calls f(scores) for every row that was added.
+  template <class F>
+  void finish(F each_row, T* u, T* level) {
+    const Vector<T> zero{}, one = splat(T(1));
+    bound();
+    Vector<T> moment{};
+    for (int k = 0; k < kBest; ++k) {
+      const Vector<T> z = larger((k ? best_.rank[k] - safe_ : zero) * T(1 / Power::kOrder) - tau_, zero);
+      moment += Power::weight(z) * z;
     }
-    if (!linear || where_greater(best.rank[kBest - 1] - safe, tau) != 0) {
+    if (where_greater((best_.rank[kBest - 1] - safe_) * T(1 / Power::kOrder), tau_) != 0) {
       for (;;) {
         Vector<T> sum{}, slope{};
         moment = zero;
-        for (std::int64_t i = 0; i < tags; ++i) {
-          const Vector<T> z = larger(((b[i] + load(matrix + i * width)) - safe) * scale - tau, zero);
+        each_row([&](Vector<T> y) {
+          const Vector<T> z = larger((y - safe_) * T(1 / Power::kOrder) - tau_, zero);
           sum += Power::weight(z);
           slope += Power::slope(z, one);
           moment += Power::weight(z) * z;
-        }
+        });
         const Vector<T> step = Power::step(sum, slope);  // NaN where there is nothing to choose
-        const unsigned moves = where_greater(step, 2 * std::numeric_limits<T>::epsilon() * -tau);
-        tau = step == step ? tau + step : tau;
+        const unsigned moves = where_greater(step, 2 * std::numeric_limits<T>::epsilon() * -tau_);
+        tau_ = step == step ? tau_ + step : tau_;
         if (moves == 0) break;
       }
     }
-    store(u, dual_value<Power>(top, tau, moment));
-    store(level, tau);
+    store(u, dual_value<Power>(best_.rank[0], tau_, moment));
+    store(level, tau_);
   }
+
+ private:
+  static constexpr bool kLinear = Power::kOrder == 1;
+  static constexpr int kBest = kLinear ? 6 : 4;
+
+  // The threshold of the largest alone.
+  void bound() {
+    const Vector<T> zero{};
+    safe_ = best_.rank[0] > splat(-kInfinity<T>) ? best_.rank[0] : zero;
+    tau_ = splat(T(-1));
+    Vector<T> sum{}, squares{};
+    for (int k = 1; k < kBest; ++k) {
+      const Vector<T> y = (best_.rank[k] - safe_) * T(1 / Power::kOrder);
+      sum += y;
+      if constexpr (kLinear) {
+        tau_ = larger((sum - T(1)) * T(1.0 / (k + 1)), tau_);
+      } else {  // the root of sum (y - tau)^2 = 1, where y is above the threshold so far
+        squares += y * y;
+        const Vector<T> mean = sum * T(1.0 / (k + 1)), rest = (T(1) - (squares - sum * mean)) * T(1.0 / (k + 1));
+        tau_ = y > tau_ ? mean - root(larger(rest, zero)) : tau_;
+      }
+    }
+  }
+
+  Best<T, kBest> best_;
+  Vector<T> safe_, tau_;
+};
+
+template <class Power, class T>
+class SparseLocal {
+ public:
+  SparseLocal(std::int64_t tags, std::int64_t width)
+      : tags_(tags), width_(width), peaks_(width / kLanes<T> * width), numbers_(width), rows_(width + kLanes<T>),
+        scores_(width * kLanes<T>) {
+    for (std::int64_t i = 0; i < width; ++i) numbers_.get()[i] = static_cast<T>(i);
+  }
+
+  void solve(const T* b, const T* matrix, T* u, T* level) {
+    for (std::int64_t j = 0; j < width_; j += kLanes<T>) {
+      const auto each_row = [&](auto f) {
+        for (std::int64_t i = 0; i < tags_; ++i) f(b[i] + load(matrix + i * width_ + j));
+      };
+      SparseColumns<Power, T> columns;
+      each_row([&](Vector<T> y) { columns.add(y); });
+      columns.finish(each_row, u + j, level + j);
+    }
+  }
+
+  // Where many places share a matrix, knowing the best of each row, in each vector of columns, is worth its while.
+  void prepare(const T* matrix) {
+    for (std::int64_t j = 0; j < width_; j += kLanes<T>) {
+      T* peaks = peaks_.get() + j / kLanes<T> * width_;
+      for (std::int64_t i = 0; i < width_; ++i)
+        peaks[i] = i < tags_ ? largest_lane<T>(load(matrix + i * width_ + j)) : -kInfinity<T>;
+    }
+  }
+  // As `solve`, for the matrix that was prepared: most rows are too low to matter.
+  void solve_prepared(const T* b, const T* matrix, T* u, T* level) {
+    for (std::int64_t j = 0; j < width_; j += kLanes<T>) {
+      const T* peaks = peaks_.get() + j / kLanes<T> * width_;
+      T *rows = rows_.get(), *scores = scores_.get();
+      Vector<T> best = splat(-kInfinity<T>);
+      for (std::int64_t i = 0; i < width_; i += kLanes<T>) best = larger(load(b + i) + load(peaks + i), best);
+      // The promising rows come first; their threshold says which of the others can matter.
+      SparseColumns<Power, T> columns;
+      std::int64_t count = 0;
+      T low = largest_lane<T>(best) - T(2.25 * Power::kOrder), high = kInfinity<T>;
+      for (int part = 0; part < 2 && low < high; ++part) {
+        std::int64_t k = count;
+        for (std::int64_t i = 0; i < width_; i += kLanes<T>) {
+          best = load(b + i) + load(peaks + i);
+          const unsigned between = where_greater(best, splat(low)) & ~where_greater(best, splat(high));
+          count += compress<T>(rows + count, load(numbers_.get() + i), between);
+        }
+        for (; k < count; ++k) {
+          const std::int64_t i = static_cast<std::int64_t>(rows[k]);
+          const Vector<T> y = b[i] + load(matrix + i * width_ + j);
+          store(scores + k * kLanes<T>, y);
+          columns.add(y);
+        }
+        high = low;
+        low = columns.floor(tags_ - j < kLanes<T> ? tags_ - j : kLanes<T>);
+      }
+      const auto each_row = [&](auto f) {
+        for (std::int64_t k = 0; k < count; ++k) f(load(scores + k * kLanes<T>));
+      };
+      columns.finish(each_row, u + j, level + j);
+    }
+  }
+  static T last(const T* y, std::int64_t width) { return SparseRow<Power, T>(y, width).value; }
+
+ private:
+  std::int64_t tags_, width_;
+  Scratch<T> peaks_, numbers_, rows_, scores_;
 };
 
 // The local weights of a row of scores b + column, and s, the slopes of the weights: J = diag(s) - s s' / sum s.
