@@ -4,7 +4,7 @@
 //     s_j = sum_i A_i W_ij,      value of tag j = e_j + c_j + log s_j,      q_ij = A_i W_ij / s_j.
 //
 // Where s_j is faint, terms of it may have underflowed, and the column is summed again relative to its own best term.
-// The state is log s: everything else follows from it without another product.
+// The state is log s: everything else follows from it without another product. (Where it is left out, with one.)
 #pragma once
 
 #include "chain_products.hpp"
@@ -61,53 +61,93 @@ class SoftTransitions {
   Scratch<T> memory_;
 };
 
-// Node values b and A = exp(b) of a place, from the state.
+// The nodes of an item, place by place: log s, and the values b and A = exp(b) that follow from it.
 template <class T>
-inline T read_nodes(const ChainItem<T>& chain, const T* tops, const T* levels, std::int64_t place, T* b, T* a) {
-  if (place == 0) {
-    chain.first_scores(b, -kInfinity<T>);
-  } else {
-    const T *e = chain.emissions(place), *level = levels + place * chain.n_tags;
-    each_vector<T>(chain.n_tags, [&](std::int64_t j, std::int64_t lanes) {
-      store<T>(b + j, load_lanes(e + j, lanes, T(0)) + (load(tops + j) + load_lanes(level + j, lanes, -kInfinity<T>)));
+class SoftNodes {
+ public:
+  SoftNodes(std::int64_t tags, std::int64_t width) : transitions(tags, width), rows_(4 * width) {}
+
+  // `state` holds log s, but not of all places. An item must not move while it is being read.
+  void of(const ChainItem<T>& chain, const T* state) {
+    chain_ = &chain;
+    state_ = state;
+    held_ = 0;
+    if (chain.length > 1 && prepared_ != chain.transitions) transitions.prepare(prepared_ = chain.transitions);
+  }
+  const T* level(std::int64_t place) {
+    if (chain_->keeps(place)) return state_ + chain_->state_row(place);
+    T *level = rows_.get(), *b = level + chain_->width, *a = b + chain_->width;
+    if (held_ != place) {
+      read(place - 1, b, a);
+      climb(b, a, level);
+      held_ = place;
+    }
+    return level;
+  }
+  // Returns the value that b, whose largest is 0, is relative to.
+  T read(std::int64_t place, T* b, T* a) { return read(place, place == 0 ? nullptr : level(place), b, a); }
+  T read(std::int64_t place, const T* level, T* b, T* a) const {
+    if (place == 0) {
+      chain_->first_scores(b, -kInfinity<T>);
+    } else {
+      const T *e = chain_->emissions(place), *tops = transitions.tops();
+      each_vector<T>(chain_->n_tags, [&](std::int64_t j, std::int64_t lanes) {
+        const Vector<T> u = load(tops + j) + load_lanes(level + j, lanes, -kInfinity<T>);
+        store<T>(b + j, load_lanes(e + j, lanes, T(0)) + u);
+      });
+    }
+    const T top = recentre(b, chain_->width);
+    for (std::int64_t j = 0; j < chain_->width; j += kLanes<T>)
+      store(a + j, without_dust(exp_of<Vector<T>>(load(b + j))));
+    return top;
+  }
+  // log s of the next place.
+  void climb(const T* b, const T* a, T* level) const {
+    const std::int64_t tags = chain_->n_tags, width = chain_->width;
+    T* s = rows_.get() + 3 * width;
+    combine(a, transitions.weights(), tags, width, s);
+    each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
+      const Vector<T> sum = load(s + j), faint = splat(kFaint<T>);
+      Vector<T> log = log_normal(larger(sum, faint));
+      if (where_greater(sum, faint) != kAllLanes<T>) {
+        const Vector<T> exact = soft_block(b, transitions.logs() + j, tags, width);
+        log = sum > faint ? log : exact;
+      }
+      store_lanes<T>(level + j, lanes, log);
     });
   }
-  const T top = recentre(b, chain.width);
-  for (std::int64_t j = 0; j < chain.width; j += kLanes<T>) store(a + j, without_dust(exp_of<Vector<T>>(load(b + j))));
-  return top;
-}
+
+  SoftTransitions<T> transitions;
+
+ private:
+  Scratch<T> rows_;
+  const ChainItem<T>* chain_ = nullptr;
+  const T *state_ = nullptr, *prepared_ = nullptr;
+  std::int64_t held_ = 0;  // the place whose level was computed again last
+};
 
 template <class T>
 void factored_value(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
   const std::int64_t tags = p.n_tags, width = padded<T>(tags);
-  SoftTransitions<T> transitions(tags, width);
+  SoftNodes<T> nodes(tags, width);
   Scratch<T> rows(3 * width);
-  T *b = rows.get(), *a = b + width, *s = a + width;
-  const T* prepared = nullptr;
+  T *b = rows.get(), *a = b + width, *other = a + width;
   for (std::int64_t item = begin; item < end; ++item) {
     const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
-    T* levels = p.levels + item * p.n_places * tags;
+    T* state = p.levels + item * chain.state_row(p.n_places);
     if (chain.bad()) {
       p.value[item] = p.total[item] = kNaN<T>;
       continue;
     }
-    if (prepared != chain.transitions && chain.length > 1) transitions.prepare(prepared = chain.transitions);
-    double total = read_nodes<T>(chain, nullptr, nullptr, 0, b, a);
+    nodes.of(chain, state);
+    double total = nodes.read(0, nullptr, b, a);
     for (std::int64_t place = 1; place < chain.length && total > -kInfinity<double>; ++place) {
-      combine(a, transitions.weights(), tags, width, s);
-      each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
-        const Vector<T> sum = load(s + j), faint = splat(kFaint<T>);
-        Vector<T> level = log_normal(larger(sum, faint));
-        if (where_greater(sum, faint) != kAllLanes<T>) {
-          const Vector<T> exact = soft_block(b, transitions.logs() + j, tags, width);
-          level = sum > faint ? level : exact;
-        }
-        store_lanes<T>(levels + place * tags + j, lanes, level);
-      });
-      total += read_nodes<T>(chain, transitions.tops(), levels, place, b, a);
+      T* level = chain.keeps(place) ? state + chain.state_row(place) : other;
+      nodes.climb(b, a, level);
+      total += nodes.read(place, level, b, a);
     }
-    chain.last_scores(b, s);
-    total += SoftLocal<T>::last(s, width);
+    chain.last_scores(b, other);
+    total += SoftLocal<T>::last(other, width);
     p.value[item] = p.total[item] = static_cast<T>(total);
   }
 }

@@ -16,18 +16,18 @@ namespace chains {
 template <class T>
 void factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t end) {
   const std::int64_t tags = p.n_tags, width = padded<T>(tags), square = tags * width, few = kTogether * width;
-  SoftTransitions<T> transitions(tags, width);
+  SoftNodes<T> nodes(tags, width);
+  const SoftTransitions<T>& transitions = nodes.transitions;
   SoftPlaces<T> places(width);
   SoftVisits<T> visits(tags, width);
   FaintColumns<T> columns(tags, width);
-  Scratch<T> rows(6 * width), matrices(5 * square), products(3 * few), nodes(2 * p.n_places * width);
+  Scratch<T> rows(6 * width), matrices(5 * square), products(3 * few), all_moves(2 * p.n_places * width);
   T *b = rows.get(), *a = b + width, *x = a + width, *last = x + width, *moved = last + width;
   T* moved_before = moved + width;
   T *v = matrices.get(), *v_turned = v + square;
   T *still = v_turned + square, *moving = still + square, *faint = moving + square;  // sums of outer products
   T *y = products.get(), *weighted = y + few, *moved_shares = weighted + few;
-  T *moves = nodes.get(), *means = moves + p.n_places * width;  // of the values with, and without, emissions: b', u'
-  const T* prepared = nullptr;
+  T *moves = all_moves.get(), *means = moves + p.n_places * width;  // of the values with, and without, emissions: b', u'
   const Vector<T> zero{};
   for (std::int64_t item = begin; item < end; ++item) {
     const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]), along(p.direction, item, tags, p.lengths[item]);
@@ -36,9 +36,8 @@ void factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t
       out.unusual(p.total[item], chain.length);
       continue;
     }
-    const T* levels = p.levels + item * p.n_places * tags;
+    nodes.of(chain, p.levels + item * chain.state_row(p.n_places));
     if (chain.length > 1) {
-      if (prepared != chain.transitions) transitions.prepare(prepared = chain.transitions);
       fill(v_turned, square, T(0));
       for (std::int64_t i = 0; i < tags; ++i)
         each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
@@ -69,7 +68,7 @@ void factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t
     along.first_scores(moves, T(0));
     for (std::int64_t first = 1; first < chain.length; first += kTogether) {
       const int count = static_cast<int>(chain.length - first < kTogether ? chain.length - first : kTogether);
-      places.read(chain, transitions.tops(), levels, first, count);
+      places.read(chain, nodes, first, count);
       combine_rows(places.a(0), count, v, tags, width, y);
       for (int r = 0; r < count; ++r) {
         const std::int64_t place = first + r;
@@ -79,7 +78,7 @@ void factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t
         for (std::int64_t j = 0; j < width; j += kLanes<T>)
           store<T>(mean + j, (load(x + j) + load(y + r * width + j)) * load(places.inverse(r) + j));
         if (places.any_faint[r])
-          columns.each(chain, transitions, levels, place, nullptr,
+          columns.each(chain, nodes, place, nullptr,
                        [&](std::int64_t j, std::int64_t lanes, Vector<T> of_power) {
                          Vector<T> sum = load(mean + j);
                          for (std::int64_t i = 0; i < tags; ++i) {
@@ -92,7 +91,7 @@ void factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t
       }
     }
 
-    read_nodes(chain, transitions.tops(), levels, chain.length - 1, b, a);
+    nodes.read(chain.length - 1, b, a);
     chain.last_scores(b, last);
     weigh_softly(last, width);
     add_rows(moved, moves + (chain.length - 1) * width, along.end, tags, T(0));
@@ -100,9 +99,9 @@ void factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t
     write_row(out.end, moved, tags);
     for (std::int64_t end_place = chain.length; end_place > 1; end_place = places.first) {
       const int count = static_cast<int>(end_place - 1 < kTogether ? end_place - 1 : kTogether);
-      places.read(chain, transitions.tops(), levels, end_place - count, count);
+      places.read(chain, nodes, end_place - count, count);
       read_row(visits.at(count - 1), last, width, T(0));
-      visits.down(chain, transitions, levels, places, columns, nullptr);
+      visits.down(chain, nodes, places, columns, nullptr);
       combine_rows(visits.shares(0), count, v_turned, tags, width, y);
       for (int r = count - 1; r >= 0; --r) {
         const std::int64_t place = places.first + r;
@@ -117,7 +116,7 @@ void factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t
           store<T>(moved_before + i, load(weighted + r * width + i) * load(visits.arriving(r) + i) +
                                          load(places.a(r) + i) * (load(y + r * width + i) + load(x + i)));
         if (places.any_faint[r])
-          any_faint |= columns.each(chain, transitions, levels, place, here,
+          any_faint |= columns.each(chain, nodes, place, here,
                                     [&](std::int64_t j, std::int64_t lanes, Vector<T> of_power) {
                                       const Vector<T> in = load(here + j), moved_in = load(moved + j);
                                       for (std::int64_t i = 0; i < tags; ++i) {

@@ -1,7 +1,7 @@
 // The best chain (Viterbi). Ties go to the lowest tag.
 #pragma once
 
-#include "chain_item.hpp"
+#include "chain_values.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -43,20 +43,22 @@ template <class T>
 void hard_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t end) {
   const std::int64_t tags = p.n_tags, width = padded<T>(tags);
   Scratch<T> last(width), values(width);
+  NodeValues<HardLocal<T>, T> nodes(tags, width);
+  T* b = values.get();
   for (std::int64_t item = begin; item < end; ++item) {
     const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
     ChainOutput<T> out(p.weights, item, tags, p.n_places);
     out.unusual(usual(p.total[item]) ? -kInfinity<T> : p.total[item], chain.length);  // zeros, to begin with
     if (!usual(p.total[item])) continue;
-    const T* b = p.values + (item * p.n_places + chain.length - 1) * tags;
-    read_row(values.get(), b, tags, -kInfinity<T>);
-    chain.last_scores(values.get(), last.get());
+    const T* state = p.values + item * chain.state_row(p.n_places);
+    nodes.read(chain, state, chain.length - 1, b);
+    chain.last_scores(b, last.get());
     std::int64_t tag = 0;
     for (std::int64_t j = 1; j < tags; ++j)
       if (last.get()[j] > last.get()[tag]) tag = j;
     if (out.end) out.end[tag] = 1;
     for (std::int64_t place = chain.length - 1; place > 0; --place) {
-      b -= tags;
+      nodes.read(chain, state, place - 1, b);
       const T* column = chain.matrix(place) + tag;
       std::int64_t from = 0;
       for (std::int64_t i = 1; i < tags; ++i)

@@ -45,6 +45,13 @@ inline void add_rows(T* to, const T* a, const T* b, std::int64_t n, T pad) {
 }
 
 template <class T>
+inline void exchange(T*& a, T*& b) {
+  T* const c = a;
+  a = b;
+  b = c;
+}
+
+template <class T>
 inline T largest_of_row(const T* x, std::int64_t width) {
   Vector<T> top = splat(-kInfinity<T>);
   for (std::int64_t i = 0; i < width; i += kLanes<T>) top = larger(load(x + i), top);
@@ -82,6 +89,12 @@ struct ChainItem {
         n_tags(tags), width(padded<T>(tags)), length(length_) {}
 
   bool dense() const { return transitions == nullptr; }
+
+  // The state has a row per place. That of a factored chain would be as large as its potentials: every fifth place is
+  // left out, and computed again from the one before it.
+  bool keeps(std::int64_t place) const { return dense() || place % 5 != 4; }
+  std::int64_t state_row(std::int64_t place) const { return (dense() ? place : place - place / 5) * n_tags; }
+
   const T* emissions(std::int64_t place) const { return first + place * n_tags; }
   const T* matrix(std::int64_t place) const { return dense() ? first + place * n_tags * n_tags : transitions; }
 
@@ -187,50 +200,6 @@ template <class T>
 inline void ask_for_place_before(const T* scores, const T* weights) {
   __builtin_prefetch(scores);
   __builtin_prefetch(weights, 1);
-}
-
-// The first sweep, for every Omega whose Local finds the columns of a matrix: value and level of each.
-template <class Local, class T>
-void sweep_up(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
-  const std::int64_t tags = p.n_tags, width = padded<T>(tags);
-  Scratch<T> value(width), solved(width), level(width), room(width == tags ? 1 : tags * width);
-  T *b = value.get(), *u = solved.get();
-  Local local(tags, width);
-  const T *prepared = nullptr, *matrix = nullptr;
-  for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
-    const std::int64_t offset = item * p.n_places * tags;
-    bool bad = chain.bad();
-    fill(b, width, -kInfinity<T>);
-    chain.first_scores(b, -kInfinity<T>);
-    double total = recentre(b, width);
-    write_row(p.values + offset, b, tags);
-    if (!chain.dense() && chain.length > 1 && prepared != chain.transitions && !bad) {
-      prepared = chain.transitions;
-      matrix = chain.padded_matrix(1, room.get());
-      local.prepare(matrix);
-    }
-    for (std::int64_t place = 1; place < chain.length && !bad; ++place) {
-      if (chain.dense()) {
-        bad = any_bad(chain.matrix(place), tags * tags);
-        if (bad) break;  // the solvers expect numbers
-        matrix = chain.padded_matrix(place, room.get());
-      }
-      if (!(total > -kInfinity<double>)) continue;  // nothing is feasible, but what follows may not even be numbers
-      if (chain.dense()) local.solve(b, matrix, u, level.get());
-      else local.solve_prepared(b, matrix, u, level.get());
-      chain.add_emissions(place, u);
-      T* const next = u;
-      u = b;
-      b = next;
-      total += recentre(b, width);
-      write_row(p.values + offset + place * tags, b, tags);
-      if (p.levels) write_row(p.levels + offset + place * tags, level.get(), tags);
-    }
-    chain.last_scores(b, u);
-    total += Local::last(u, width);
-    p.value[item] = p.total[item] = bad ? kNaN<T> : static_cast<T>(total);
-  }
 }
 
 }  // namespace chains

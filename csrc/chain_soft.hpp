@@ -2,7 +2,7 @@
 // time; the exponentials of its scores, relative to the best of each column, are kept while they are needed.
 #pragma once
 
-#include "chain_item.hpp"
+#include "chain_values.hpp"
 #include "vector_math.hpp"
 
 namespace omegamax {
@@ -82,13 +82,6 @@ inline void move_softly(const T* p, T* moves, std::int64_t width) {
     const Vector<T> weight = load(p + i);
     store<T>(moves + i, weight > zero ? weight * (load(moves + i) - centre) : zero);
   }
-}
-
-template <class T>
-inline void exchange(T*& a, T*& b) {
-  T* const c = a;
-  a = b;
-  b = c;
 }
 
 template <class T>

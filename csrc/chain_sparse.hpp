@@ -7,7 +7,7 @@
 // (chain_sparse_dense.hpp); where all share one (chain_sparse_factored.hpp) they visit few nodes, each as a row.
 #pragma once
 
-#include "chain_item.hpp"
+#include "chain_values.hpp"
 #include "threshold.hpp"
 
 namespace omegamax {
@@ -22,27 +22,46 @@ inline V dual_value(V top, V tau, V moment) {
   return top + (q * tau + (moment + q) * T(q / (q + 1)));
 }
 
-// A row of scores: top, tau and the value.
+// A row of scores: its best and its threshold.
 template <class Power, class T>
 struct SparseRow {
-  T top, tau, value;
+  T top, tau;
 
-  SparseRow(const T* y, std::int64_t width) : top(largest_of_row(y, width)), tau(-1), value(top) {
+  SparseRow(const T* y, std::int64_t width) : top(largest_of_row(y, width)), tau(-1) {
     if (!(top > -kInfinity<T>)) return;
-    constexpr T scale = T(1 / Power::kOrder);
     const Vector<T> one = splat(T(1));
     for (;;) {
-      Vector<T> sum{}, slope{}, moment{};
+      Vector<T> sum{}, slope{};
       for (std::int64_t i = 0; i < width; i += kLanes<T>) {
-        const Vector<T> z = larger((load(y + i) - top) * scale - tau, Vector<T>{});
+        const Vector<T> z = excess(load(y + i));
         sum += Power::weight(z);
         slope += Power::slope(z, one);
-        moment += Power::weight(z) * z;
       }
       const T step = Power::step(sum_lanes<T>(sum), sum_lanes<T>(slope));
-      value = dual_value<Power>(top, tau, sum_lanes<T>(moment));
       tau += step;
       if (!(step > 2 * std::numeric_limits<T>::epsilon() * -tau)) return;
+    }
+  }
+  SparseRow(T best, T threshold) : top(best), tau(threshold) {}
+
+  Vector<T> excess(Vector<T> y) const { return larger((y - top) * T(1 / Power::kOrder) - tau, Vector<T>{}); }
+
+  T value(const T* y, std::int64_t width) const {
+    if (!(top > -kInfinity<T>)) return top;
+    Vector<T> moment{};
+    for (std::int64_t i = 0; i < width; i += kLanes<T>) {
+      const Vector<T> z = excess(load(y + i));
+      moment += Power::weight(z) * z;
+    }
+    return dual_value<Power>(top, tau, sum_lanes<T>(moment));
+  }
+
+  // The weights, and the slopes s of the weights: J = diag(s) - s s' / sum s.
+  void weigh(const T* y, std::int64_t width, T* p, T* s) const {
+    for (std::int64_t i = 0; i < width; i += kLanes<T>) {
+      const Vector<T> z = excess(load(y + i));
+      store(p + i, Power::weight(z));
+      if (s) store(s + i, Power::slope(z, splat(T(1))));
     }
   }
 };
@@ -211,32 +230,12 @@ class SparseLocal {
       columns.finish(each_row, u + j, level + j);
     }
   }
-  static T last(const T* y, std::int64_t width) { return SparseRow<Power, T>(y, width).value; }
+  static T last(const T* y, std::int64_t width) { return SparseRow<Power, T>(y, width).value(y, width); }
 
  private:
   std::int64_t tags_, width_;
   Scratch<T> peaks_, numbers_, rows_, scores_;
 };
-
-// The local weights of a row of scores b + column, and s, the slopes of the weights: J = diag(s) - s s' / sum s.
-template <class Power, class T>
-inline void weigh_row(const T* b, const T* column, T tau, std::int64_t width, T* p, T* s) {
-  constexpr T scale = T(1 / Power::kOrder);
-  const Vector<T> one = splat(T(1));
-  Vector<T> tops = splat(-kInfinity<T>);
-  for (std::int64_t i = 0; i < width; i += kLanes<T>) {
-    const Vector<T> y = load(b + i) + load(column + i);
-    store(p + i, y);
-    tops = larger(y, tops);
-  }
-  const T top = largest_lane<T>(tops);
-  for (std::int64_t i = 0; i < width; i += kLanes<T>) {
-    Vector<T> z = larger((load(p + i) - top) * scale - tau, Vector<T>{});
-    if (!(top > -kInfinity<T>)) z = Vector<T>{};
-    store(p + i, Power::weight(z));
-    if (s) store(s + i, Power::slope(z, one));
-  }
-}
 
 }  // namespace chains
 }  // namespace OMEGAMAX_ARCH

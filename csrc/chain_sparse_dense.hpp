@@ -20,17 +20,6 @@ struct SparseBlock {
   }
 };
 
-// What flows through the last node.
-template <class Power, class T>
-inline void weigh_last(const T* b, std::int64_t width, T* p, T* s) {
-  const SparseRow<Power, T> row(b, width);
-  for (std::int64_t i = 0; i < width; i += kLanes<T>) {
-    const Vector<T> z = larger((load(b + i) - row.top) * T(1 / Power::kOrder) - row.tau, Vector<T>{});
-    store(p + i, Power::weight(z));
-    store(s + i, Power::slope(z, splat(T(1))));
-  }
-}
-
 template <class Power, class T>
 void sparse_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t end) {
   const std::int64_t tags = p.n_tags, width = padded<T>(tags);
@@ -45,7 +34,7 @@ void sparse_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64
     }
     const T *values = p.values + item * p.n_places * tags, *levels = p.levels + item * p.n_places * tags;
     read_row(b, values + (chain.length - 1) * tags, tags, -kInfinity<T>);
-    weigh_last<Power>(b, width, visits, sum);
+    SparseRow<Power, T>(b, width).weigh(b, width, visits, nullptr);
     for (std::int64_t place = chain.length - 1; place > 0; --place) {
       read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
       const T* matrix = chain.padded_matrix(place, room.get());
@@ -124,7 +113,7 @@ void sparse_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t e
 
     const std::int64_t end_place = chain.length - 1;
     read_row(b, values + end_place * tags, tags, -kInfinity<T>);
-    weigh_last<Power>(b, width, visits, slopes);
+    SparseRow<Power, T>(b, width).weigh(b, width, visits, slopes);
     Vector<T> means_at_end{}, all{};
     for (std::int64_t i = 0; i < width; i += kLanes<T>) {
       const Vector<T> s = load(slopes + i);

@@ -1,5 +1,5 @@
-// Sweeps down a factored chain under a sparse Omega. Few nodes are visited, and each is weighed as a row of the
-// transitions, transposed once.
+// Sweeps down a factored chain under a sparse Omega. Few nodes are visited, and each is solved again, as a row of the
+// transposed transitions: thresholds of all nodes would double the state.
 #pragma once
 
 #include "chain_sparse.hpp"
@@ -18,6 +18,10 @@ class Columns {
       for (std::int64_t j = 0; j < chain.n_tags; ++j) chain.column(j, room_.get() + j * width_);
   }
   const T* operator()(std::int64_t j) const { return room_.get() + j * width_; }
+  void add(std::int64_t j, const T* b, T* to) const {
+    const T* column = (*this)(j);
+    for (std::int64_t i = 0; i < width_; i += kLanes<T>) store<T>(to + i, load(b + i) + load(column + i));
+  }
 
  private:
   std::int64_t width_;
@@ -49,9 +53,9 @@ void sparse_factored_marginals(const ChainMarginals<T>& p, std::int64_t begin, s
   const std::int64_t tags = p.n_tags, width = padded<T>(tags);
   Columns<T> columns(tags, width);
   Flows<T> flows(tags, width);
-  Scratch<T> rows(5 * width);
-  T *b = rows.get(), *flow = b + width, *zeros = flow + width, *visits = zeros + width, *before = visits + width;
-  fill(zeros, width, T(0));
+  NodeValues<SparseLocal<Power, T>, T> nodes(tags, width);
+  Scratch<T> rows(4 * width);
+  T *b = rows.get(), *flow = b + width, *visits = flow + width, *before = visits + width;
   for (std::int64_t item = begin; item < end; ++item) {
     const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
     ChainOutput<T> out(p.weights, item, tags, p.n_places);
@@ -59,32 +63,30 @@ void sparse_factored_marginals(const ChainMarginals<T>& p, std::int64_t begin, s
       out.unusual(p.total[item], chain.length);
       continue;
     }
-    const T* values = p.values + item * p.n_places * tags;
-    const T* levels = p.levels + item * p.n_places * tags;
+    const T* state = p.values + item * chain.state_row(p.n_places);
     columns.of(chain);
     flows.begin();
-    read_row(b, values + (chain.length - 1) * tags, tags, -kInfinity<T>);
+    nodes.read(chain, state, chain.length - 1, b);
     chain.last_scores(b, flow);
-    weigh_row<Power, T>(flow, zeros, SparseRow<Power, T>(flow, width).tau, width, visits, nullptr);
+    SparseRow<Power, T>(flow, width).weigh(flow, width, visits, nullptr);
     write_row(out.end, visits, tags);
     for (std::int64_t place = chain.length - 1; place > 0; --place) {
       write_row(out.first + place * tags, visits, tags);
-      read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
+      nodes.read(chain, state, place - 1, b);
       fill(before, width, T(0));
       for (std::int64_t j = 0; j < tags; ++j) {
         const T here = visits[j];
         if (here == 0) continue;
-        weigh_row<Power, T>(b, columns(j), levels[place * tags + j], width, flow, nullptr);
+        columns.add(j, b, flow);
+        const SparseRow<Power, T> row(flow, width);
         for (std::int64_t i = 0; i < width; i += kLanes<T>) {
-          const Vector<T> f = load(flow + i) * here;
+          const Vector<T> f = Power::weight(row.excess(load(flow + i))) * here;
           store(flow + i, f);
           store<T>(before + i, load(before + i) + f);
         }
         flows.add(j, flow);
       }
-      T* const next = before;
-      before = visits;
-      visits = next;
+      exchange(before, visits);
     }
     out.begin(visits);
     out.nothing_from(chain.length);

@@ -12,12 +12,15 @@ void sparse_factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::
   const std::int64_t tags = p.n_tags, width = padded<T>(tags);
   Columns<T> columns(tags, width), along_columns(tags, width);
   Flows<T> flows(tags, width);
-  Scratch<T> rows(7 * width), nodes(3 * p.n_places * width);
-  T *b = rows.get(), *w = b + width, *s = w + width, *zeros = s + width, *last = zeros + width;
-  T *moved = last + width, *moved_before = moved + width;
-  // Per node: visits; the move of its value; the mean of the moves of the scores above its threshold.
-  T *visits = nodes.get(), *moves = visits + p.n_places * width, *means = moves + p.n_places * width;
-  fill(zeros, width, T(0));
+  NodeValues<SparseLocal<Power, T>, T> kept(tags, width);
+  const std::int64_t size = p.n_places * width;
+  Scratch<T> rows(6 * width), nodes(6 * size);
+  T *y = rows.get(), *w = y + width, *s = w + width, *last = s + width, *moved = last + width;
+  T* moved_before = moved + width;
+  // Per node: its value; best score and threshold; visits; the move of its value; the mean of the moves of the scores
+  // above the threshold.
+  T *values = nodes.get(), *tops = values + size, *taus = tops + size, *visits = taus + size, *moves = visits + size;
+  T* means = moves + size;
   const Vector<T> zero{};
   for (std::int64_t item = begin; item < end; ++item) {
     const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]), along(p.direction, item, tags, p.lengths[item]);
@@ -26,8 +29,7 @@ void sparse_factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::
       out.unusual(p.total[item], chain.length);
       continue;
     }
-    const T* values = p.values + item * p.n_places * tags;
-    const T* levels = p.levels + item * p.n_places * tags;
+    const T* state = p.values + item * chain.state_row(p.n_places);
     columns.of(chain);
     along_columns.of(along);
     flows.begin();
@@ -39,9 +41,9 @@ void sparse_factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::
     const auto means_of = [&](const T* of_values, const T* of_column, T& move, T& mean) {
       Vector<T> moving{}, sum{}, size{};
       for (std::int64_t i = 0; i < width; i += kLanes<T>) {
-        const Vector<T> y = row_moves(of_values, of_column, i);
-        moving += load(w + i) * y;
-        sum += load(s + i) * y;
+        const Vector<T> move_of = row_moves(of_values, of_column, i);
+        moving += load(w + i) * move_of;
+        sum += load(s + i) * move_of;
         size += load(s + i);
       }
       const T all = sum_lanes<T>(size);
@@ -49,20 +51,30 @@ void sparse_factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::
       mean = all > 0 ? sum_lanes<T>(sum) / all : T(0);
     };
 
+    // The weights of a node that is solved.
+    const auto weigh = [&](std::int64_t place, std::int64_t j) {
+      columns.add(j, values + (place - 1) * width, y);
+      SparseRow<Power, T>(tops[place * width + j], taus[place * width + j]).weigh(y, width, w, s);
+    };
+
     // Only what is visited moves anything, so the visits come first.
-    read_row(b, values + (chain.length - 1) * tags, tags, -kInfinity<T>);
-    chain.last_scores(b, last);
-    weigh_row<Power, T>(last, zeros, SparseRow<Power, T>(last, width).tau, width, visits + (chain.length - 1) * width,
-                        nullptr);
-    for (std::int64_t place = chain.length - 1; place > 0; --place) {
-      T *here = visits + place * width, *before = here - width;
-      read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
+    const std::int64_t end_place = chain.length - 1;
+    kept.read(chain, state, end_place, values + end_place * width);
+    chain.last_scores(values + end_place * width, last);
+    const SparseRow<Power, T> at_end(last, width);
+    at_end.weigh(last, width, visits + end_place * width, nullptr);
+    for (std::int64_t place = end_place; place > 0; --place) {
+      T *here = visits + place * width, *before = here - width, *b = values + (place - 1) * width;
+      kept.read(chain, state, place - 1, b);
       fill(before, width, T(0));
       for (std::int64_t j = 0; j < tags; ++j) {
         if (here[j] == 0) continue;
-        weigh_row<Power, T>(b, columns(j), levels[place * tags + j], width, w, nullptr);
+        columns.add(j, b, y);
+        const SparseRow<Power, T> row(y, width);
+        tops[place * width + j] = row.top;
+        taus[place * width + j] = row.tau;
         for (std::int64_t i = 0; i < width; i += kLanes<T>)
-          store<T>(before + i, load(before + i) + load(w + i) * here[j]);
+          store<T>(before + i, load(before + i) + Power::weight(row.excess(load(y + i))) * here[j]);
       }
     }
 
@@ -70,44 +82,38 @@ void sparse_factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::
     for (std::int64_t place = 1; place < chain.length; ++place) {
       T* here = moves + place * width;
       fill(here, width, T(0));
-      read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
       for (std::int64_t j = 0; j < tags; ++j) {
         if (visits[place * width + j] == 0) continue;
-        weigh_row<Power, T>(b, columns(j), levels[place * tags + j], width, w, s);
+        weigh(place, j);
         means_of(here - width, along_columns(j), here[j], means[place * width + j]);
       }
       along.add_emissions(place, here);
     }
-    read_row(b, values + (chain.length - 1) * tags, tags, -kInfinity<T>);
-    chain.last_scores(b, last);
-    weigh_row<Power, T>(last, zeros, SparseRow<Power, T>(last, width).tau, width, w, s);
+    at_end.weigh(last, width, w, s);
     read_row(last, along.end, tags, T(0));
     T move, mean;
-    const T* const moves_at_end = moves + (chain.length - 1) * width;
+    const T* const moves_at_end = moves + end_place * width;
     means_of(moves_at_end, last, move, mean);
     for (std::int64_t i = 0; i < width; i += kLanes<T>)
       store<T>(moved + i, load(s + i) * (row_moves(moves_at_end, last, i) - mean));
     write_row(out.end, moved, tags);
-    for (std::int64_t place = chain.length - 1; place > 0; --place) {
+    for (std::int64_t place = end_place; place > 0; --place) {
       write_row(out.first + place * tags, moved, tags);
-      read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
       fill(moved_before, width, T(0));
       for (std::int64_t j = 0; j < tags; ++j) {
         const T here = visits[place * width + j];
         if (here == 0) continue;
-        weigh_row<Power, T>(b, columns(j), levels[place * tags + j], width, w, s);
+        weigh(place, j);
         const T* column = along_columns(j);
         for (std::int64_t i = 0; i < width; i += kLanes<T>) {
-          const Vector<T> y = row_moves(moves + (place - 1) * width, column, i) - means[place * width + j];
-          const Vector<T> f = load(s + i) * y * here + load(w + i) * moved[j];
+          const Vector<T> move_of = row_moves(moves + (place - 1) * width, column, i) - means[place * width + j];
+          const Vector<T> f = load(s + i) * move_of * here + load(w + i) * moved[j];
           store<T>(moved_before + i, load(moved_before + i) + f);
           store(w + i, f);
         }
         flows.add(j, w);
       }
-      T* const swap = moved_before;
-      moved_before = moved;
-      moved = swap;
+      exchange(moved_before, moved);
     }
     out.begin(moved);
     out.nothing_from(chain.length);
