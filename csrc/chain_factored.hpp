@@ -75,14 +75,16 @@ class SoftNodes {
     if (chain.length > 1 && prepared_ != chain.transitions) transitions.prepare(prepared_ = chain.transitions);
   }
   const T* level(std::int64_t place) {
+    T *b = rows_.get() + chain_->width, *a = b + chain_->width;
+    if (!chain_->keeps(place) && held_ != place) read(place - 1, b, a);
+    return level(place, b, a);
+  }
+  // For those who know the place before.
+  const T* level(std::int64_t place, const T* b, const T* a) {
     if (chain_->keeps(place)) return state_ + chain_->state_row(place);
-    T *level = rows_.get(), *b = level + chain_->width, *a = b + chain_->width;
-    if (held_ != place) {
-      read(place - 1, b, a);
-      climb(b, a, level);
-      held_ = place;
-    }
-    return level;
+    if (held_ != place) climb(b, a, rows_.get());
+    held_ = place;
+    return rows_.get();
   }
   // Returns the value that b, whose largest is 0, is relative to.
   T read(std::int64_t place, T* b, T* a) { return read(place, place == 0 ? nullptr : level(place), b, a); }

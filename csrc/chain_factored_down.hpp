@@ -18,7 +18,7 @@ class SoftPlaces {
     const Vector<T> limit = splat(kLogFaint<T>), none = splat(-kInfinity<T>);
     for (int r = 0; r < count; ++r) {
       nodes.read(first + r - 1, memory_.get(), a(r));
-      const T* levels = nodes.level(first + r);
+      const T* levels = nodes.level(first + r, memory_.get(), a(r));
       unsigned faint = 0;
       each_vector<T>(chain.n_tags, [&](std::int64_t j, std::int64_t lanes) {
         const Vector<T> level = load_lanes(levels + j, lanes, T(0));

@@ -90,10 +90,10 @@ struct ChainItem {
 
   bool dense() const { return transitions == nullptr; }
 
-  // The state has a row per place. That of a factored chain would be as large as its potentials: every fifth place is
+  // The state has a row per place. That of a factored chain would be as large as its potentials: every eighth place is
   // left out, and computed again from the one before it.
-  bool keeps(std::int64_t place) const { return dense() || place % 5 != 4; }
-  std::int64_t state_row(std::int64_t place) const { return (dense() ? place : place - place / 5) * n_tags; }
+  bool keeps(std::int64_t place) const { return dense() || place % 8 != 7; }
+  std::int64_t state_row(std::int64_t place) const { return (dense() ? place : place - place / 8) * n_tags; }
 
   const T* emissions(std::int64_t place) const { return first + place * n_tags; }
   const T* matrix(std::int64_t place) const { return dense() ? first + place * n_tags * n_tags : transitions; }

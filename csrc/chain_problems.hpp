@@ -34,7 +34,7 @@ struct ChainValue {
   const std::int64_t* lengths;
   T* value;
   T* total;   // the same again, for the sweeps that follow
-  // Of the nodes, for a row per place (of a factored chain without every fifth): (rows, tags), or null.
+  // Of the nodes, for a row per place (of a factored chain without every eighth): (rows, tags), or null.
   T* values;  // the largest of each place shifted to 0
   T* levels;  // what turns scores into local weights
   int omega;

@@ -191,14 +191,15 @@ class SparseLocal {
 
   // Where many places share a matrix, knowing the best of each row, in each vector of columns, is worth its while.
   void prepare(const T* matrix) {
-    for (std::int64_t j = 0; j < width_; j += kLanes<T>) {
+    for (std::int64_t j = 0; j < width_ && tags_ > kFewRows; j += kLanes<T>) {
       T* peaks = peaks_.get() + j / kLanes<T> * width_;
       for (std::int64_t i = 0; i < width_; ++i)
         peaks[i] = i < tags_ ? largest_lane<T>(load(matrix + i * width_ + j)) : -kInfinity<T>;
     }
   }
-  // As `solve`, for the matrix that was prepared: most rows are too low to matter.
+  // As `solve`, for the matrix that was prepared: of many rows most are too low to matter.
   void solve_prepared(const T* b, const T* matrix, T* u, T* level) {
+    if (tags_ <= kFewRows) return solve(b, matrix, u, level);
     for (std::int64_t j = 0; j < width_; j += kLanes<T>) {
       const T* peaks = peaks_.get() + j / kLanes<T> * width_;
       T *rows = rows_.get(), *scores = scores_.get();
@@ -233,6 +234,8 @@ class SparseLocal {
   static T last(const T* y, std::int64_t width) { return SparseRow<Power, T>(y, width).value(y, width); }
 
  private:
+  static constexpr std::int64_t kFewRows = 40;
+
   std::int64_t tags_, width_;
   Scratch<T> peaks_, numbers_, rows_, scores_;
 };

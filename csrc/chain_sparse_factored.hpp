@@ -2,7 +2,7 @@
 // transposed transitions: thresholds of all nodes would double the state.
 #pragma once
 
-#include "chain_sparse.hpp"
+#include "chain_sparse_rows.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -27,6 +27,24 @@ class Columns {
   std::int64_t width_;
   Scratch<T> room_;
 };
+
+// Calls f(j, scores, row) for every tag j with visits, where `row` knows how to weigh the scores b + column j.
+template <class Power, class T, class F>
+inline void each_visited(SparseRows<Power, T>& rows, const Columns<T>& columns, const T* visits, const T* b,
+                         std::int64_t tags, F f) {
+  std::int64_t tag[kLanes<T>];
+  rows.begin();
+  for (std::int64_t j = 0; j < tags; ++j) {
+    if (visits[j] != 0) {
+      tag[rows.count()] = j;
+      rows.add(b, columns(j));
+    }
+    if (rows.count() == 0 || !(rows.full() || j + 1 == tags)) continue;
+    rows.solve();
+    for (int k = 0; k < rows.count(); ++k) f(tag[k], rows.scores(k), rows.row(k));
+    rows.begin();
+  }
+}
 
 // The sum over places of the flows into tag j, kept transposed.
 template <class T>
@@ -54,6 +72,7 @@ void sparse_factored_marginals(const ChainMarginals<T>& p, std::int64_t begin, s
   Columns<T> columns(tags, width);
   Flows<T> flows(tags, width);
   NodeValues<SparseLocal<Power, T>, T> nodes(tags, width);
+  SparseRows<Power, T> solved(width);
   Scratch<T> rows(4 * width);
   T *b = rows.get(), *flow = b + width, *visits = flow + width, *before = visits + width;
   for (std::int64_t item = begin; item < end; ++item) {
@@ -74,18 +93,15 @@ void sparse_factored_marginals(const ChainMarginals<T>& p, std::int64_t begin, s
       write_row(out.first + place * tags, visits, tags);
       nodes.read(chain, state, place - 1, b);
       fill(before, width, T(0));
-      for (std::int64_t j = 0; j < tags; ++j) {
-        const T here = visits[j];
-        if (here == 0) continue;
-        columns.add(j, b, flow);
-        const SparseRow<Power, T> row(flow, width);
+      const auto flow_from = [&](std::int64_t j, const T* scores, const SparseRow<Power, T>& row) {
         for (std::int64_t i = 0; i < width; i += kLanes<T>) {
-          const Vector<T> f = Power::weight(row.excess(load(flow + i))) * here;
+          const Vector<T> f = Power::weight(row.excess(load(scores + i))) * visits[j];
           store(flow + i, f);
           store<T>(before + i, load(before + i) + f);
         }
         flows.add(j, flow);
-      }
+      };
+      each_visited<Power>(solved, columns, visits, b, tags, flow_from);
       exchange(before, visits);
     }
     out.begin(visits);

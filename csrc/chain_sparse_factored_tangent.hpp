@@ -13,6 +13,7 @@ void sparse_factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::
   Columns<T> columns(tags, width), along_columns(tags, width);
   Flows<T> flows(tags, width);
   NodeValues<SparseLocal<Power, T>, T> kept(tags, width);
+  SparseRows<Power, T> solved(width);
   const std::int64_t size = p.n_places * width;
   Scratch<T> rows(6 * width), nodes(6 * size);
   T *y = rows.get(), *w = y + width, *s = w + width, *last = s + width, *moved = last + width;
@@ -67,15 +68,13 @@ void sparse_factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::
       T *here = visits + place * width, *before = here - width, *b = values + (place - 1) * width;
       kept.read(chain, state, place - 1, b);
       fill(before, width, T(0));
-      for (std::int64_t j = 0; j < tags; ++j) {
-        if (here[j] == 0) continue;
-        columns.add(j, b, y);
-        const SparseRow<Power, T> row(y, width);
+      const auto flow_from = [&](std::int64_t j, const T* scores, const SparseRow<Power, T>& row) {
         tops[place * width + j] = row.top;
         taus[place * width + j] = row.tau;
         for (std::int64_t i = 0; i < width; i += kLanes<T>)
-          store<T>(before + i, load(before + i) + Power::weight(row.excess(load(y + i))) * here[j]);
-      }
+          store<T>(before + i, load(before + i) + Power::weight(row.excess(load(scores + i))) * here[j]);
+      };
+      each_visited<Power>(solved, columns, here, b, tags, flow_from);
     }
 
     along.first_scores(moves, T(0));

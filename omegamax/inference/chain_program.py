@@ -20,7 +20,7 @@ from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.operators.tsallis import Tsallis
 
 _HARD, _SHANNON, _SQUARED_NORM, _TSALLIS15 = range(4)  # as in csrc/chain_problems.hpp
-_LEFT_OUT = 5  # of so many places a factored chain remembers all but one, as in csrc/chain_item.hpp
+_LEFT_OUT = 8  # of so many places a factored chain remembers all but one, as in csrc/chain_item.hpp
 _OF_ALPHA = {1.0: _SHANNON, 1.5: _TSALLIS15, 2.0: _SQUARED_NORM}
 
 
