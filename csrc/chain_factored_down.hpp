@@ -41,6 +41,10 @@ class SoftPlaces {
   Scratch<T> memory_;
 };
 
+// How many places before the end are taken together: to the same place as on the way up, so that of the places that
+// the state leaves out, kTogether apart, no two are computed again for one group.
+inline int places_before(std::int64_t end_place) { return static_cast<int>((end_place - 2) % kTogether) + 1; }
+
 // A faint column has no 1 / s. Calls f(j, lanes, share) for each vector with such columns that are visited (or any, if
 // `visits` is null); their weights are powers * share, and share is zero elsewhere.
 template <class T>
@@ -137,7 +141,7 @@ void factored_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int
     write_row(out.end, last, tags);
     bool any_faint = false;
     for (std::int64_t end_place = chain.length; end_place > 1; end_place = places.first) {
-      const int count = static_cast<int>(end_place - 1 < kTogether ? end_place - 1 : kTogether);
+      const int count = places_before(end_place);
       places.read(chain, nodes, end_place - count, count);
       read_row(visits.at(count - 1), last, width, T(0));
       any_faint |= visits.down(chain, nodes, places, columns, faint);

@@ -98,7 +98,7 @@ void factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t
     move_softly(last, moved, width);
     write_row(out.end, moved, tags);
     for (std::int64_t end_place = chain.length; end_place > 1; end_place = places.first) {
-      const int count = static_cast<int>(end_place - 1 < kTogether ? end_place - 1 : kTogether);
+      const int count = places_before(end_place);
       places.read(chain, nodes, end_place - count, count);
       read_row(visits.at(count - 1), last, width, T(0));
       visits.down(chain, nodes, places, columns, nullptr);
