@@ -61,7 +61,7 @@ class AlignmentProgram(Program):
     def marginals(self, parts: Parts, state: State) -> Swept:
         """A sweep up and one down, strip by strip from the last."""
         if len(state) == 3:
-            return Swept((state[2].clone(),), (), ())
+            return Swept((state[2],), (), ())
         scores, (value, kept) = _readable(parts[0]), state
         found = torch.empty(scores.shape, dtype=scores.dtype)
         routing.native.alignment_marginals(
