@@ -12,7 +12,7 @@
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
-template <class T> constexpr int kStripRows = 256 / static_cast<int>(sizeof(T));  // the same for all instruction sets
+template <class T> constexpr int kStripRows = 128 / static_cast<int>(sizeof(T));  // the same for all instruction sets
 constexpr int kTile = 16;
 
 template <class T>
