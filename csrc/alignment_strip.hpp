@@ -14,6 +14,7 @@ namespace OMEGAMAX_ARCH {
 
 template <class T> constexpr int kStripRows = 128 / static_cast<int>(sizeof(T));  // the same for all instruction sets
 constexpr int kTile = 16;
+constexpr int kAhead = 2 * kTile;  // memory is asked for so far ahead: the processor does not follow so many rows
 
 template <class T>
 struct GridItem {
@@ -51,7 +52,11 @@ struct Strip {
       if (r % kLanes<T> == 0 && is_whole(t, r)) {
         Vector<T> block[kLanes<T>];
         for (int s = 0; s < kTile; s += kLanes<T>) {
-          for (int k = 0; k < kLanes<T>; ++k) block[k] = load(row_of(matrix, row_stride, r + k) + column(t, r + k) + s);
+          for (int k = 0; k < kLanes<T>; ++k) {
+            const T* from = row_of(matrix, row_stride, r + k) + column(t, r + k) + s;
+            __builtin_prefetch(from + kAhead);
+            block[k] = load(from);
+          }
           transpose<T>(block);
           for (int k = 0; k < kLanes<T>; ++k) store<T>(tile + (s + k) * lanes + r, block[k] * scale);
         }
@@ -77,7 +82,11 @@ struct Strip {
         for (int s = 0; s < kTile; s += kLanes<T>) {
           for (int k = 0; k < kLanes<T>; ++k) block[k] = load(tile + (s + k) * lanes + r);
           transpose<T>(block);
-          for (int k = 0; k < kLanes<T>; ++k) store(row_of(matrix, row_stride, r + k) + column(t, r + k) + s, block[k]);
+          for (int k = 0; k < kLanes<T>; ++k) {
+            T* to = row_of(matrix, row_stride, r + k) + column(t, r + k) + s;
+            __builtin_prefetch(to - kAhead, 1);
+            store(to, block[k]);
+          }
         }
         r += kLanes<T> - 1;
         continue;

@@ -23,7 +23,7 @@ from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
 
 KINDS: dict[type[Regularizer], int] = {Hard: 0, Shannon: 1, SquaredNorm: 2}
-_CACHE_BYTES = 1 << 24  # of one item's local weights
+_CACHE_BYTES = 1 << 22  # of one item's local weights
 _STRIP_BYTES = 128  # of a column of a strip, as in csrc/alignment_strip.hpp
 
 
