@@ -197,5 +197,5 @@ class _PairwiseSquared(torch.autograd.Function):
 
 
 def _weighed(weights: Tensor, points: Tensor) -> Tensor:
-    """weights @ points, transposed: matrix products are several times faster with the few coordinates first."""
+    """The product weights @ points: it is several times faster transposed, with the few coordinates first."""
     return (points.mT @ weights.mT).mT
