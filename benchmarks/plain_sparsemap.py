@@ -101,7 +101,8 @@ def _edmonds(arcs: np.ndarray) -> np.ndarray:
     inside = np.zeros(n, dtype=bool)
     inside[cycle] = True
     outside = np.flatnonzero(~inside)
-    gain = arcs - arcs[heads, np.arange(n)]
+    chosen = arcs[heads, np.arange(n)]
+    gain = arcs - np.where(np.isfinite(chosen), chosen, 0)
     small = np.full((len(outside) + 1, len(outside) + 1), -np.inf)
     small[:-1, :-1] = arcs[np.ix_(outside, outside)]
     into, out_of = gain[np.ix_(outside, cycle)], arcs[np.ix_(cycle, outside)]
