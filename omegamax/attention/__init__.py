@@ -2,6 +2,7 @@
 
 from omegamax.attention.attention import Attended as Attended
 from omegamax.attention.attention import Attention as Attention
+from omegamax.attention.multihead import MultiheadAttention as MultiheadAttention
 from omegamax.attention.normalizers import NormalizerModule as NormalizerModule
 from omegamax.attention.scores import Additive as Additive
 from omegamax.attention.scores import Bilinear as Bilinear

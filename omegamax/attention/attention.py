@@ -16,6 +16,8 @@ from omegamax.attention.normalizers import Normalizer, check_normalizer, normali
 from omegamax.attention.scores import ScaledDotProduct, Score
 from omegamax.operators.shannon import Shannon
 
+_SHANNON = Shannon()
+
 
 class Attended(NamedTuple):
     """What attention returns."""
@@ -28,7 +30,7 @@ class Attention(nn.Module):
     """Attention with any score function and any normalizer.
 
     Queries (..., Q, dq), keys (..., K, dk) and values (..., K, features) share their batch axes, or broadcast. The
-    normalizer is a regularizer (each row of scores on its own), a layer with its own learnable temperature or order, or a
+    normalizer is a regularizer (each row of scores on its own), a layer that learns its temperature or order, or a
     structured smoothed maximum that sees the whole matrix.
 
     >>> attention = Attention(DotProduct(), normalizer=SquaredNorm())
@@ -41,7 +43,7 @@ class Attention(nn.Module):
         self,
         score: Score | None = None,
         *,
-        normalizer: Normalizer = Shannon(),
+        normalizer: Normalizer = _SHANNON,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -65,9 +67,9 @@ class Attention(nn.Module):
     ) -> Attended:
         """Averages of the values, by default of the keys.
 
-        `mask` is boolean and broadcasts to (..., Q, K): True means "may attend"; `lengths` counts the keys of each item;
-        `causal` lets query i see keys up to i (from the end, where there are fewer queries than keys). What is masked in
-        values may be anything, NaN too. A query that may attend to nothing gets zeros.
+        `mask` is boolean and broadcasts to (..., Q, K): True means "may attend"; `lengths` counts the keys of an item;
+        `causal` lets query i see keys up to i (from the end, where there are fewer queries than keys). A masked value
+        may be anything, NaN too. A query that may attend to nothing gets zeros.
         """
         value = key if value is None else value
         if value.shape[-2] != key.shape[-2]:

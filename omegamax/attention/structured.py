@@ -21,6 +21,8 @@ from omegamax.structures.projective_tree import ProjectiveTree
 from omegamax.structures.smoothed import Smoothed
 from omegamax.structures.sparsemap import SparseMAP
 
+_SHANNON = Shannon()
+
 
 class ChainNormalizer(NormalizerModule):
     """Segments: a key is on or off, and neighbours influence each other. The weight of a key is its probability of on.
@@ -31,7 +33,7 @@ class ChainNormalizer(NormalizerModule):
     smooths the chain; None takes SparseMAP.
     """
 
-    def __init__(self, regularizer: SmoothMax | None = Shannon()) -> None:  # noqa: B008
+    def __init__(self, regularizer: SmoothMax | None = _SHANNON) -> None:
         super().__init__()
         self.smooth = SparseMAP(Chain()) if regularizer is None else Smoothed(Chain(), regularizer)
         self.transitions = nn.Parameter(torch.zeros(2, 2))
@@ -50,7 +52,8 @@ class TreeNormalizer(NormalizerModule):
     """Self-attention to the head in a dependency tree: weights[m, h] is the probability that word h is the head of m.
 
     Scores are (..., N, N), a row per modifier. The root is an N + 1st choice of every word, with a learned score; its
-    probability is what a row lacks to one. `smooth` is `Smoothed` or `SparseMAP` of a `ProjectiveTree` or `Arborescence`.
+    probability is what a row lacks to one. `smooth` is `Smoothed` or `SparseMAP` of a `ProjectiveTree` or an
+    `Arborescence`.
     """
 
     def __init__(self, smooth: Smoothed | SparseMAP | None = None) -> None:
@@ -68,7 +71,8 @@ class TreeNormalizer(NormalizerModule):
         """Probabilities of heads, without the root."""
         if scores.shape[-1] != scores.shape[-2]:
             raise ValueError(
-                f"TreeNormalizer: scores must be square, (..., N, N), got {tuple(scores.shape)}; a tree is over one sequence"
+                f"TreeNormalizer: scores must be square, (..., N, N), got {tuple(scores.shape)}; a tree is over "
+                "one sequence"
             )
         if mask is not None:
             scores = torch.where(mask, scores, -torch.inf)
