@@ -218,6 +218,25 @@ NB_MODULE(_native, m) {
                  std::int64_t labels, std::int64_t omega),
                 (Address{scores}, Address{lengths}, Address{charts}, Address{visits}, Address{direction},
                  Address{product}, size, labels, omega));
+  OMEGAMAX_BIND(m, "arborescence_best", ArborescenceBest,
+                (At scores, At lengths, At value, At arcs, std::int64_t size, std::int64_t single_root),
+                (Address{scores}, Address{lengths}, Address{value}, Address{arcs}, size, single_root));
+  OMEGAMAX_BIND(m, "arborescence_value", ArborescenceValue,
+                (At scores, At lengths, At value, std::int64_t size, std::int64_t single_root),
+                (Address{scores}, Address{lengths}, Address{value}, size, single_root));
+  OMEGAMAX_BIND(m, "arborescence_marginals", ArborescenceMarginals,
+                (At scores, At lengths, At value, At marginals, std::int64_t size, std::int64_t single_root),
+                (Address{scores}, Address{lengths}, Address{value}, Address{marginals}, size, single_root));
+  OMEGAMAX_BIND(m, "arborescence_tangent", ArborescenceTangent,
+                (At scores, At lengths, At value, At direction, At product, std::int64_t size,
+                 std::int64_t single_root),
+                (Address{scores}, Address{lengths}, Address{value}, Address{direction}, Address{product}, size,
+                 single_root));
+  OMEGAMAX_BIND(m, "arborescence_sample", ArborescenceSample,
+                (At scores, At lengths, At levels, At roots, At seeds, At heads, std::int64_t size,
+                 std::int64_t items, std::int64_t max_steps),
+                (Address{scores}, Address{lengths}, Address{levels}, Address{roots}, Address{seeds},
+                 Address{heads}, size, items, max_steps));
 #define OMEGAMAX_GRID                                                                                              \
   At scores, std::int64_t item_stride, std::int64_t row_stride, double scale, At lengths, At first, At last,       \
       std::int64_t band_stride, std::int64_t packed, std::int64_t kind, std::int64_t grid_rows, std::int64_t width, \

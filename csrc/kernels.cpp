@@ -12,6 +12,7 @@ void fill_chain(Table&);
 void fill_grid(Table&);
 void fill_tree(Table&);
 void fill_oracle(Table&);
+void fill_arborescence(Table&);
 
 static Table filled() {
   Table table{};
@@ -21,6 +22,7 @@ static Table filled() {
   fill_grid(table);
   fill_tree(table);
   fill_oracle(table);
+  fill_arborescence(table);
   return table;
 }
 

@@ -1,6 +1,7 @@
 // The oracles, and the algebra of active sets, compiled once per instruction set.
 #include <type_traits>
 
+#include "arborescence_oracle.hpp"
 #include "oracles.hpp"
 #include "problems.hpp"
 
@@ -21,6 +22,7 @@ auto with_class(OracleKind kind, F f) {
     case OracleKind::kChain: return f(static_cast<ChainOracle*>(nullptr));
     case OracleKind::kProjective: return f(static_cast<ProjectiveOracle*>(nullptr));
     case OracleKind::kConstituency: return f(static_cast<ConstituencyOracle*>(nullptr));
+    case OracleKind::kArborescence: return f(static_cast<ArborescenceOracle*>(nullptr));
     default: return f(static_cast<LatticeOracle*>(nullptr));
   }
 }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "arborescence_problems.hpp"
 #include "chain_problems.hpp"
 #include "dense_algebra.hpp"
 #include "grid_problems.hpp"
@@ -61,7 +62,15 @@ namespace omegamax {
   X(ConstituencyMarginals)       \
   X(ConstituencyTangent)
 
+#define OMEGAMAX_ARBORESCENCE_KERNELS(X) \
+  X(ArborescenceBest)                    \
+  X(ArborescenceValue)                   \
+  X(ArborescenceMarginals)               \
+  X(ArborescenceTangent)                 \
+  X(ArborescenceSample)
+
 #define OMEGAMAX_KERNELS(X) \
+  OMEGAMAX_ARBORESCENCE_KERNELS(X) \
   OMEGAMAX_ROW_KERNELS(X)   \
   OMEGAMAX_CHAIN_KERNELS(X) \
   OMEGAMAX_GRID_KERNELS(X)  \

@@ -50,6 +50,7 @@ from omegamax.smoothmax import Weighed as Weighed
 from omegamax.structures import CTC as CTC
 from omegamax.structures import Alignment as Alignment
 from omegamax.structures import AllowedTransitions as AllowedTransitions
+from omegamax.structures import Arborescence as Arborescence
 from omegamax.structures import Backpointers as Backpointers
 from omegamax.structures import Band as Band
 from omegamax.structures import BandedAlignment as BandedAlignment

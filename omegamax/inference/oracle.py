@@ -18,6 +18,7 @@ class Kind(enum.IntEnum):
     CHAIN = 1
     PROJECTIVE = 2
     CONSTITUENCY = 3
+    ARBORESCENCE = 4
 
 
 class CompiledOracle(NamedTuple):

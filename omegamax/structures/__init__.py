@@ -1,6 +1,7 @@
 """What is chosen: chains, alignments, trees, and users' own hypergraphs, one file per structure."""
 
 from omegamax.structures.alignment import Alignment as Alignment
+from omegamax.structures.arborescence import Arborescence as Arborescence
 from omegamax.structures.banded_alignment import BandedAlignment as BandedAlignment
 from omegamax.structures.bands import Band as Band
 from omegamax.structures.bands import Itakura as Itakura

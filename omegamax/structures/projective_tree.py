@@ -19,25 +19,24 @@ the lowest k. Eisner, COLING 1996; Mensch & Blondel, ICML 2018.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax import checks
 from omegamax.inference.lattice import Lattice
 from omegamax.inference.oracle import CompiledOracle, Kind
 from omegamax.inference.program import LatticeProgram, Program
 from omegamax.inference.topology import Topology
 from omegamax.inference.tree_program import tree_oracle, tree_program
 from omegamax.operators.regularizer import Regularizer
+from omegamax.structures.dependency import DependencyTrees
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem, Sizes
 
 
 @dataclass(frozen=True)
-class ProjectiveTree(DynamicProgram):
+class ProjectiveTree(DependencyTrees, DynamicProgram):
     """Projective dependency trees over N words. Under Shannon `argmax` gives the probabilities of arcs.
 
     >>> tree = ProjectiveTree(single_root=True)
@@ -48,51 +47,6 @@ class ProjectiveTree(DynamicProgram):
     """
 
     single_root: bool = True
-
-    event_ndim = 2
-
-    @staticmethod
-    def heads(structure: Tensor) -> Tensor:
-        """The head of every word (..., N), 0 for the root, −1 beyond the length."""
-        arcs = structure[..., 1:]
-        return torch.where(arcs.sum(-2) > 0.5, arcs.argmax(-2), -1)
-
-    @staticmethod
-    def from_heads(heads: Tensor, lengths: Tensor | None = None, *, dtype: Any = None) -> Tensor:
-        """Heads of the words (..., N) as a structure (..., N + 1, N + 1), 0/1; entries beyond the length are ignored.
-
-        Without lengths, negative heads mark what is beyond. What is no projective tree is not noticed here.
-        """
-        n = heads.shape[-1]
-        if heads.is_floating_point() or heads.dtype is torch.bool:
-            raise TypeError(f"ProjectiveTree.from_heads: heads must be integers, got {heads.dtype}; use .long()")
-        within = heads >= 0
-        if lengths is not None:
-            within = torch.arange(n, device=heads.device) < lengths.to(heads.device).unsqueeze(-1)
-        if bool((within & ((heads < 0) | (heads > n))).any()):
-            raise ValueError(
-                f"ProjectiveTree.from_heads: heads must lie between 0 (the root) and {n}, got "
-                f"{int(heads.min())} to {int(heads.max())}; words are numbered from 1"
-            )
-        hot = torch.nn.functional.one_hot(torch.where(within, heads, 0).long(), n + 1) * within.unsqueeze(-1)
-        arcs = hot.transpose(-1, -2).to(torch.get_default_dtype() if dtype is None else dtype)
-        return torch.nn.functional.pad(arcs, (1, 0))
-
-    def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """One tensor."""
-        checks.check_floating("ProjectiveTree", potentials)
-        size = potentials.shape[-1] if potentials.dim() else 0
-        checks.check_event("ProjectiveTree", "potentials", potentials, (size, size), "(..., N + 1, N + 1)")
-        if size < 2:
-            raise ValueError(
-                f"ProjectiveTree: potentials must have room for the root and a word, got {tuple(potentials.shape)}; "
-                "index 0 is the artificial root"
-            )
-        return ((potentials, 2),)
-
-    def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """The number of words, without the root."""
-        return (sizes[0][0] - 1,)
 
     def build(self, sizes: Sizes) -> Lattice:
         """Node 0 is the leaf; then R, then L, then B of every s < t, each by s and then t."""
