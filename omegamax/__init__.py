@@ -1,5 +1,17 @@
 """Sparse and structured attention and differentiable dynamic programming."""
 
+from omegamax.attention import Additive as Additive
+from omegamax.attention import Attended as Attended
+from omegamax.attention import Attention as Attention
+from omegamax.attention import Bilinear as Bilinear
+from omegamax.attention import ChainNormalizer as ChainNormalizer
+from omegamax.attention import Cosine as Cosine
+from omegamax.attention import DotProduct as DotProduct
+from omegamax.attention import MultiheadAttention as MultiheadAttention
+from omegamax.attention import NormalizerModule as NormalizerModule
+from omegamax.attention import ScaledDotProduct as ScaledDotProduct
+from omegamax.attention import Score as Score
+from omegamax.attention import TreeNormalizer as TreeNormalizer
 from omegamax.functional import entmax as entmax
 from omegamax.functional import entmax15 as entmax15
 from omegamax.functional import fusedmax as fusedmax

@@ -21,8 +21,8 @@ _SHANNON = Shannon()
 class MultiheadAttention(nn.MultiheadAttention):
     """`torch.nn.MultiheadAttention` with `normalizer=`: same arguments, same state_dict, same results under Shannon.
 
-    As in PyTorch, and unlike the rest of this library, True in `attn_mask` and `key_padding_mask` means "may NOT attend".
-    A query that may attend to nothing gets zeros where PyTorch gives NaN. A normalizer that sees the whole
+    As in PyTorch, and unlike the rest of this library, True in `attn_mask` and `key_padding_mask` means "may NOT
+    attend". A query that may attend to nothing gets zeros where PyTorch gives NaN. A normalizer that sees the whole
     (queries, keys) matrix does so for every head; parameters of a layer such as `Entmax(alpha=Above(1.0, start=1.5,
     shape=(heads, 1, 1)))` broadcast against scores (batch, heads, queries, keys).
     """
@@ -48,8 +48,8 @@ class MultiheadAttention(nn.MultiheadAttention):
         )
         check_normalizer("MultiheadAttention", normalizer)
         self.normalizer = normalizer
-        # TransformerEncoderLayer's fast path, in eval without gradients, would compute softmax with our weights and never
-        # call us; this is the flag that keeps it off. What it says about the projections is in `_project`.
+        # TransformerEncoderLayer's fast path, in eval without gradients, would compute softmax with our weights and
+        # never call us. This flag keeps it off; `_project` looks at the weights themselves.
         self._qkv_same_embed_dim = False
 
     def forward(  # type: ignore[override]
@@ -72,8 +72,8 @@ class MultiheadAttention(nn.MultiheadAttention):
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         if is_causal and attn_mask is None:
             raise ValueError(
-                "MultiheadAttention: is_causal is a hint about attn_mask, as in PyTorch, got no attn_mask; pass the mask "
-                "itself, for example nn.Transformer.generate_square_subsequent_mask(n)"
+                "MultiheadAttention: is_causal is a hint about attn_mask, as in PyTorch, got no attn_mask; pass the "
+                "mask itself, for example nn.Transformer.generate_square_subsequent_mask(n)"
             )
         output, weights = self._attend(*self._project(query, key, value), key_padding_mask, attn_mask)
         if unbatched:
@@ -92,8 +92,10 @@ class MultiheadAttention(nn.MultiheadAttention):
             weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
         if query is key and key is value and self.in_proj_weight is not None:  # one product instead of three
-            return nn.functional.linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
-        return tuple(nn.functional.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
+            q, k, v = nn.functional.linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
+        else:
+            q, k, v = (nn.functional.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
+        return q, k, v
 
     def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
@@ -120,7 +122,7 @@ class MultiheadAttention(nn.MultiheadAttention):
     def _masked(
         self, scores: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Scores with additive masks added, and what boolean masks allow: (batch or 1, heads or 1, queries or 1, keys)."""
+        """Scores plus additive masks, and what boolean masks allow: (batch or 1, heads or 1, queries or 1, keys)."""
         batch, n_keys = scores.shape[0], scores.shape[-1]
         allowed = None
         for mask, is_padding in ((key_padding_mask, True), (attn_mask, False)):
