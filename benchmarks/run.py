@@ -6,7 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ["rows.py", "chains.py", "alignments.py", "trees.py"]
+BENCHMARKS = [
+    "rows.py",
+    "chains.py",
+    "alignments.py",
+    "trees.py",
+    "arborescences.py",
+    "selections.py",
+    "sparsemap.py",
+    "losses.py",
+]
 
 if __name__ == "__main__":
     for name in BENCHMARKS:

@@ -42,7 +42,16 @@ def versions() -> dict[str, str]:
     """What was measured, on what."""
     native = routing.native
     found = {"omegamax": omegamax.__version__, "torch": torch.__version__, "python": platform.python_version()}
-    for peer in ("entmax", "pytorch-crf", "torch-struct", "tslearn", "pysdtw", "soft-dtw", "numba"):
+    for peer in (
+        "entmax",
+        "pytorch-crf",
+        "torch-struct",
+        "tslearn",
+        "pysdtw",
+        "soft-dtw",
+        "numba",
+        "ufal.chu_liu_edmonds",
+    ):
         try:
             found[peer] = metadata.version(peer)
         except metadata.PackageNotFoundError:

@@ -237,6 +237,31 @@ NB_MODULE(_native, m) {
                  std::int64_t items, std::int64_t max_steps),
                 (Address{scores}, Address{lengths}, Address{levels}, Address{roots}, Address{seeds},
                  Address{heads}, size, items, max_steps));
+  OMEGAMAX_BIND(m, "matching_best", MatchingBest,
+                (At pairs, At row, At column, At row_lengths, At column_lengths, At value, At columns_of, At prices,
+                 std::int64_t n_rows, std::int64_t width),
+                (Address{pairs}, Address{row}, Address{column}, Address{row_lengths}, Address{column_lengths},
+                 Address{value}, Address{columns_of}, Address{prices}, n_rows, width));
+  OMEGAMAX_BIND(m, "selection", Selection,
+                (At scores, At lengths, At value, At chosen, std::int64_t width, std::int64_t lo, std::int64_t hi),
+                (Address{scores}, Address{lengths}, Address{value}, Address{chosen}, width, lo, hi));
+  OMEGAMAX_BIND(m, "budget_up", BudgetUp,
+                (At scores, At lengths, At taken, At last, std::int64_t width, std::int64_t lo, std::int64_t hi,
+                 std::int64_t omega),
+                (Address{scores}, Address{lengths}, Address{taken}, Address{last}, width, lo, hi, omega));
+  OMEGAMAX_BIND(m, "budget_down", BudgetDown,
+                (At lengths, At taken, At goal, At marginals, std::int64_t width, std::int64_t lo, std::int64_t hi),
+                (Address{lengths}, Address{taken}, Address{goal}, Address{marginals}, width, lo, hi));
+  OMEGAMAX_BIND(m, "budget_move_up", BudgetMoveUp,
+                (At lengths, At taken, At direction, At moved, At last, std::int64_t width, std::int64_t lo,
+                 std::int64_t hi, std::int64_t omega),
+                (Address{lengths}, Address{taken}, Address{direction}, Address{moved}, Address{last}, width, lo, hi,
+                 omega));
+  OMEGAMAX_BIND(m, "budget_move_down", BudgetMoveDown,
+                (At lengths, At taken, At moved, At goal, At moved_goal, At product, std::int64_t width,
+                 std::int64_t lo, std::int64_t hi),
+                (Address{lengths}, Address{taken}, Address{moved}, Address{goal}, Address{moved_goal},
+                 Address{product}, width, lo, hi));
 #define OMEGAMAX_GRID                                                                                              \
   At scores, std::int64_t item_stride, std::int64_t row_stride, double scale, At lengths, At first, At last,       \
       std::int64_t band_stride, std::int64_t packed, std::int64_t kind, std::int64_t grid_rows, std::int64_t width, \

@@ -3,10 +3,9 @@
 // Words are split in halves: one half is eliminated and the other one is treated alone, and so on down to one word. What
 // is done with a word that is alone, and with what elimination left behind, is the business of a visitor:
 //
-//     leaf(each, level, word, left)              the word is alone with the root, with an arc of weight `left`;
-//                                                false to stop
-//     settled(each, level)                       the first half has been treated and is about to be eliminated
-//     returned(each, level)                      the words kept at this level have been treated; false to stop
+//     leaf(each, level, word)     the word is alone with the root; false to stop
+//     settled(each, level)        the first half has been treated and is about to be eliminated
+//     returned(each, level)       the words kept at this level have been treated; false to stop
 #pragma once
 
 #include "tree_weights.hpp"
@@ -71,7 +70,7 @@ class EachLast {
 
   template <class Visitor>
   bool split(int level, const Weights& given, std::int64_t n, std::int64_t first, bool grounded, Visitor& visitor) {
-    if (n == 1) return visitor.leaf(*this, level, first, Reduction<Field>::at(given.at + 1, given.plane));
+    if (n == 1) return visitor.leaf(*this, level, first);
     const std::int64_t half = n / 2;
     return treat(level, given, n, half, 0, first, grounded, visitor) &&
            treat(level, given, n, n - half, half, first, grounded, visitor);

@@ -13,6 +13,7 @@ void fill_grid(Table&);
 void fill_tree(Table&);
 void fill_oracle(Table&);
 void fill_arborescence(Table&);
+void fill_selection(Table&);
 
 static Table filled() {
   Table table{};
@@ -23,6 +24,7 @@ static Table filled() {
   fill_tree(table);
   fill_oracle(table);
   fill_arborescence(table);
+  fill_selection(table);
   return table;
 }
 

@@ -9,10 +9,10 @@
 //
 // The probability that h is the head of m needs the graph with m as the last word left:
 //
-//     mu[h, m] = w[h, m] / w'[0, m] * u[h],      u[h] = P(the walk from h reaches the root before m)
+//     mu[h, m] = w[h, m] u[h] / sum over h of w[h, m] u[h],      u[h] = P(the walk from h reaches the root before m)
 //
-// where w'[0, m] is what elimination of all other words leaves (each_last.hpp): about 1.3 n^3 multiplications for all
-// probabilities, as many as for the inverse. Along a direction the same code runs on pairs (a number, its derivative).
+// after elimination of all others (each_last.hpp): about 1.3 n^3 multiplications for all probabilities, as many as for
+// the inverse. Along a direction the same code runs on pairs (a number, its derivative).
 #pragma once
 
 #include "each_last.hpp"
@@ -35,21 +35,18 @@ class Reaching {
 
   // Rows are longer by a vector: what is computed beyond the columns in hand lands in columns that come later.
   explicit Reaching(std::int64_t words)
-      : memory_(Field::kPlanes * (words + 1) * stride_of(words)), left_(Field::kPlanes * stride_of(words)),
-        rows_(words + 1) {}
+      : memory_(Field::kPlanes * (words + 1) * stride_of(words)), rows_(words + 1) {}
 
   void start(std::int64_t words) {
     stride_ = stride_of(words);
     plane_ = (words + 1) * stride_;
     for (std::int64_t i = 0; i < plane_; ++i) memory_.get()[i] = Field::kZero;
     for (std::int64_t i = plane_; i < Field::kPlanes * plane_; ++i) memory_.get()[i] = 0;
-    for (std::int64_t i = 0; i < stride_; ++i) put(left_.get() + i, stride_, Field::constant(Field::kOne));
   }
 
-  bool leaf(const EachLast<Field>&, int, std::int64_t word, Number left) {
+  bool leaf(const EachLast<Field>&, int, std::int64_t word) {
     put(row(0) + word, plane_, Field::constant(Field::kOne));
-    put(left_.get() + word, stride_, left);
-    return Field::kLog || (left.x > kLeast && left.x < kMost);
+    return true;
   }
 
   void settled(const EachLast<Field>&, int) {}
@@ -78,19 +75,30 @@ class Reaching {
     return true;
   }
 
-  // Probabilities w[h, m] u[h, m] / left[m] (or their derivatives), from the weights.
+  // Probabilities (or their derivatives) from the weights; false where the numbers leave the range of the field.
   template <class T>
-  void write(const Weights& w, std::int64_t words, T* out, std::int64_t size) {
-    double* found = row(0);  // becomes free as it is read
-    for (std::int64_t h = 0; h <= words; ++h) {
-      for (std::int64_t m = 0; m < stride_of(words) - 8; m += kLanes<double>) {
-        const Numbers weight = number_at(w.row(h) + m, w.plane, Numbers{});
-        const Numbers ratio = Field::over(number_at(row(h) + m, plane_, Numbers{}),
-                                          number_at(left_.get() + m, stride_, Numbers{}));
-        store(found + m, number(Field::times(weight, ratio), weight.x == Field::kZero - Doubles{}));
+  bool write(const Weights& w, std::int64_t words, T* out, std::int64_t size) {
+    for (std::int64_t m = 0; m <= words; m += kLanes<double>) {
+      Sum<Field> sum;
+      for (std::int64_t h = 0; h <= words; ++h) {
+        const Numbers here = Field::times(number_at(w.row(h) + m, w.plane, Numbers{}),
+                                          number_at(row(h) + m, plane_, Numbers{}));
+        put(row(h) + m, plane_, here);
+        sum.see(here);
       }
-      for (std::int64_t m = 1; m <= words; ++m) out[h * size + m] = h == m ? T(0) : static_cast<T>(found[m]);
+      for (std::int64_t h = 0; h <= words; ++h) sum.add(number_at(row(h) + m, plane_, Numbers{}));
+      const Numbers total = sum.result();
+      for (std::int64_t i = m == 0 ? 1 : 0; i < kLanes<double> && m + i <= words; ++i)
+        if (!Field::kLog && !(total.x[i] > kLeast && total.x[i] < kMost)) return false;
+      for (std::int64_t h = 0; h <= words; ++h) {
+        double* here = row(h) + m;
+        const Numbers product = number_at(here, plane_, Numbers{});
+        store(here, number(Field::over(product, total), product.x == Field::kZero - Doubles{}));
+      }
     }
+    for (std::int64_t h = 0; h <= words; ++h)
+      for (std::int64_t m = 1; m <= words; ++m) out[h * size + m] = static_cast<T>(row(h)[m]);
+    return true;
   }
 
  private:
@@ -135,7 +143,7 @@ class Reaching {
     for (int v = 0; v < Vectors; ++v) put(rows_.get()[k] + column + v * kLanes<double>, plane_, totals[v].result());
   }
 
-  Scratch<double> memory_, left_;
+  Scratch<double> memory_;
   Scratch<double*> rows_;  // in the order of the level in hand
   std::int64_t stride_ = 0, plane_ = 0;
 };
@@ -151,9 +159,7 @@ class Probabilities {
   bool write(const LogWeights& logs, bool single_root, const T* direction, T* out, std::int64_t size) {
     const Weights w = logs.weights<Field>(memory_.get(), direction, size);
     reaching_.start(logs.words());
-    if (!each_.run(w, logs.words(), !single_root, reaching_)) return false;
-    reaching_.write(w, logs.words(), out, size);
-    return true;
+    return each_.run(w, logs.words(), !single_root, reaching_) && reaching_.write(w, logs.words(), out, size);
   }
 
  private:

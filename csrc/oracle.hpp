@@ -15,7 +15,7 @@ struct Vertex {
   std::int64_t size;
 };
 
-enum class OracleKind : int { kLattice, kChain, kProjective, kConstituency, kArborescence };
+enum class OracleKind : int { kLattice, kChain, kProjective, kConstituency, kArborescence, kMatching, kSelection };
 
 // Which oracle, and the plain data it reads: see csrc/oracles.hpp for what each kind expects.
 struct OracleSpec {

@@ -2,8 +2,10 @@
 #include <type_traits>
 
 #include "arborescence_oracle.hpp"
+#include "matching.hpp"
 #include "oracles.hpp"
 #include "problems.hpp"
+#include "selection.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -23,6 +25,8 @@ auto with_class(OracleKind kind, F f) {
     case OracleKind::kProjective: return f(static_cast<ProjectiveOracle*>(nullptr));
     case OracleKind::kConstituency: return f(static_cast<ConstituencyOracle*>(nullptr));
     case OracleKind::kArborescence: return f(static_cast<ArborescenceOracle*>(nullptr));
+    case OracleKind::kMatching: return f(static_cast<MatchingOracle*>(nullptr));
+    case OracleKind::kSelection: return f(static_cast<SelectionOracle*>(nullptr));
     default: return f(static_cast<LatticeOracle*>(nullptr));
   }
 }

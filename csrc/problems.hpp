@@ -15,6 +15,7 @@
 #include "grid_problems.hpp"
 #include "oracle.hpp"
 #include "row_problems.hpp"
+#include "selection_problems.hpp"
 #include "tree_problems.hpp"
 
 namespace omegamax {
@@ -69,12 +70,21 @@ namespace omegamax {
   X(ArborescenceTangent)                 \
   X(ArborescenceSample)
 
-#define OMEGAMAX_KERNELS(X) \
+#define OMEGAMAX_SELECTION_KERNELS(X) \
+  X(MatchingBest)                     \
+  X(Selection)                        \
+  X(BudgetUp)                         \
+  X(BudgetDown)                       \
+  X(BudgetMoveUp)                     \
+  X(BudgetMoveDown)
+
+#define OMEGAMAX_KERNELS(X)        \
+  OMEGAMAX_ROW_KERNELS(X)          \
+  OMEGAMAX_CHAIN_KERNELS(X)        \
+  OMEGAMAX_GRID_KERNELS(X)         \
+  OMEGAMAX_TREE_KERNELS(X)         \
   OMEGAMAX_ARBORESCENCE_KERNELS(X) \
-  OMEGAMAX_ROW_KERNELS(X)   \
-  OMEGAMAX_CHAIN_KERNELS(X) \
-  OMEGAMAX_GRID_KERNELS(X)  \
-  OMEGAMAX_TREE_KERNELS(X)
+  OMEGAMAX_SELECTION_KERNELS(X)
 
 // One entry per kernel and type, filled once per instruction set.
 struct Table {

@@ -35,8 +35,8 @@ inline Pair<Doubles> everywhere(Pair<double> a) { return {splat(a.x), splat(a.ra
 template <class V>
 inline V log_sum(V a, V b) {
   const V high = larger(a, b), low = a > b ? b : a, none = -kInfinity<double> - V{};
-  const V sum = high + log1p_normal<V>(exp_of<V>(low - high));
-  return high == none ? high : sum;
+  const V apart = high == none ? V{} : low - high;
+  return high + log1p_normal<V>(exp_of<V>(apart));
 }
 
 struct LinearRange {
@@ -91,7 +91,7 @@ struct LogMoved : LogRange {
   // The relative derivative of a sum is the mean of those of its terms.
   template <class V> static Pair<V> plus(Pair<V> a, Pair<V> b) {
     const V sum = log_sum<V>(a.x, b.x), none = kZero - V{};
-    const V share = sum == none ? V{} : exp_of<V>(b.x - sum);
+    const V share = exp_of<V>(sum == none ? none : b.x - sum);
     return {sum, a.rate + share * (b.rate - a.rate)};
   }
   template <class V> static Pair<V> times(Pair<V> a, Pair<V> b) { return {a.x + b.x, a.rate + b.rate}; }

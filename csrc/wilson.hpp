@@ -54,12 +54,13 @@ class Drawing {
     w_ = w, words_ = words, levels_ = levels, drawn_ = drawn;
   }
 
-  bool leaf(const EachLast<Field>& each, int depth, std::int64_t word, Number) {
+  bool leaf(const EachLast<Field>& each, int depth, std::int64_t word) {
     if (!reach(each, depth)) return false;
     double top = 0, total = 0;
     if (Field::kLog) {
       top = Field::kZero;
       for (std::int64_t h = 0; h <= words_; ++h) top = larger(score(h, word), top);
+      if (top == Field::kZero) return false;
     }
     for (std::int64_t h = 0; h <= words_; ++h) {
       const double x = score(h, word);

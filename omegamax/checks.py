@@ -92,13 +92,13 @@ def _check_parameter(who: str, name: str, value: Any, lowest: float, strict: boo
         return
     if not value.is_floating_point():
         raise TypeError(f"{who}: {name} must be floating point, got {value.dtype}; convert it with .float()")
-    if _is_readable(value) and value.numel() > 0:  # elsewhere an invalid entry makes its row NaN
+    if is_readable(value) and value.numel() > 0:  # elsewhere an invalid entry makes its row NaN
         least = float(value.detach().min())
         if not (least > lowest if strict else least >= lowest):
             raise ValueError(f"{who}: {name} must be {expected}, got an entry {least}; {fix}")
 
 
-def _is_readable(tensor: Tensor) -> bool:
+def is_readable(tensor: Tensor) -> bool:
     """Whether the values can be looked at for free: not traced, transformed, fake, or on another device."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
@@ -212,7 +212,7 @@ def check_owl_weights(who: str, weights: Any, x: Any, dim: int) -> None:
             f"{who}: weights must not require a gradient, got requires_grad=True; detach them, or use prox_oscar, "
             "whose strength learns"
         )
-    if not _is_readable(weights):
+    if not is_readable(weights):
         return
     if weights.numel() and not (bool((weights.diff() <= 0).all()) and float(weights[-1]) >= 0):
         raise ValueError(

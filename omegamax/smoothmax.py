@@ -62,6 +62,7 @@ class SmoothMax(abc.ABC):
     """A smoothed maximum. Leaves write `omega`, `solve` and `hessian_product`, and no autograd."""
 
     event_ndim: ClassVar[int] = 1  # trailing axes that form one problem
+    zero_at_corners: ClassVar[bool] = False  # Ω vanishes at every corner of the simplex
 
     @abc.abstractmethod
     def omega(self, weights: Tensor) -> Tensor:
@@ -74,6 +75,10 @@ class SmoothMax(abc.ABC):
     @abc.abstractmethod
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """J v, a differentiable function of the certificate's weights and of the direction."""
+
+    def omega_without(self, weights: Tensor, removed: Tensor) -> Tensor:
+        """Ω(p) on the row without the positions that are removed, as a mask removes them; their weight is zero."""
+        return self.omega(weights)
 
     def parameters(self) -> tuple[Tensor, ...]:
         """The tensors among the hyper-parameters: inputs of the Function, so that they can learn."""

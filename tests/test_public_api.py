@@ -20,6 +20,9 @@ EXPECTED = """
     sample gumbel_argmax straight_through_argmax Above
     Structure DynamicProgram Smoothed SparseMAP Sparsemap Polytope WithExtra
     Chain CTC Dag Hypergraph HypergraphBuilder ctc_loss
+    FenchelYoungLoss SoftmaxLoss SparsemaxLoss EntmaxLoss Entmax15Loss FusedmaxLoss PerceptronLoss CRFLoss SparseMAPLoss
+    MarginLoss MarginSparseMAPLoss CTCLoss SoftDTWLoss fenchel_young_loss sparsemax_loss entmax15_loss entmax_loss
+    soft_dtw_barycenter
     Hardmax Softmax Sparsemax Entmax15 Entmax SqPNormMax Fusedmax Oscarmax Groupmax
 """.split()  # noqa: SIM905
 

@@ -1,7 +1,7 @@
 """The best arborescence (non-projective tree) in O(n²): Chu & Liu (1965), Edmonds (1967), growing one path.
 
-The native search is in csrc/arborescence.hpp, where the algorithm is explained; here is its twin, step for step, so that
-both break ties alike: the lowest node wins, and a contracted node counts as the lowest of its nodes.
+The native search is in csrc/arborescence.hpp, where the algorithm is explained; here is its twin, step for step, so
+that both break ties alike: the lowest node wins, and a contracted node counts as the lowest of its nodes.
 """
 
 from __future__ import annotations

@@ -19,22 +19,17 @@ def derivation_of(who: str, lattice: Lattice, goals: Tensor, structures: tuple[T
     derivation covers all of them. Summing over derivations instead of taking the best shows whether it is the only one.
     """
     structures = tuple(part.double() for part in structures)
-    given = tuple(torch.where(part > 0, 0.0, -torch.inf) for part in structures)
-    rewards = tuple(torch.full_like(part, _PER_PART) for part in structures)
-    plain = lattice.unscaled()  # a reward is for being there, whatever the weight
-    scores = plain.scores_of_edges(given) + plain.scores_of_edges(rewards)
-    found = inside(lattice.topology, scores, Shannon())
-    edges, *_ = outside(lattice.topology, found.backpointers, None, Shannon(), goals)
-    covered = lattice.sum_over_edges(edges, structures)
-    for part, cover in zip(structures, covered):
-        if not torch.allclose(part, cover, rtol=0, atol=1e-3):
-            wrong = int((part - cover).abs().flatten(1).amax(1).argmax())
-            raise ValueError(
-                f"{who}: structures must be 0/1 and consist of the parts of exactly one derivation, got something else "
-                f"in item {wrong}; take them from map, topk, sample or enumerate, with the same lengths"
-            )
-    n_parts = torch.stack([part.flatten(1).sum(1) for part in plain.sum_over_edges(edges, structures)]).sum(0)
-    value = found.values.gather(1, goals.unsqueeze(1)).squeeze(1)
+    edges, value = _covering(lattice, goals, structures)
+    derived = _covers(lattice, edges, structures)
+    if not bool(derived.all()):
+        raise ValueError(
+            f"{who}: structures must be 0/1 and consist of the parts of exactly one derivation, got something else "
+            f"in item {int((~derived).nonzero()[0])}; take them from map, topk, sample or enumerate, with the same "
+            "lengths"
+        )
+    n_parts = torch.stack(
+        [part.flatten(1).sum(1) for part in lattice.unscaled().sum_over_edges(edges, structures)]
+    ).sum(0)
     log_count = torch.where(n_parts > 0, value - _PER_PART * n_parts, 0)  # of the derivations that cover every part
     if (log_count.abs() > 1e-3).any():
         raise ValueError(
@@ -42,3 +37,26 @@ def derivation_of(who: str, lattice: Lattice, goals: Tensor, structures: tuple[T
             "score it by its edges, with a Hypergraph"
         )
     return edges.round()
+
+
+def is_derived(lattice: Lattice, goals: Tensor, structures: tuple[Tensor, ...]) -> Tensor:
+    """Whether the parts are those of a derivation, (batch,)."""
+    structures = tuple(part.double() for part in structures)
+    return _covers(lattice, _covering(lattice, goals, structures)[0], structures)
+
+
+def _covering(lattice: Lattice, goals: Tensor, structures: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """Expected edges of derivations that use given parts only, more likely the more they use; the log of their sum."""
+    given = tuple(torch.where(part > 0, 0.0, -torch.inf) for part in structures)
+    rewards = tuple(torch.full_like(part, _PER_PART) for part in structures)
+    plain = lattice.unscaled()  # a reward is for being there, whatever the weight
+    scores = plain.scores_of_edges(given) + plain.scores_of_edges(rewards)
+    found = inside(lattice.topology, scores, Shannon())
+    edges, *_ = outside(lattice.topology, found.backpointers, None, Shannon(), goals)
+    return edges, found.values.gather(1, goals.unsqueeze(1)).squeeze(1)
+
+
+def _covers(lattice: Lattice, edges: Tensor, structures: tuple[Tensor, ...]) -> Tensor:
+    covered = lattice.sum_over_edges(edges, structures)
+    close = [((part - cover).abs() <= 1e-3).flatten(1).all(1) for part, cover in zip(structures, covered)]
+    return torch.stack(close).all(0)

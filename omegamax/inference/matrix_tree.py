@@ -30,7 +30,7 @@ class MatrixTreeProgram(Program):
     n_parts = 1
 
     def value(self, parts: Parts) -> tuple[Tensor, State]:
-        """log Z, which is also the state: it says which items have trees."""
+        """Log Z, which is also the state: it says which items have trees."""
         scores = parts[0]
         if not routing.holds_native_memory(scores):
             graph = self._graph(scores, None)

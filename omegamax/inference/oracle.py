@@ -19,6 +19,8 @@ class Kind(enum.IntEnum):
     PROJECTIVE = 2
     CONSTITUENCY = 3
     ARBORESCENCE = 4
+    MATCHING = 5
+    SELECTION = 6
 
 
 class CompiledOracle(NamedTuple):

@@ -12,21 +12,23 @@ from there on ("crowned").
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 
-class Logs(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Logs:
     """Positive numbers x as log x and, where there is a direction, their relative derivatives ẋ / x."""
 
     level: Tensor
     rate: Tensor | None
 
-    def __getitem__(self, index: object) -> Logs:  # type: ignore[override]
+    def __getitem__(self, index: Any) -> Logs:
         """The same index into both."""
-        return Logs(self.level[index], None if self.rate is None else self.rate[index])  # type: ignore[index]
+        return Logs(self.level[index], None if self.rate is None else self.rate[index])
 
     def times(self, other: Logs) -> Logs:
         """Product."""
@@ -85,15 +87,9 @@ def eliminate(w: Logs, grounded: Tensor) -> Reduced:
     counted = root.only(crowned | grounded)
     d = words.plus(counted)
     p = column.over(d[:, None])
-    if not bool_is_known(crowned) or bool(crowned.any()):
-        is_root = torch.arange(k, device=crowned.device) == 0
-        rest = rest.only(~(crowned[:, None, None] & is_root[:, None]))
+    is_root = torch.arange(k, device=crowned.device) == 0
+    rest = rest.only(~(crowned[:, None, None] & is_root[:, None]))
     return Reduced(rest.plus(p[:, :, None].times(row[:, None, :])), p, d, grounded | crowned, crowned)
-
-
-def bool_is_known(tensor: Tensor) -> bool:
-    """Whether Python may look at the values."""
-    return not torch._C._are_functorch_transforms_active() and not torch.compiler.is_compiling() and not tensor.is_meta
 
 
 def log_total(w: Logs, single_root: bool) -> Tensor:
@@ -131,7 +127,7 @@ class EachLast:
     def _split(self, w: Logs, grounded: Tensor, crowned_at: Tensor, stage: int, path: list[_Half]) -> None:
         n = w.level.shape[-1] - 1
         if n == 1:
-            self._last(w[:, 0, 1], crowned_at, path)
+            self._last(crowned_at, path)
             return
         for keep, turn in ((n // 2, 0), (n - n // 2, n // 2)):
             order = torch.tensor([0, *range(turn + 1, n + 1), *range(1, turn + 1)], device=w.level.device)
@@ -143,19 +139,19 @@ class EachLast:
                 half.eliminated.append((number, p))
             self._split(left, state, at, stage + n - keep, [*path, half])
 
-    def _last(self, left: Logs, crowned_at: Tensor, path: list[_Half]) -> None:
+    def _last(self, crowned_at: Tensor, path: list[_Half]) -> None:
         """The column of one word, from the probabilities u of reaching the root before it."""
-        is_root = torch.tensor([True, False], device=left.level.device)
-        one = torch.zeros_like(left.level)[:, None].expand(-1, 2)
-        u = Logs(one, None if left.rate is None else torch.zeros_like(one)).only(is_root)
+        device = crowned_at.device
+        one = torch.zeros_like(self.w.level[:, 0, :2])
+        u = Logs(one, None if self.w.rate is None else one).only(torch.tensor([True, False], device=device))
         for half in reversed(path):
             for number, p in reversed(half.eliminated):
                 k = p.level.shape[1]
                 # Before the top was found the root was out of reach: to first order, its share is none.
-                late = (crowned_at <= number)[:, None] | (torch.arange(k, device=left.level.device) > 0)
+                late = (crowned_at <= number)[:, None] | (torch.arange(k, device=device) > 0)
                 u = u.gather(p.only(late).times(u).total(1)[:, None], dim=1)
             keep = u.level.shape[1] - half.turn
             u = u[:, :1].gather(u[:, keep:], u[:, 1:keep], dim=1)
-        column = self.w[:, :, len(self.columns) + 1].times(u.over(left[:, None]))
-        is_word = torch.arange(column.level.shape[1], device=left.level.device) > 0
-        self.columns.append(column.only((crowned_at < 0)[:, None] | is_word))
+        is_word = torch.arange(u.level.shape[1], device=device) > 0
+        column = self.w[:, :, len(self.columns) + 1].times(u).only((crowned_at < 0)[:, None] | is_word)
+        self.columns.append(column.over(column.total(1)[:, None]))

@@ -35,9 +35,7 @@ def sample_heads(
     else:
         roots = torch.zeros(n_samples * batch, dtype=torch.int64, device=scores.device)
     roots = torch.where(feasible.repeat(n_samples), roots, -1)
-    seeds = torch.randint(
-        torch.iinfo(torch.int64).max, (n_samples * batch,), generator=generator, device=scores.device
-    )
+    seeds = torch.randint(torch.iinfo(torch.int64).max, (n_samples * batch,), generator=generator, device=scores.device)
     levels = _cumulative(scores, program)
     heads = torch.empty(n_samples * batch, size, dtype=torch.int64)
     roots, seeds, own = roots.cpu().contiguous(), seeds.cpu().contiguous(), scores.contiguous()

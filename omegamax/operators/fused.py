@@ -35,6 +35,11 @@ class Fused(Regularizer):
         variation = total(weights.diff(dim=-1).abs())
         return (0.5 * (total(weights.square()) - 1) + self.strength * variation).squeeze(-1)
 
+    def omega_without(self, weights: Tensor, removed: Tensor) -> Tensor:
+        """The neighbours of a removed position are adjacent."""
+        jumps = variation(weights, removed).omega
+        return (0.5 * (total(weights.square()) - 1) + self.strength * jumps).squeeze(-1)
+
     def solve(self, scores: Tensor) -> Solution:
         """Total-variation prox, then projection onto the simplex."""
         weights, value, joined = fusedmax(scores, self.strength)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,6 +17,8 @@ class Hard(Regularizer):
 
     Ties go to the lowest index. The argmax is piecewise constant: its derivative is zero wherever it exists.
     """
+
+    zero_at_corners: ClassVar[bool] = True
 
     def omega(self, weights: Tensor) -> Tensor:
         """Zero."""

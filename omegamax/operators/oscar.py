@@ -38,6 +38,11 @@ class Oscar(Regularizer):
         pairs = torch.arange(columns - 1, -1, -1, dtype=weights.dtype, device=weights.device)
         return (0.5 * (total(weights.square()) - 1) + self.strength * total(pairs * ordered)).squeeze(-1)
 
+    def omega_without(self, weights: Tensor, removed: Tensor) -> Tensor:
+        """A removed position is in no pair."""
+        pairs = total(removed.to(weights.dtype)) * total(weights)
+        return self.omega(weights) - (self.strength * pairs).squeeze(-1)
+
     def solve(self, scores: Tensor) -> Solution:
         """Isotonic regression of the sorted, tilted scores, then projection onto the simplex."""
         weights, value, labels = oscarmax(scores, self.strength)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,6 +35,10 @@ class Scaled(SmoothMax):
         """γ Ω(p)."""
         return self._per_problem() * self.inner.omega(weights)
 
+    def omega_without(self, weights: Tensor, removed: Tensor) -> Tensor:
+        """γ Ω(p) on what is left."""
+        return self._per_problem() * self.inner.omega_without(weights, removed)
+
     def solve(self, scores: Tensor) -> Solution:
         """The inner solution at θ/γ."""
         weights, value, certificate = self.inner.solve(self._divided(scores))
@@ -62,8 +67,8 @@ class Scaled(SmoothMax):
         empty = value == -torch.inf
         return torch.where(empty, value, torch.where(empty, 0, value) * self._per_problem().to(value.dtype))
 
-    def _per_problem(self) -> Tensor:
+    def _per_problem(self) -> Any:
         """γ without the event's axes."""
         if not isinstance(self.gamma, Tensor):
-            return torch.as_tensor(self.gamma)
+            return self.gamma
         return self.gamma.reshape(self.gamma.shape[: -self.event_ndim]) if self.gamma.dim() else self.gamma

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,6 +15,8 @@ from omegamax.operators.regularizer import Regularizer, Solution
 @dataclass(frozen=True)
 class Shannon(Regularizer):
     """Ω(p) = Σ p log p. Its max is log-sum-exp, its argmax softmax; weights are positive wherever scores are finite."""
+
+    zero_at_corners: ClassVar[bool] = True
 
     def omega(self, weights: Tensor) -> Tensor:
         """Σ p log p, with 0 log 0 = 0."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -16,6 +17,8 @@ class SquaredNorm(Regularizer):
 
     Martins & Astudillo, "From softmax to sparsemax", ICML 2016.
     """
+
+    zero_at_corners: ClassVar[bool] = True
 
     def omega(self, weights: Tensor) -> Tensor:
         """½(‖p‖² − 1)."""

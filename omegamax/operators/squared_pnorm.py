@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,6 +22,8 @@ class SquaredPNorm(Regularizer):
     """
 
     p: float = 1.5
+
+    zero_at_corners: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checks.check_p("SquaredPNorm", self.p)

@@ -31,6 +31,7 @@ class Tsallis(Regularizer):
 
     alpha: float | Tensor = 1.5
 
+    zero_at_corners: ClassVar[bool] = True
     learnable: ClassVar[str | None] = "alpha"
 
     def __post_init__(self) -> None:

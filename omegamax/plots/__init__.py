@@ -13,5 +13,6 @@ except ImportError as error:
 
 from omegamax.plots.alignments import alignment_comparison as alignment_comparison
 from omegamax.plots.denoising import denoising as denoising
+from omegamax.plots.losses import binary_losses as binary_losses
 from omegamax.plots.operators import figure2 as figure2
 from omegamax.plots.rows import row_comparison as row_comparison

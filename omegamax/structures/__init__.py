@@ -6,6 +6,9 @@ from omegamax.structures.banded_alignment import BandedAlignment as BandedAlignm
 from omegamax.structures.bands import Band as Band
 from omegamax.structures.bands import Itakura as Itakura
 from omegamax.structures.bands import SakoeChiba as SakoeChiba
+from omegamax.structures.barycenter import Barycenter as Barycenter
+from omegamax.structures.barycenter import soft_dtw_barycenter as soft_dtw_barycenter
+from omegamax.structures.budget import Budget as Budget
 from omegamax.structures.chain import Chain as Chain
 from omegamax.structures.chain import FactoredChain as FactoredChain
 from omegamax.structures.chain import TransitionMatrices as TransitionMatrices
@@ -27,11 +30,14 @@ from omegamax.structures.hypergraph import HypergraphBuilder as HypergraphBuilde
 from omegamax.structures.lists import Marginal as Marginal
 from omegamax.structures.lists import Support as Support
 from omegamax.structures.lists import TopK as TopK
+from omegamax.structures.matching import Matching as Matching
+from omegamax.structures.matching import NullableScores as NullableScores
 from omegamax.structures.measures import Backpointers as Backpointers
 from omegamax.structures.polytope import Polytope as Polytope
 from omegamax.structures.polytope import WithExtra as WithExtra
 from omegamax.structures.projective_tree import ProjectiveTree as ProjectiveTree
 from omegamax.structures.semi_markov import SemiMarkov as SemiMarkov
+from omegamax.structures.sinkhorn import Sinkhorn as Sinkhorn
 from omegamax.structures.smoothed import Smoothed as Smoothed
 from omegamax.structures.soft_dtw import soft_dtw as soft_dtw
 from omegamax.structures.soft_dtw import soft_dtw_alignment as soft_dtw_alignment
@@ -41,5 +47,6 @@ from omegamax.structures.soft_dtw import squared_euclidean as squared_euclidean
 from omegamax.structures.sparsemap import SparseMAP as SparseMAP
 from omegamax.structures.sparsemap import Sparsemap as Sparsemap
 from omegamax.structures.structure import Structure as Structure
+from omegamax.structures.subset import Subset as Subset
 from omegamax.structures.tagging_scheme import AllowedTransitions as AllowedTransitions
 from omegamax.structures.tagging_scheme import allowed_transitions as allowed_transitions

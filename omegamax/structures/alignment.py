@@ -11,6 +11,7 @@ Sakoe & Chiba 1978; Cuturi & Blondel, "Soft-DTW", ICML 2017; Mensch & Blondel, I
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,10 +62,45 @@ class Alignment(DynamicProgram):
         """Potentials from costs (..., M, N), lower being better: the best path is the cheapest one."""
         return -costs
 
+    def from_path(
+        self, path: Sequence[Any] | Tensor, n_rows: int, n_columns: int, *, dtype: torch.dtype | None = None
+    ) -> Tensor:
+        """The cells (i, j) of a path, in order, as a structure (n_rows, n_columns); a list of paths gives a batch.
+
+        Raises for a step that is none of `steps`. A path that ends elsewhere than in the last cell has its own lengths.
+
+        >>> Alignment().from_path([(0, 0), (1, 1), (1, 2)], 2, 3)
+        tensor([[1., 0., 0.],
+                [0., 1., 1.]])
+        """
+        cells = path.tolist() if isinstance(path, Tensor) else [tuple(cell) for cell in path]
+        if cells and not isinstance(cells[0][0], int):
+            return torch.stack([self.from_path(one, n_rows, n_columns, dtype=dtype) for one in cells])
+        weights = {(di, dj): weight for di, dj, weight in self.steps}
+        structure = torch.zeros(n_rows, n_columns, dtype=dtype)
+        before = None
+        for i, j in cells:
+            step = None if before is None else (i - before[0], j - before[1])
+            begins = before is None and (i, j) == (0, 0)
+            if not (begins or step in weights) or not (0 <= i < n_rows and 0 <= j < n_columns):
+                raise ValueError(
+                    f"Alignment.from_path: a path begins in (0, 0) and goes by the steps {sorted(weights)} inside "
+                    f"({n_rows}, {n_columns}), got ({i}, {j}) after {before}; list every cell in order"
+                )
+            structure[i, j] = 1 if step is None else weights[step]
+            before = (i, j)
+        return structure
+
     @staticmethod
     def path(structure: Tensor) -> Tensor:
         """The cells (length, 2) that one structure (M, N), from `map`, `topk` or `sample`, visits, in order."""
         return structure.nonzero()
+
+    def hamming(self, target: Tensor) -> Tensor:
+        """One for every cell that the target does not visit; with step weights it counts as the step does."""
+        if all(weight == 1 for *_, weight in self.steps):
+            return super().hamming(target)
+        return (target == 0).to(target.dtype)
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
         """One tensor."""

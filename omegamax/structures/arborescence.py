@@ -2,11 +2,11 @@
 
     potentials (..., N + 1, N + 1): [h, m] scores the arc from head h to modifier m; words are 1..N, 0 is the root
 
-Column 0 and the diagonal are never read. A structure is 0/1 in the same shape, one arc per word; arcs may cross. With a
-single root (the usual convention of treebanks) exactly one word depends on 0 and there are n^(n − 1) trees over n words;
-otherwise any number of words may, and there are (n + 1)^(n − 1). No dynamic program goes over them. The best tree is
-found by Chu & Liu (1965) and Edmonds (1967) in O(n²), exactly so for a single root (Gabow & Tarjan 1984; Zmigrod et al.,
-EMNLP 2020); sums over all trees by the matrix-tree theorem (Koo et al., EMNLP 2007) in O(n³), without subtraction.
+Column 0 and the diagonal are never read. A structure is 0/1 in the same shape, one arc per word; arcs may cross. With
+a single root (the usual convention of treebanks) exactly one word depends on 0 and there are n^(n − 1) trees over n
+words; otherwise any number of words may, and there are (n + 1)^(n − 1). No dynamic program goes over them. The best
+tree is found as by Chu & Liu (1965) and Edmonds (1967) in O(n²), with a single root too (Gabow & Tarjan 1984; Zmigrod
+et al., EMNLP 2020); sums over all trees as by the matrix-tree theorem (Koo et al., EMNLP 2007) in O(n³).
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from omegamax import checks
+from omegamax import checks, routing
 from omegamax.inference.best_arborescence import BestArborescenceProgram
 from omegamax.inference.matrix_tree import MatrixTreeProgram
 from omegamax.inference.oracle import CompiledOracle, Kind
@@ -48,12 +49,12 @@ class Arborescence(DependencyTrees):
     def program(self, problem: Problem, regularizer: Regularizer) -> Program:
         """Chu-Liu/Edmonds for Hard, the matrix-tree theorem for Shannon; no recursion for another Ω to smooth."""
         if isinstance(regularizer, Hard):
-            return BestArborescenceProgram(self.single_root, problem.lengths[0])
+            return BestArborescenceProgram(self.single_root, _plain(problem.lengths[0]))
         if isinstance(regularizer, Shannon):
-            return MatrixTreeProgram(self.single_root, problem.lengths[0])
+            return MatrixTreeProgram(self.single_root, _plain(problem.lengths[0]))
         raise ValueError(
-            f"Arborescence: regularizer must be Shannon or Hard, got {type(regularizer).__name__}; non-projective trees "
-            "have no recursion that another Ω could smooth: for sparse expected trees use sparsemap"
+            f"Arborescence: regularizer must be Shannon or Hard, got {type(regularizer).__name__}; non-projective "
+            "trees have no recursion that another Ω could smooth: for sparse expected trees use sparsemap"
         )
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
@@ -79,3 +80,12 @@ class Arborescence(DependencyTrees):
         heads = sample_heads(program, problem.parts[0], n_samples, generator)
         arcs = self.from_heads(heads[:, 1:], dtype=problem.parts[0].dtype)
         return problem.dress((arcs,), before=(n_samples,))
+
+
+def _plain(lengths: Tensor) -> Tensor:
+    """Lengths that belong to no transform: the program outlives it."""
+    if not routing.transforms_active():
+        return lengths
+    numbers = lengths.tolist()
+    with routing.outside_transforms():
+        return torch.tensor(numbers)

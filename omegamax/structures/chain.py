@@ -20,7 +20,7 @@ from omegamax import checks, routing
 from omegamax.inference.chain_program import ChainProgram, chain_omega
 from omegamax.inference.lattice import Lattice
 from omegamax.inference.oracle import CompiledOracle, Kind
-from omegamax.inference.program import Program
+from omegamax.inference.program import Parts, Program
 from omegamax.inference.topology import Topology
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
@@ -68,14 +68,19 @@ class Chain(DynamicProgram):
     @staticmethod
     def from_tags(tags: Tensor, n_tags: int, *, lengths: Tensor | None = None, dtype: Any = None) -> Tensor:
         """Tag indices (..., N) as a dense structure (..., N, C, C), 0/1; positions beyond the lengths are zero."""
+        within = torch.ones_like(tags, dtype=torch.bool)
+        if lengths is not None:
+            within = torch.arange(tags.shape[-1], device=tags.device) < lengths.to(tags.device).unsqueeze(-1)
+        if bool((within & ((tags < 0) | (tags >= n_tags))).any()):
+            raise ValueError(
+                f"Chain.from_tags: tags must lie between 0 and {n_tags - 1}, got {int(tags[within].min())} to "
+                f"{int(tags[within].max())}; padding goes beyond the lengths"
+            )
+        tags = torch.where(within, tags, 0).long()
         before = torch.nn.functional.pad(tags[..., :-1], (1, 0))
         flat = before * n_tags + tags
         hot = torch.nn.functional.one_hot(flat, n_tags * n_tags).unflatten(-1, (n_tags, n_tags))
-        hot = hot.to(torch.get_default_dtype() if dtype is None else dtype)
-        if lengths is not None:
-            within = torch.arange(tags.shape[-1], device=tags.device) < lengths.unsqueeze(-1)
-            hot = hot * within[..., None, None]
-        return hot
+        return (hot * within[..., None, None]).to(torch.get_default_dtype() if dtype is None else dtype)
 
     @staticmethod
     def factored_from_tags(
@@ -93,6 +98,31 @@ class Chain(DynamicProgram):
         """Tag indices (..., N) of a structure (from `map`, `topk`, `sample`); −1 beyond the length."""
         hot = structure.emissions if isinstance(structure, FactoredChain) else structure.sum(-2)
         return torch.where(hot.sum(-1) > 0.5, hot.argmax(-1), -1)
+
+    def recognise(self, problem: Problem, target: Parts, entries: Any) -> Tensor:
+        """One cell per position, in a row: each begins with the tag that the one before ends with."""
+        lengths = problem.lengths[0].to(target[0].device)
+        if len(target) > 1:  # the factors of the tags that it shows, then
+            tags = self.tags(FactoredChain(*target))
+            within = torch.arange(tags.shape[-1], device=tags.device) < lengths.unsqueeze(-1)
+            tags = torch.where(within & (tags >= 0), tags, 0)
+            built = self.factored_from_tags(tags, target[0].shape[-1], lengths=lengths, dtype=target[0].dtype)
+            return torch.stack([(given == part).flatten(1).all(1) for given, part in zip(target, built)]).all(0)
+        ((items, places, values),) = entries
+        n, c, _ = problem.sizes[0]
+        count = items.bincount(minlength=problem.n_items)
+        number = torch.arange(len(items), device=items.device) - (count.cumsum(0) - count)[items]  # within its item
+        cell = places % (n * c * c)
+        before = torch.nn.functional.pad(cell[:-1] % c, (1, 0))[: len(cell)]
+        before = torch.where(number == 0, 0, before)
+        wrong = (values != 1) | (cell != (number * c + before) * c + cell % c)
+        return (count == lengths) & (items[wrong].bincount(minlength=problem.n_items) == 0)
+
+    def hamming(self, target: Any) -> Tensor:
+        """One for every position with another tag, whatever the tag before it."""
+        if isinstance(target, FactoredChain):
+            return super().hamming(target)
+        return (1 - target.sum(-2, keepdim=True)).clamp(min=0)
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
         """One dense tensor, or the four factors."""

@@ -66,6 +66,40 @@ class CTC(DynamicProgram):
         return CtcPotentials(emissions, skips, ends)
 
     @staticmethod
+    def from_frames(frames: Tensor, targets: Tensor, target_lengths: Any = None, *, blank: int = 0) -> CtcPotentials:
+        """Labels of frames (T,) or (batch, T) that spell the targets, as a structure; −1 beyond the length.
+
+        The inverse of `frames`. Raises for frames that spell something else.
+        """
+        padded = _padded("CTC.from_frames", targets, target_lengths)
+        lengths = torch.full((len(padded),), padded.shape[1]) if target_lengths is None else target_lengths
+        rows = frames.unsqueeze(0) if frames.dim() == 1 else frames
+        n_frames, n_states = rows.shape[1], 2 * padded.shape[1] + 1
+        found = CtcPotentials(
+            *(torch.zeros(len(rows), *size) for size in ((n_frames, n_states), (n_states,), (n_states,)))
+        )
+        sizes = torch.as_tensor(lengths).reshape(-1).tolist()
+        for item, (labels, states) in enumerate(zip(rows.tolist(), _states(padded, blank).tolist())):
+            at, last = -1, 2 * sizes[item]
+            for time, label in enumerate(label for label in labels if label >= 0):
+                skips = at >= 0 and at + 2 <= last and states[at + 2] not in (blank, states[at])
+                after = [at + 1, at + 2] if at < 0 else [at, at + 1, *([at + 2] if skips else [])]
+                onward = next((s for s in after if s <= last and states[s] == label), None)
+                if onward is None:
+                    at = -2
+                    break
+                found.skips[item, onward] += at >= 0 and onward == at + 2
+                found.emissions[item, time, onward] = 1
+                at = onward
+            if at < max(0, last - 1):
+                raise ValueError(
+                    f"CTC.from_frames: frames must spell the targets {states[1:last:2]}, blanks and repetitions apart, "
+                    f"got {labels} in item {item}; take them from CTC.frames"
+                )
+            found.ends[item, at] = 1
+        return CtcPotentials(*(part[0] for part in found)) if frames.dim() == 1 else found
+
+    @staticmethod
     def frames(structure: CtcPotentials, targets: Tensor, target_lengths: Any = None, *, blank: int = 0) -> Tensor:
         """The label of every frame (..., T) in a structure (from `map` or `sample`); −1 beyond the length."""
         states = _states(_padded("CTC.frames", targets, target_lengths), blank)
@@ -146,7 +180,12 @@ def ctc_loss(
     frames = torch.as_tensor(input_lengths, dtype=torch.long)
     if log_probs.dim() == 2:
         frames = frames.reshape(())
-    losses = -CTC().max(potentials, Shannon() if regularizer is None else regularizer, lengths=frames)
+    silent = (frames == 0).to(log_probs.device)  # no frames spell the empty target, and nothing else
+    omega = Shannon() if regularizer is None else regularizer
+    losses = -CTC().max(potentials, omega, lengths=torch.where(frames == 0, 1, frames))
+    if bool(silent.any()):
+        empty = torch.as_tensor(target_lengths, device=losses.device).reshape(losses.shape) == 0
+        losses = torch.where(silent, torch.where(empty, 0.0, torch.inf).to(losses.dtype), losses)
     if zero_infinity:
         losses = torch.where(losses == torch.inf, 0, losses)
     if reduction == "mean":

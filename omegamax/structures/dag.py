@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from omegamax.structures.hypergraph import Hypergraph, compile_edges
@@ -56,3 +59,31 @@ class Dag(Hypergraph):
         is_leaf = [node == source for node in range(n_nodes)]
         graph = compile_edges("Dag.from_edges", is_leaf, [h for _, h in pairs], [(t,) for t, _ in pairs], goal)
         return Dag(graph, goal)
+
+    def from_path(self, nodes: Sequence[Any] | Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+        """The nodes of a path, in order, as a structure (edges,), 0/1; a list of paths gives a batch.
+
+        Between nodes that several edges join the first of them is taken.
+
+        >>> diamond = Dag.from_edges([(0, 1), (0, 2), (1, 3), (2, 3)])
+        >>> diamond.from_path([0, 2, 3])
+        tensor([0., 1., 0., 1.])
+        """
+        path = nodes.tolist() if isinstance(nodes, Tensor) else list(nodes)
+        if path and not isinstance(path[0], int):
+            return torch.stack([self.from_path(one, dtype=dtype) for one in path])
+        topology = self.graph.topology
+        node_of = {number: node for node, number in enumerate(topology.node_number.tolist())}
+        ends = zip(topology.tails[0].tolist(), topology.heads().tolist(), self.graph.components[0].parts.tolist())
+        edge_of: dict[tuple[int, int], int] = {}
+        for tail, head, edge in sorted(ends, key=lambda end: -end[2]):
+            edge_of[node_of[tail], node_of[head]] = edge
+        missing = [pair for pair in pairwise(path) if pair not in edge_of]
+        if missing or not path or path[-1] != self.goal:
+            raise ValueError(
+                f"Dag.from_path: a path goes along edges to the goal {self.goal}, got {path}; "
+                + (f"there is no edge {missing[0]}" if missing else "let it end there")
+            )
+        structure = torch.zeros(self.n_edges, dtype=dtype)
+        structure[[edge_of[pair] for pair in pairwise(path)]] = 1
+        return structure

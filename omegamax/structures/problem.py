@@ -50,6 +50,11 @@ class Problem:
     @property
     def lattice(self) -> Lattice:
         """The structure's hypergraph for these sizes; of a dynamic program."""
+        if not hasattr(self.structure, "lattice"):
+            raise ValueError(
+                f"{type(self.structure).__name__}: this needs the random walk of a dynamic program, got a structure "
+                "that is searched as a whole; use sparsemap for a distribution over a few structures"
+            )
         return cast("DynamicProgram", self.structure).lattice(self.sizes)
 
     @property

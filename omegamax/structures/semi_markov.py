@@ -9,6 +9,7 @@ recursion runs left to right; a node is the end of a segment with its tag. Saraw
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +66,33 @@ class SemiMarkov(DynamicProgram):
             sums.append(emissions + torch.nn.functional.pad(sums[-1][..., :-1, :], (0, 0, 1, 0)))
         segments = torch.stack(sums, -2)
         return self.from_segments(segments if durations is None else segments + durations, transitions, start)
+
+    def from_segmentation(
+        self, segments: Sequence[Any], n_places: int, n_tags: int, *, dtype: torch.dtype | None = None
+    ) -> Tensor:
+        """Segments (first, last, tag), in order, as a structure (N, K, C, C), 0/1; a list of such lists gives a batch.
+
+        The segments cover positions from 0 without gaps; where they end earlier than n_places, that is the length.
+
+        >>> SemiMarkov(2).from_segmentation([(0, 1, 0), (2, 2, 1)], 3, 2).nonzero()
+        tensor([[1, 1, 0, 0],
+                [2, 0, 0, 1]])
+        """
+        if segments and not isinstance(segments[0][0], int):
+            return torch.stack([self.from_segmentation(one, n_places, n_tags, dtype=dtype) for one in segments])
+        structure = torch.zeros(n_places, self.max_duration, n_tags, n_tags, dtype=dtype)
+        end, before = -1, 0
+        for first, last, tag in segments:
+            fits = first == end + 1 and first <= last < n_places and last - first < self.max_duration
+            if not fits or not 0 <= tag < n_tags:
+                raise ValueError(
+                    f"SemiMarkov.from_segmentation: segments must follow each other, with at most {self.max_duration} "
+                    f"of {n_places} positions and a tag below {n_tags}, got {(first, last, tag)} after position {end}; "
+                    "list (first, last, tag), both ends included"
+                )
+            structure[last, last - first, before, tag] = 1
+            end, before = last, tag
+        return structure
 
     def segments(self, structure: Tensor) -> list[Any]:
         """(first, last, tag) of each segment of a structure, in order; a list of such lists where there is a batch."""

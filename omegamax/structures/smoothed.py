@@ -13,6 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from omegamax.inference.derivation import derivation_of
+from omegamax.inference.sweeps import inside
+from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax, Solution, Weighed
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem
@@ -47,21 +50,48 @@ class Smoothed(SmoothMax):
         """Both."""
         return Weighed(self.argmax(scores), self.max(scores))
 
-    def omega(self, weights: Any, *, lengths: Any = None, target_edges: Tensor | None = None) -> Tensor:
-        """Ω_DP at marginals of parts, or at `target_edges` (*batch, edges), ordered as in `backpointers`."""
+    def omega(
+        self,
+        weights: Any,
+        *,
+        lengths: Any = None,
+        target_edges: Tensor | None = None,
+        scores: Any = None,
+        mask: Any = None,
+    ) -> Tensor:
+        """Ω_DP at marginals of parts, or at `target_edges` (*batch, edges), ordered as in `backpointers`.
+
+        Where `scores` are given, edges that they (or the mask) forbid are out, which matters to an Ω that counts the
+        entries of a row: Oscar.
+        """
         problem = self.structure.bind(weights, lengths)
         smoothing = local(type(self.structure).__name__, self.regularizer)
-        is_program = isinstance(self.structure, DynamicProgram)
-        if not is_program or (target_edges is None and not problem.lattice.parts_are_edges):
-            return problem.per_item(self._omega_at_structures(problem))
-        edges = _edges_of(problem) if target_edges is None else target_edges.reshape(problem.n_items, -1)
+        regularizer = smoothing.regularizer
+        if target_edges is None and not (
+            isinstance(self.structure, DynamicProgram) and problem.lattice.parts_are_edges
+        ):
+            self._check_whole(problem)
+            if regularizer.zero_at_corners:
+                return problem.per_item(problem.parts[0].new_zeros(problem.n_items))
+            parts = tuple(torch.where(part == -torch.inf, 0, part) for part in problem.parts)
+            edges = derivation_of(type(self.structure).__name__, problem.lattice, problem.goals, parts)
+            edges = edges.to(problem.parts[0].dtype)
+        else:
+            edges = _edges_of(problem) if target_edges is None else target_edges.reshape(problem.n_items, -1)
+        out = None if scores is None else _forbidden(self.structure.bind(scores, lengths, mask))
         total = edges.new_zeros(problem.n_items)
         for stage in problem.lattice.topology.stages:
             flow = edges[:, stage.edges].unflatten(1, (stage.n_nodes, stage.degree))
             visits = flow.sum(-1)
             visited = visits > 0
             share = flow / torch.where(visited, visits, 1).unsqueeze(-1)
-            total = total + torch.where(visited, visits * smoothing.regularizer.omega(share), 0).sum(-1)
+            if out is None:
+                omega = regularizer.omega(share)
+            else:
+                omega = regularizer.omega_without(
+                    share, out[:, stage.edges].unflatten(1, (stage.n_nodes, stage.degree))
+                )
+            total = total + torch.where(visited, visits * omega, 0).sum(-1)
         gamma = smoothing.gamma.reshape(()) if isinstance(smoothing.gamma, Tensor) else smoothing.gamma
         return problem.per_item(gamma * total)
 
@@ -76,14 +106,21 @@ class Smoothed(SmoothMax):
         _, scores = certificate
         return torch.func.jvp(self.argmax, (scores,), (direction,))[1]
 
-    def _omega_at_structures(self, problem: Problem) -> Tensor:
+    def _check_whole(self, problem: Problem) -> None:
         for part in problem.parts:
             if not torch.equal(part, part.round()):
                 raise ValueError(
                     f"{type(self.structure).__name__}: several edges share a part, so Ω is no function of soft "
                     "marginals of parts, got some that are not whole; pass target_edges="
                 )
-        return problem.parts[0].new_zeros(problem.n_items)
+
+
+@torch.no_grad()
+def _forbidden(problem: Problem) -> Tensor:
+    """Edges (batch, edges) that no allowed derivation of their head begins with."""
+    topology, scores = problem.lattice.topology, problem.scores_of_edges()
+    values = inside(topology, scores, Hard()).values
+    return scores + values[:, topology.tails_on(scores.device)].sum(1) == -torch.inf
 
 
 def _edges_of(problem: Problem) -> Tensor:

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from omegamax import checks
+from omegamax import checks, routing
 from omegamax.inference.oracle import CompiledOracle
-from omegamax.inference.program import Program
+from omegamax.inference.program import Parts, Program
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
@@ -57,6 +57,18 @@ class Structure(abc.ABC):
     def forbidden(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor | None:
         """Parts of the first component that no structure of these lengths may use: boolean (batch, *event)."""
         return None
+
+    def recognise(self, problem: Problem, target: Parts, entries: Any) -> Tensor | None:
+        """Whether each target is a structure, (batch,), where that is seen without a search; else None.
+
+        `entries` says where each component (batch, *event) of the target is not zero; see `membership.py`.
+        """
+        return None
+
+    def hamming(self, target: Any) -> Tensor:
+        """Costs of parts, shaped as the first component of the target: one for every part that the target lacks."""
+        first = target if isinstance(target, Tensor) else target[0]
+        return (1 - first).clamp(min=0)
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
         """The best structure in compiled code, for SparseMAP, where there is such."""
@@ -162,7 +174,8 @@ class Structure(abc.ABC):
             event = tensor.shape[tensor.dim() - event_ndim :]
             parts.append(tensor.to(computed_in(dtype)).expand(*batch_shape, *event).reshape(-1, *event))
         sizes = tuple(tuple(part.shape[1:]) for part in parts)
-        per_axis = checks.check_structure_lengths(self._name, batch_shape, lengths, self.limits(sizes))
+        with routing.outside_transforms():  # kernels read the lengths, which no transform differentiates
+            per_axis = checks.check_structure_lengths(self._name, batch_shape, lengths, self.limits(sizes))
         out = self.forbidden(sizes, per_axis)
         if out is not None:
             parts[0] = torch.where(out.to(parts[0].device), -torch.inf, parts[0])

@@ -84,3 +84,16 @@ def test_alignments_show_the_expected_path(tmp_path):
     figure.savefig(tmp_path / "alignments.png")
     with pytest.raises(ValueError, match="one series"):
         plots.alignment_comparison(torch.zeros(2, 3), y)
+
+
+def test_binary_losses_end_at_their_margins(tmp_path):
+    figure = plots.binary_losses()
+    left, right = figure.axes
+    assert len(left.lines) == len(right.lines) == 6
+    curves = {line.get_label(): line for line in left.lines}
+    for label, margin in (("sparsemax", 1.0), ("1.5-entmax", 2.0), ("hinge", 1.0), ("perceptron", 0.0)):
+        t, value = (torch.as_tensor(data) for data in curves[label].get_data())
+        assert (value[t >= margin + 0.01] == 0).all() and (value[t < margin - 0.05] > 0).all(), label
+    slopes = torch.stack([torch.as_tensor(line.get_ydata()) for line in right.lines])
+    assert slopes.min() == -1 and slopes.max() == 0
+    figure.savefig(tmp_path / "losses.png")

@@ -104,7 +104,7 @@ def test_errors(logits, targets):
         om.CTC.from_log_probs(logits, targets.float())
     with pytest.raises(TypeError, match=r"use CTC\.from_log_probs"):
         om.CTC().max(logits)
-    with pytest.raises(ValueError, match="lengths must lie between 1 and 12, got 0 to 12"):
-        om.ctc_loss(logits, targets, torch.tensor([12, 0, 1, 1, 1]), TARGET_LENGTHS)
+    with pytest.raises(ValueError, match="lengths must lie between 1 and 12, got 1 to 13"):
+        om.ctc_loss(logits, targets, torch.tensor([12, 13, 1, 1, 1]), TARGET_LENGTHS)
     with pytest.raises(ValueError, match="reduction"):
         om.ctc_loss(logits, targets, INPUT_LENGTHS, TARGET_LENGTHS, reduction="all")

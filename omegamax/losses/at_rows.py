@@ -1,0 +1,116 @@
+"""The loss of rows without Ω(y), at classes or at distributions.
+
+    L(θ; y) − Ω(y) = max_Ω(θ) − <θ, y>          its gradient is argmax_Ω(θ) − y
+
+One solve in the forward pass; the backward pass scales the weights and subtracts the target: at one place per row if it
+is a class, so that no one-hot matrix is ever made. The row's maximum is taken off first: the loss of large scores is as
+exact as that of small ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax import checks, routing
+from omegamax.operators.shannon import Shannon
+from omegamax.smoothmax import Pulled, SmoothMax, pull_back
+
+
+def regrets(smooth: SmoothMax, scores: Tensor, target: Tensor) -> Tensor:
+    """max_Ω(θ) − <θ, y>, (...), of float32 or float64 scores (..., C) at classes (...) or distributions (..., C).
+
+    Infinite where the target is out of the row, or where everything is.
+    """
+    parameters = smooth.parameters()
+    for parameter in parameters:
+        checks.check_row_parameter(type(smooth).__name__, "parameter", parameter, scores)
+    transformed = routing.is_compiling() or routing.is_tracing() or routing.transforms_active()
+    if transformed or routing.dual_level_active() or not routing.is_concrete(scores) or routing.needs_grad(target):
+        scores = centred(scores)
+        value = smooth.weigh(scores).value
+        return torch.where(value == -torch.inf, torch.inf, value - _inner(scores, target))
+    return _Regrets.apply(smooth, scores, target, *parameters)[0]
+
+
+def centred(scores: Tensor) -> Tensor:
+    """Scores minus the largest of their row, which cancels in every loss; rows without a finite one as they are."""
+    top = scores.detach().amax(-1, keepdim=True)
+    return scores - torch.where(top.abs() < torch.inf, top, 0)
+
+
+def non_negative(losses: Tensor) -> Tensor:
+    """Rounding below zero becomes zero, and the derivative stays."""
+    return losses - losses.detach().clamp(max=0)
+
+
+def _inner(scores: Tensor, target: Tensor) -> Tensor:
+    """<θ, y> per row, where 0 · −inf is 0."""
+    if not target.is_floating_point():
+        return scores.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    used = target != 0
+    return torch.where(used, target * torch.where(used, scores, 0), 0).sum(-1)
+
+
+class _Regrets(torch.autograd.Function):
+    """max_Ω(θ) − <θ, y>, and the weights, whose derivative makes the second one."""
+
+    @staticmethod
+    def forward(ctx: Any, smooth: SmoothMax, scores: Tensor, target: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
+        ctx.soft = target.is_floating_point()
+        target = target if ctx.soft else target.unsqueeze(-1)
+        if isinstance(smooth, Shannon) and not ctx.soft:
+            weights, value, certificate = smooth.solve(scores)
+            likelihood = weights.gather(-1, target)
+            found = -likelihood.log()  # exact without a shift, until the likelihood is too small to have digits
+            found = torch.where(likelihood > 1e-30, found, value.unsqueeze(-1) - scores.gather(-1, target)).squeeze(-1)
+        else:
+            shifted = centred(scores)
+            weights, value, certificate = smooth.solve(shifted)
+            score = torch.linalg.vecdot(shifted, target) if ctx.soft else shifted.gather(-1, target).squeeze(-1)
+            if ctx.soft and bool(score.isnan().any()):  # 0 · −inf, perhaps
+                score = _inner(shifted, target)
+            found = value - score
+        ctx.smooth, ctx.n_certificate = smooth, len(certificate)
+        live = value != -torch.inf
+        ctx.all_live = live.is_cpu and bool(live.all())
+        if not ctx.all_live:
+            found = torch.where(live, found, torch.inf)
+        ctx.mark_non_differentiable(*certificate[1:])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(target, live, *certificate, *parameters)
+        return (found, weights, *certificate[1:])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        target, live, *saved = ctx.saved_tensors
+        certificate, parameters = tuple(saved[: ctx.n_certificate]), tuple(saved[ctx.n_certificate :])
+        smooth = ctx.smooth.with_parameters(parameters) if parameters else ctx.smooth
+        grad_found, grad_weights, *_ = grads
+        nothing = (None,) * (3 + len(parameters))
+        if grad_found is None and grad_weights is None:
+            return nothing
+        wanted = parameters if any(ctx.needs_input_grad[3:]) else ()
+        pulled = None
+        if grad_weights is not None and wanted:
+            pulled = smooth.pull(certificate, grad_weights)
+        elif grad_weights is not None:
+            pulled = Pulled(smooth.hessian_product(certificate, grad_weights), ())
+        per_row = None
+        if grad_found is not None:
+            per_row = grad_found if ctx.all_live else torch.where(live, grad_found, 0)
+        to_scores, *to_parameters = pull_back(smooth, certificate, wanted, pulled, per_row)
+        if per_row is not None and to_scores is not None:
+            to_scores = _minus(to_scores, per_row.unsqueeze(-1), target, ctx.soft)
+        return (None, to_scores, None, *to_parameters, *nothing[3 + len(to_parameters) :])
+
+
+def _minus(gradient: Tensor, per_row: Tensor, target: Tensor, soft: bool) -> Tensor:
+    """The gradient minus per_row · y; in place where nobody records, because then it is ours alone."""
+    if torch.is_grad_enabled():
+        return gradient - per_row * target if soft else gradient.scatter_add(-1, target, -per_row)
+    if soft:
+        return gradient.addcmul_(per_row, target, value=-1)
+    return gradient.scatter_add_(-1, target, -per_row)

@@ -1,0 +1,105 @@
+"""The loss at a structure: a path, a tree, an alignment, given by its parts.
+
+    L(θ; y) = max_Ω(θ) + Ω(y) − <θ, y>          ∇L = argmax_Ω(θ) − y
+
+Ω(y) vanishes at a structure for every Ω that vanishes at corners; for SparseMAP it is ½‖y‖².
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax.inference.program import Parts
+from omegamax.losses.at_rows import non_negative
+from omegamax.smoothmax import SmoothMax
+from omegamax.structures.dynamic_program import DynamicProgram
+from omegamax.structures.membership import Entries, is_member, sum_of
+from omegamax.structures.problem import Problem
+from omegamax.structures.smoothed import Smoothed
+from omegamax.structures.smoothing import local
+from omegamax.structures.structure import Structure
+
+
+def structure_of(smooth: SmoothMax) -> Structure | None:
+    """The structure of a `Smoothed` or a `SparseMAP`; None for a smoothed maximum of rows."""
+    found = getattr(smooth, "structure", None)
+    return found if isinstance(found, Structure) else None
+
+
+def losses_at_structure(
+    who: str,
+    smooth: Any,
+    scores: Any,
+    target: Any,
+    *,
+    lengths: Any = None,
+    mask: Any = None,
+    target_edges: Tensor | None = None,
+    check: bool = True,
+) -> Tensor:
+    """Losses (*batch) of potentials at structures of their shape, or at marginals where Ω is known there.
+
+    A target that is no structure, or that uses a part of score −inf, raises where `check` is on; without the check the
+    latter has an infinite loss.
+    """
+    problem = smooth.structure.bind(scores, lengths, mask)
+    given = _parts_of_target(who, problem, target)
+    entries = tuple(Entries.of(part) for part in given)
+    whole = all(bool((each.values == each.values.round()).all()) for each in entries)
+    vertex = whole or _counts_fractions(problem)
+    if vertex and (check or not whole):
+        member = is_member(problem, given, entries)
+        vertex = bool(member.all())
+        if whole and not vertex:
+            wrong, name = int((~member).nonzero()[0]), type(problem.structure).__name__
+            raise ValueError(
+                f"{who}: the target must be a structure of {name}, got something else in item {wrong}; make it with a "
+                "constructor of the structure, with the same lengths"
+            )
+    score = sum_of(entries, problem.parts)
+    if check and bool((score == -torch.inf).any()):
+        raise ValueError(
+            f"{who}: the target must be allowed by its scores, got one that uses a part of score -inf in item "
+            f"{int((score == -torch.inf).nonzero()[0])}; unmask the part, or leave the item out"
+        )
+    value = smooth.max(scores, lengths=lengths, mask=mask)
+    score = problem.per_item(score).to(value.dtype)
+    if not (vertex and _vanishes(smooth)):
+        options: dict[str, Any] = {} if target_edges is None else {"target_edges": target_edges}
+        if isinstance(smooth, Smoothed) and not _vanishes(smooth):
+            options |= {"scores": scores, "mask": mask}
+        value = value + smooth.omega(problem.dress(given), lengths=lengths, **options)
+    return torch.where(value == -torch.inf, torch.inf, non_negative(value - score))
+
+
+def _parts_of_target(who: str, problem: Problem, target: Any) -> Parts:
+    given = (target,) if isinstance(target, Tensor) else tuple(target)
+    if any(not isinstance(part, Tensor) for part in given):
+        raise TypeError(
+            f"{who}: target must be a structure in the form of the scores, got {type(target).__name__}; make it with "
+            "a constructor such as Chain.from_tags"
+        )
+    like = problem.parts[0]
+    found, before = problem.undress(who, tuple(part.to(like) for part in given))
+    if before:
+        raise ValueError(
+            f"{who}: target must have the batch axes of the scores {problem.batch_shape}, got {before} before them; "
+            "give one structure per item"
+        )
+    return found
+
+
+def _vanishes(smooth: Any) -> bool:
+    """Whether Ω is zero at every structure."""
+    return isinstance(smooth, Smoothed) and local("loss", smooth.regularizer).regularizer.zero_at_corners
+
+
+def _counts_fractions(problem: Problem) -> bool:
+    """Whether a structure may hold other numbers than whole ones: steps of an alignment have weights."""
+    if not isinstance(problem.structure, DynamicProgram):
+        return False
+    scales = [component.scales for component in problem.lattice.components]
+    return any(scale is not None and bool((scale != scale.round()).any()) for scale in scales)

@@ -1,0 +1,124 @@
+"""The loss of scores at targets, whatever both are: the one place that tells rows from structures and reads targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax import checks
+from omegamax.losses.at_rows import non_negative, regrets
+from omegamax.losses.at_structure import losses_at_structure, structure_of
+from omegamax.losses.reduction import check_reduction, reduced
+from omegamax.losses.targets import (
+    check_class_weights,
+    check_distribution,
+    check_label_smoothing,
+    check_no_classes,
+    read_index,
+    smoothed_one_hot,
+)
+from omegamax.operators.scaled import Scaled
+from omegamax.smoothmax import SmoothMax
+
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def loss_of(
+    who: str,
+    smooth: SmoothMax,
+    scores: Any,
+    target: Any,
+    *,
+    reduction: str = "mean",
+    dim: int = -1,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    mask: Any = None,
+    lengths: Any = None,
+    target_edges: Tensor | None = None,
+    check: bool = True,
+) -> Tensor:
+    """max_Ω(scores) + Ω(target) − <scores, target>, reduced; `who` speaks in errors."""
+    check_reduction(who, reduction)
+    if not isinstance(smooth, SmoothMax):
+        raise TypeError(
+            f"{who}: smooth must be a SmoothMax, got {type(smooth).__name__}; use for example SquaredNorm() or "
+            "Smoothed(Chain(), Shannon())"
+        )
+    check_label_smoothing(who, label_smoothing)
+    if structure_of(smooth) is not None:
+        check_no_classes(who, dim, weight, ignore_index, label_smoothing)
+        options: dict[str, Any] = {"lengths": lengths, "mask": mask, "target_edges": target_edges, "check": check}
+        wide, dtype = _widened(scores)
+        losses = reduced(losses_at_structure(who, smooth, wide, target, **options), reduction)
+        return losses if dtype is None else losses.to(dtype)
+    if target_edges is not None:
+        raise ValueError(f"{who}: target_edges is for structures, got it with rows of scores; give the target alone")
+    checks.check_scores(who, scores)
+    checks.check_dim(who, scores, dim)
+    if mask is not None:
+        checks.check_mask(who, scores, mask)
+        mask = mask.expand(scores.shape).movedim(dim, -1)
+    rows = smooth._prepare(scores if dim == -1 else scores.movedim(dim, -1), mask, lengths)
+    rows = rows.float() if rows.dtype in _HALVES else rows
+    check_class_weights(who, weight, rows)
+    per_row: Tensor | None
+    if isinstance(target, Tensor) and target.is_floating_point():
+        at = check_distribution(who, target, rows, dim)
+        losses = _at_scale(smooth, rows, lambda omega, x: _at_distributions(omega, x, at))
+        per_row = None if weight is None else (at * weight.to(at)).sum(-1)
+    else:
+        index, kept = read_index(who, target, rows, ignore_index)
+        losses = _at_scale(smooth, rows, lambda omega, x: _at_classes(omega, x, index, kept, label_smoothing))
+        per_row = None if kept is None else kept.to(rows.dtype)
+        if weight is not None:
+            chosen = weight.to(rows)[index]
+            per_row = chosen if kept is None else torch.where(kept, chosen, 0)
+    return reduced(losses, reduction, per_row).to(scores.dtype)
+
+
+def _widened(scores: Any) -> tuple[Any, torch.dtype | None]:
+    """Scores of a structure, half types as float32; and which type it was, if one of those."""
+    parts = (scores,) if isinstance(scores, Tensor) else scores if isinstance(scores, tuple) else ()
+    if not parts or not all(isinstance(part, Tensor) and part.dtype in _HALVES for part in parts):
+        return scores, None  # or something else, which the structure will refuse
+    wide = [part.float() for part in parts]
+    return (wide[0] if isinstance(scores, Tensor) else type(scores)(*wide)), parts[0].dtype
+
+
+def _at_scale(smooth: SmoothMax, rows: Tensor, losses_of: Any) -> Tensor:
+    """L_{γΩ}(θ; y) = γ L_Ω(θ/γ; y); an infinite loss stays, and has no derivative with respect to γ."""
+    if not isinstance(smooth, Scaled):
+        return losses_of(smooth, rows)
+    if structure_of(smooth.inner) is not None:
+        raise ValueError(
+            f"Scaled: the temperature of a structure belongs to its Ω, got one around {type(smooth.inner).__name__}; "
+            "use Smoothed(structure, Scaled(regularizer, gamma))"
+        )
+    checks.check_row_parameter("Scaled", "gamma", smooth.gamma, rows)
+    losses = _at_scale(smooth.inner, smooth._divided(rows), losses_of)
+    infinite = losses == torch.inf
+    return torch.where(infinite, losses, torch.where(infinite, 0, losses) * smooth._per_problem())
+
+
+def _at_classes(smooth: SmoothMax, rows: Tensor, index: Tensor, kept: Tensor | None, smoothing: float) -> Tensor:
+    if kept is not None:  # what they hold, NaN too, must not reach the gradient
+        rows = torch.where(kept.unsqueeze(-1), rows, 0)
+    if smoothing == 0 and smooth.zero_at_corners:
+        losses = non_negative(regrets(smooth, rows, index))
+    else:
+        losses = _at_distributions(smooth, rows, smoothed_one_hot(rows, index, smoothing))
+    return losses if kept is None else torch.where(kept, losses, 0)
+
+
+def _at_distributions(smooth: SmoothMax, rows: Tensor, target: Tensor) -> Tensor:
+    """With Ω(y) on the classes that are not out."""
+    found = regrets(smooth, rows, target)
+    if smooth.zero_at_corners:
+        return non_negative(found + smooth.omega(target))
+    removed = rows == -torch.inf
+    whole = checks.is_readable(removed) and not bool(removed.any())
+    return non_negative(found + (smooth.omega(target) if whole else smooth.omega_without(target, removed)))

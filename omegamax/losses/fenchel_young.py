@@ -1,0 +1,183 @@
+"""Fenchel–Young losses: one loss for every smoothed maximum.
+
+    L(θ; y) = max_Ω(θ) + Ω(y) − <θ, y>  ≥ 0          ∇L(θ; y) = argmax_Ω(θ) − y
+
+The loss is convex in θ and zero exactly where argmax_Ω(θ) = y (for Hard: where y is among the best). Shannon's Ω on the
+simplex gives cross-entropy, on a structure the CRF loss; Hard gives perceptrons. Blondel, Martins & Niculae, "Learning
+with Fenchel–Young losses", JMLR 2020.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from torch import Tensor, nn
+
+from omegamax.losses.at_structure import structure_of
+from omegamax.losses.evaluation import loss_of
+from omegamax.losses.reduction import check_reduction
+from omegamax.losses.targets import check_label_smoothing, check_no_classes
+from omegamax.smoothmax import SmoothMax
+
+
+def fenchel_young_loss(
+    scores: Any,
+    target: Any,
+    smooth: SmoothMax,
+    *,
+    reduction: str = "mean",
+    dim: int = -1,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    mask: Any = None,
+    lengths: Any = None,
+    target_edges: Tensor | None = None,
+    check: bool = True,
+) -> Tensor:
+    """max_Ω(scores) + Ω(target) − <scores, target>; see `FenchelYoungLoss` for the arguments.
+
+    >>> scores = torch.tensor([[1.0, 0.9, -1.0], [3.0, 0.0, 0.0]])
+    >>> fenchel_young_loss(scores, torch.tensor([0, 0]), SquaredNorm(), reduction="none")
+    tensor([0.2025, 0.0000])
+    """
+    return loss_of(
+        "fenchel_young_loss",
+        smooth,
+        scores,
+        target,
+        reduction=reduction,
+        dim=dim,
+        weight=weight,
+        ignore_index=ignore_index,
+        label_smoothing=label_smoothing,
+        mask=mask,
+        lengths=lengths,
+        target_edges=target_edges,
+        check=check,
+    )
+
+
+class Loss(nn.Module, ABC):
+    """A Fenchel–Young loss as a module: leaves say which Ω. The arguments are those of `FenchelYoungLoss`."""
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        *,
+        reduction: str = "mean",
+        dim: int = -1,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+        check: bool = True,
+    ) -> None:
+        super().__init__()
+        who = type(self).__name__
+        check_reduction(who, reduction)
+        check_label_smoothing(who, label_smoothing)
+        self.reduction, self.dim, self.ignore_index = reduction, dim, ignore_index
+        self.label_smoothing, self.check = float(label_smoothing), check
+        self.register_buffer("weight", weight)
+
+    @abstractmethod
+    def smooth(self, scores: Any) -> SmoothMax:
+        """The smoothed maximum, with the current values of its parameters."""
+
+    def forward(
+        self,
+        scores: Any,
+        target: Any,
+        *,
+        mask: Any = None,
+        lengths: Any = None,
+        target_edges: Tensor | None = None,
+    ) -> Tensor:
+        """The loss of scores at targets."""
+        return loss_of(
+            type(self).__name__,
+            self.smooth(scores),
+            scores,
+            target,
+            reduction=self.reduction,
+            dim=self.dim,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+            mask=mask,
+            lengths=lengths,
+            target_edges=target_edges,
+            check=self.check,
+        )
+
+    def _check_no_classes(self) -> None:
+        """For leaves on structures, so that they refuse when they are made."""
+        check_no_classes(type(self).__name__, self.dim, self.weight, self.ignore_index, self.label_smoothing)
+
+    def extra_repr(self) -> str:
+        """The reduction."""
+        return f"reduction={self.reduction!r}"
+
+
+class FenchelYoungLoss(Loss):
+    """The loss max_Ω(θ) + Ω(y) − <θ, y> of any smoothed maximum.
+
+    `smooth` is a regularizer (`Shannon()`, `SquaredNorm()`, `Scaled(Fused(0.1), 0.5)`, ...: one loss per row), or a
+    structure with one (`Smoothed(Chain(), Shannon())`, `SparseMAP(Matching())`: one loss per item).
+
+    Targets of rows (..., C): classes, an integer tensor (...), or distributions, a floating tensor (..., C). Targets of
+    structures: the structure in the shape of the scores, from a constructor (`Chain.from_tags`,
+    `ProjectiveTree.from_heads`, ...) or from `map`; marginals too, where they determine Ω (else give `target_edges`).
+
+    - `reduction`: "mean", "sum" or "none"; the mean is Σ w L / Σ w over rows that are not ignored, and 0 over nothing;
+    - `weight` (C,): weights w of the classes; a distribution has the expected weight;
+    - `ignore_index`: this class costs nothing and counts for nothing;
+    - `label_smoothing` ε: classes become (1 − ε) e_y + ε u, with u uniform on the classes that are not −inf;
+    - `dim`: the axis of the classes; 1 for PyTorch's layout (N, C, d1, ...);
+    - `check`: whether gold structures are looked at; one that is infeasible raises.
+
+    A class of score −inf (or masked) is out of its row; a target there costs +inf, and its gradient is still
+    argmax_Ω(θ) − y. Losses are never negative.
+
+    >>> loss = FenchelYoungLoss(Shannon())
+    >>> loss(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1]))
+    tensor(0.2201)
+    """
+
+    def __init__(
+        self,
+        smooth: SmoothMax,
+        reduction: str = "mean",
+        *,
+        dim: int = -1,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+        check: bool = True,
+    ) -> None:
+        super().__init__(
+            reduction=reduction,
+            dim=dim,
+            weight=weight,
+            ignore_index=ignore_index,
+            label_smoothing=label_smoothing,
+            check=check,
+        )
+        if not isinstance(smooth, SmoothMax):
+            raise TypeError(
+                f"FenchelYoungLoss: smooth must be a SmoothMax, got {type(smooth).__name__}; use for example "
+                "SquaredNorm() or Smoothed(Chain(), Shannon())"
+            )
+        self._smooth = smooth
+        if structure_of(smooth) is not None:
+            self._check_no_classes()
+
+    def smooth(self, scores: Any) -> SmoothMax:
+        """The one given."""
+        return self._smooth
+
+    def extra_repr(self) -> str:
+        """The smoothed maximum and the reduction."""
+        return f"{type(self._smooth).__name__}, {super().extra_repr()}"

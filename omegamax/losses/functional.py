@@ -1,0 +1,92 @@
+"""The losses on rows as functions: `sparsemax_loss(scores, target)`, called like `torch.nn.functional.cross_entropy`.
+
+Every function takes the keywords of `fenchel_young_loss`: reduction, dim, weight, ignore_index, label_smoothing, mask,
+lengths; the default reduction is the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from omegamax import checks
+from omegamax.functional import _oriented
+from omegamax.losses.evaluation import loss_of
+from omegamax.operators.fused import Fused
+from omegamax.operators.group_lasso import GroupLasso
+from omegamax.operators.oscar import Oscar
+from omegamax.operators.shannon import Shannon
+from omegamax.operators.squared_norm import SquaredNorm
+from omegamax.operators.squared_pnorm import SquaredPNorm
+from omegamax.operators.tsallis import Tsallis
+
+
+def softmax_loss(scores: Tensor, target: Tensor, **options: Any) -> Tensor:
+    """Cross-entropy, minus the entropy of a soft target.
+
+    log sum exp(scores) + sum y log y - <scores, y>
+    """
+    return loss_of("softmax_loss", Shannon(), scores, target, **options)
+
+
+def sparsemax_loss(scores: Tensor, target: Tensor, **options: Any) -> Tensor:
+    """The loss whose gradient is sparsemax(scores) - y.
+
+        max_{p in simplex} (<p, scores> - 1/2 ||p||^2) + 1/2 ||y||^2 - <scores, y>
+
+    >>> sparsemax_loss(torch.tensor([[0.5, 0.0, -1.0]]), torch.tensor([0]))
+    tensor(0.0625)
+    """
+    return loss_of("sparsemax_loss", SquaredNorm(), scores, target, **options)
+
+
+def entmax15_loss(scores: Tensor, target: Tensor, **options: Any) -> Tensor:
+    """The loss whose gradient is entmax15(scores) - y."""
+    return loss_of("entmax15_loss", Tsallis(1.5), scores, target, **options)
+
+
+def entmax_loss(
+    scores: Tensor, target: Tensor, *, alpha: float | Tensor = 1.5, dim: int = -1, **options: Any
+) -> Tensor:
+    """The loss whose gradient is entmax(scores, alpha) - y; a tensor `alpha` gets its own gradient."""
+    checks.check_alpha("entmax_loss", alpha)
+    return loss_of("entmax_loss", Tsallis(_oriented(alpha, scores, dim)), scores, target, dim=dim, **options)
+
+
+def sqpnormmax_loss(scores: Tensor, target: Tensor, *, p: float = 1.5, **options: Any) -> Tensor:
+    """The loss whose gradient is sqpnormmax(scores, p) - y."""
+    checks.check_p("sqpnormmax_loss", p)
+    return loss_of("sqpnormmax_loss", SquaredPNorm(p), scores, target, **options)
+
+
+def fusedmax_loss(
+    scores: Tensor, target: Tensor, *, strength: float | Tensor = 0.1, dim: int = -1, **options: Any
+) -> Tensor:
+    """The loss whose gradient is fusedmax(scores, strength) - y."""
+    checks.check_strength("fusedmax_loss", strength)
+    return loss_of("fusedmax_loss", Fused(_oriented(strength, scores, dim)), scores, target, dim=dim, **options)
+
+
+def oscarmax_loss(
+    scores: Tensor, target: Tensor, *, strength: float | Tensor = 0.01, dim: int = -1, **options: Any
+) -> Tensor:
+    """The loss whose gradient is oscarmax(scores, strength) - y."""
+    checks.check_strength("oscarmax_loss", strength)
+    return loss_of("oscarmax_loss", Oscar(_oriented(strength, scores, dim)), scores, target, dim=dim, **options)
+
+
+def groupmax_loss(
+    scores: Tensor,
+    target: Tensor,
+    *,
+    groups: Sequence[int] | Sequence[Sequence[int]] | Tensor,
+    strength: float | Tensor = 0.1,
+    dim: int = -1,
+    **options: Any,
+) -> Tensor:
+    """The loss whose gradient is groupmax(scores, groups, strength) - y."""
+    checks.check_strength("groupmax_loss", strength)
+    leaf = GroupLasso.of_checked(checks.check_groups("groupmax_loss", groups), _oriented(strength, scores, dim))
+    return loss_of("groupmax_loss", leaf, scores, target, dim=dim, **options)

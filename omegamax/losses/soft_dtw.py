@@ -1,0 +1,79 @@
+"""Soft-DTW as a loss between time series.
+
+SoftDTWLoss             soft_dtw(x, y)                                          may be negative (Cuturi & Blondel, 2017)
+SoftDTWDivergenceLoss   soft_dtw(x, y) − ½ soft_dtw(x, x) − ½ soft_dtw(y, y)    zero at x = y (Blondel et al., 2021)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from omegamax.losses.reduction import check_reduction, reduced
+from omegamax.operators.shannon import Shannon
+from omegamax.smoothmax import SmoothMax
+from omegamax.structures.bands import Band
+from omegamax.structures.soft_dtw import Distance, soft_dtw, soft_dtw_divergence, squared_euclidean
+
+
+class SoftDTWLoss(nn.Module):
+    """The smoothed cost of warping one series onto another; the arguments are those of `soft_dtw`.
+
+    >>> x = torch.tensor([[[0.0], [1.0], [2.0]]])
+    >>> SoftDTWLoss(gamma=0.1)(x, 2 * x)
+    tensor(4.8901)
+    """
+
+    def __init__(
+        self,
+        gamma: float | Tensor = 1.0,
+        reduction: str = "mean",
+        *,
+        distance: Distance = squared_euclidean,
+        regularizer: SmoothMax | None = None,
+        band: Band | None = None,
+    ) -> None:
+        super().__init__()
+        check_reduction("SoftDTWLoss", reduction)
+        self.gamma, self.reduction, self.distance, self.band = gamma, reduction, distance, band
+        self.regularizer = Shannon() if regularizer is None else regularizer
+
+    def forward(self, x: Tensor, y: Tensor, *, lengths: Any = None) -> Tensor:
+        """The cost of x (..., M, D) against y (..., N, D); `lengths` is a pair of integer tensors (...)."""
+        options: dict[str, Any] = {"distance": self.distance, "regularizer": self.regularizer, "band": self.band}
+        return reduced(soft_dtw(x, y, self.gamma, lengths=lengths, **options), self.reduction)
+
+    def extra_repr(self) -> str:
+        """The temperature and the reduction."""
+        return f"gamma={self.gamma}, reduction={self.reduction!r}"
+
+
+class SoftDTWDivergenceLoss(nn.Module):
+    """The divergence of soft-DTW: exactly zero when both series are the same; the arguments are those of `SoftDTWLoss`.
+
+    >>> x = torch.tensor([[[0.0], [1.0], [2.0]]])
+    >>> SoftDTWDivergenceLoss()(x, x)
+    tensor(0.)
+    """
+
+    def __init__(
+        self,
+        gamma: float | Tensor = 1.0,
+        reduction: str = "mean",
+        *,
+        distance: Distance = squared_euclidean,
+        band: Band | None = None,
+    ) -> None:
+        super().__init__()
+        check_reduction("SoftDTWDivergenceLoss", reduction)
+        self.gamma, self.reduction, self.distance, self.band = gamma, reduction, distance, band
+
+    def forward(self, x: Tensor, y: Tensor, *, lengths: Any = None) -> Tensor:
+        """The divergence of x (..., M, D) and y (..., N, D); `lengths` is a pair of integer tensors (...)."""
+        found = soft_dtw_divergence(x, y, self.gamma, distance=self.distance, lengths=lengths, band=self.band)
+        return reduced(found, self.reduction)
+
+    def extra_repr(self) -> str:
+        """The temperature and the reduction."""
+        return f"gamma={self.gamma}, reduction={self.reduction!r}"

@@ -1,0 +1,72 @@
+"""Losses on structures, by the names they are known under.
+
+    PerceptronLoss    max_y <θ, y> − <θ, y_true>                      Collins, EMNLP 2002
+    CRFLoss           log Σ_y exp <θ, y> − <θ, y_true>                Lafferty, McCallum & Pereira, ICML 2001
+
+Any other Ω inside the recursion is `FenchelYoungLoss(Smoothed(structure, Ω))` (Mensch & Blondel, ICML 2018).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from omegamax.losses.fenchel_young import Loss
+from omegamax.operators.hard import Hard
+from omegamax.operators.scaled import Scaled
+from omegamax.operators.shannon import Shannon
+from omegamax.smoothmax import SmoothMax
+from omegamax.structures.smoothed import Smoothed
+from omegamax.structures.structure import Structure
+
+
+class PerceptronLoss(Loss):
+    """How much better the best structure scores than the gold one; without a structure, the best class.
+
+    Zero where the gold one is among the best; its gradient is the best (ties: the lowest) minus the gold one.
+
+    >>> PerceptronLoss()(torch.tensor([[1.0, 3.0]]), torch.tensor([0]))
+    tensor(2.)
+    """
+
+    def __init__(self, structure: Structure | None = None, reduction: str = "mean", **options: Any) -> None:
+        super().__init__(reduction=reduction, **options)
+        if structure is not None:
+            check_structure("PerceptronLoss", structure)
+            self._check_no_classes()
+        self.structure = structure
+
+    def smooth(self, scores: Any) -> SmoothMax:
+        """Hard."""
+        return Hard() if self.structure is None else Smoothed(self.structure, Hard())
+
+
+class CRFLoss(Loss):
+    """The negative log-likelihood of gold structures: log-partition minus score; `gamma` is a temperature.
+
+    >>> chain = Chain()
+    >>> gold = chain.from_tags(torch.tensor([[0, 1, 1]]), 2)
+    >>> CRFLoss(chain)(torch.zeros(1, 3, 2, 2), gold)
+    tensor(2.0794)
+    """
+
+    def __init__(
+        self, structure: Structure, reduction: str = "mean", *, gamma: float | Tensor = 1.0, check: bool = True
+    ) -> None:
+        super().__init__(reduction=reduction, check=check)
+        self.structure = check_structure("CRFLoss", structure)
+        self.gamma = gamma
+
+    def smooth(self, scores: Any) -> SmoothMax:
+        """Shannon."""
+        plain = isinstance(self.gamma, (int, float)) and self.gamma == 1
+        return Smoothed(self.structure, Shannon() if plain else Scaled(Shannon(), self.gamma))
+
+
+def check_structure(who: str, structure: Any) -> Any:
+    """A structure, not its class."""
+    if not isinstance(structure, Structure):
+        kind = f"the class {structure.__name__}" if isinstance(structure, type) else type(structure).__name__
+        raise TypeError(f"{who}: structure must be a Structure, got {kind}; use for example om.Chain()")
+    return structure

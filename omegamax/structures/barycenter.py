@@ -1,0 +1,169 @@
+"""The mean of time series under soft-DTW.
+
+    argmin_z  Σ_k w_k soft_dtw(z, x_k),    w normalised to sum 1
+
+Series may have different lengths, and z its own. The objective is smooth and not convex: it is minimised by L-BFGS with
+a strong Wolfe line search from `init`, which makes the result deterministic, and a local minimum. Cuturi & Blondel,
+"Soft-DTW: a differentiable loss function for time-series", ICML 2017, weigh by λ_k / n_k; pass these as `weights` to do
+as they do.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from omegamax import checks
+from omegamax.operators.shannon import Shannon
+from omegamax.smoothmax import SmoothMax
+from omegamax.structures.problem import computed_in
+from omegamax.structures.soft_dtw import Distance, soft_dtw, squared_euclidean
+
+_WHO = "soft_dtw_barycenter"
+_SHANNON = Shannon()
+
+
+class Barycenter(NamedTuple):
+    """A mean of series, and how it was found."""
+
+    series: Tensor  # (length, D)
+    losses: Tensor  # (iterations + 1,): the objective, first at `init`
+    converged: bool  # whether the last iteration gained less than the tolerance
+
+
+def soft_dtw_barycenter(
+    series: Tensor | Sequence[Tensor],
+    weights: Tensor | Sequence[float] | None = None,
+    gamma: float = 1.0,
+    *,
+    init: Tensor | None = None,
+    length: int | None = None,
+    lengths: Tensor | None = None,
+    max_iter: int = 100,
+    tol: float = 1e-5,
+    distance: Distance = squared_euclidean,
+    regularizer: SmoothMax = _SHANNON,
+) -> Barycenter:
+    """The weighted soft-DTW mean of series: a list of (N_k, D), or a tensor (K, N, D) with `lengths` (K,).
+
+    It has `length` steps (default: the longest of the series) and starts at `init` (length, D), by default the mean of
+    the series stretched to that length. Stops when an iteration gains less than tol · max(1, |objective|), and warns if
+    `max_iter` comes first. `weights` are K non-negative numbers, equal by default.
+
+    >>> x = torch.tensor([[0.0], [0.0], [1.0], [0.0]])
+    >>> found = soft_dtw_barycenter([x, x[1:], x[[0, 1, 2, 2, 3]]], gamma=0.01, length=4)
+    >>> found.series.flatten().round(decimals=2) + 0
+    tensor([0., 0., 1., 0.])
+    """
+    each = _read(series, lengths)
+    wide = computed_in(each[0].dtype)
+    padded = torch.nn.utils.rnn.pad_sequence([one.detach().to(wide) for one in each], batch_first=True)
+    sizes = torch.tensor([len(one) for one in each])
+    share = _shares(weights, padded)
+    start = _start(each, share, init, length).to(padded)
+    z = start.clone().requires_grad_()
+    own = torch.full_like(sizes, len(start))
+
+    def objective() -> Tensor:
+        costs = soft_dtw(
+            z.expand(len(each), *z.shape),
+            padded,
+            gamma,
+            distance=distance,
+            lengths=(own, sizes),
+            regularizer=regularizer,
+        )
+        return (share * costs).sum()
+
+    losses, converged = _minimise(objective, z, max_iter, tol)
+    if not converged:
+        gain = float(losses[-2] - losses[-1])
+        warnings.warn(
+            f"{_WHO}: stopped after {max_iter} iterations, the last of which gained {gain:.2e} (tolerance "
+            f"{tol * max(1.0, abs(float(losses[-1]))):.2e}); raise max_iter or tol",
+            stacklevel=2,
+        )
+    return Barycenter(z.detach().to(each[0].dtype), losses, converged)
+
+
+def _minimise(objective: Any, z: Tensor, max_iter: int, tol: float) -> tuple[Tensor, bool]:
+    """L-BFGS, one iteration at a time, so that each is recorded."""
+    optimizer = torch.optim.LBFGS([z], max_iter=1, max_eval=30, history_size=10, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = objective()
+        loss.backward()
+        return loss
+
+    with torch.enable_grad():
+        losses = [objective().detach()]
+        best = z.detach().clone()
+        for _ in range(max_iter):
+            optimizer.step(closure)
+            losses.append(objective().detach())
+            gain = float(losses[-2] - losses[-1])
+            if not gain > tol * max(1.0, abs(float(losses[-1]))):
+                if gain < 0:  # a line search that found nothing better
+                    z.data.copy_(best)
+                    losses[-1] = losses[-2]
+                return torch.stack(losses), True
+            best.copy_(z.detach())
+    return torch.stack(losses), False
+
+
+def _read(series: Any, lengths: Any) -> list[Tensor]:
+    """The series, each in its own length."""
+    if isinstance(series, Tensor):
+        checks.check_event(_WHO, "series", series, (None, None, None), "(K, N, D)")
+        if series.dim() != 3:
+            raise ValueError(f"{_WHO}: series must be (K, N, D), got {tuple(series.shape)}; or give a list of (N_k, D)")
+        found = checks.check_structure_lengths(_WHO, (series.shape[0],), lengths, (series.shape[1],))
+        return [one[:n] for one, n in zip(series, found[0].tolist())]
+    each = list(series)
+    if not each or lengths is not None:
+        raise ValueError(
+            f"{_WHO}: series must be a list of at least one (N_k, D), which have their own lengths, or a Tensor with "
+            f"lengths, got {len(each)} and lengths {lengths}; leave lengths out for a list"
+        )
+    for one in each:
+        width = each[0].shape[-1] if isinstance(each[0], Tensor) and each[0].dim() == 2 else None
+        checks.check_event(_WHO, "each of the series", one, (None, width), f"(N_k, {'D' if width is None else width})")
+        if one.dim() != 2 or one.dtype != each[0].dtype:
+            raise ValueError(
+                f"{_WHO}: each of the series must be (N_k, D) and of one dtype, got {tuple(one.shape)} of {one.dtype}; "
+                "use unsqueeze(-1) for series of numbers"
+            )
+    return each
+
+
+def _shares(weights: Any, padded: Tensor) -> Tensor:
+    """Weights that sum to one."""
+    if weights is None:
+        return padded.new_full((len(padded),), 1 / len(padded))
+    found = torch.as_tensor(weights).detach().to(padded)
+    if tuple(found.shape) != (len(padded),) or not bool((found >= 0).all()) or not 0 < float(found.sum()) < torch.inf:
+        raise ValueError(
+            f"{_WHO}: weights must be {len(padded)} non-negative numbers, not all zero, got {found.tolist()}; leave "
+            "them out for equal ones"
+        )
+    return found / found.sum()
+
+
+def _start(each: list[Tensor], share: Tensor, init: Tensor | None, length: int | None) -> Tensor:
+    """The given start, or the mean of the stretched series."""
+    width = each[0].shape[-1]
+    if init is not None:
+        checks.check_event(_WHO, "init", init, (length, width), f"({'length' if length is None else length}, {width})")
+        return init.detach()
+    length = max(len(one) for one in each) if length is None else length
+    checks.check_count(_WHO, "length", length)
+    stretched = [
+        interpolate(one.detach().to(share).mT[None], length, mode="linear", align_corners=True) for one in each
+    ]
+    return (share[:, None, None] * torch.cat(stretched)).sum(0).mT.contiguous()

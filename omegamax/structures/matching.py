@@ -1,0 +1,157 @@
+"""Matchings of rows with columns: bipartite assignments, permutations where both sides are equal.
+
+    potentials (..., R, C)                 [i, j] scores the pair; every row of the smaller side is matched exactly once
+    NullableScores(pairs, rows, columns)   rows and columns may also stay alone, for a score of their own
+
+A structure is 0/1 in the same shape. There are max(r, c)! / |r − c|! matchings of r rows with c columns, and
+Σ_k C(r, k) C(c, k) k! where all may stay alone. The best is found by Jonker & Volgenant's algorithm in O(n³)
+(Computing 1987). Their log-partition is the permanent of a matrix, which is #P-hard (Valiant, 1979), so no Ω smooths a
+recursion here: use `sparsemap` for sparse marginals of matchings, or `sinkhorn` for entropic transport plans.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from omegamax import checks
+from omegamax.inference.matching_program import MatchingProgram
+from omegamax.inference.oracle import CompiledOracle, Kind
+from omegamax.inference.program import Program
+from omegamax.operators.hard import Hard
+from omegamax.operators.regularizer import Regularizer
+from omegamax.structures.problem import Problem, Sizes
+from omegamax.structures.structure import Structure
+from omegamax.structures.transport import ATOL, MAX_ITER, transport_plan
+
+
+class NullableScores(NamedTuple):
+    """Potentials of a matching in which rows and columns may stay alone (NULL), and structures in the same form."""
+
+    pairs: Tensor  # (..., R, C)
+    rows: Tensor  # (..., R): score of a row that stays alone; −inf means that it must be matched
+    columns: Tensor  # (..., C): the same for columns
+
+
+@dataclass(frozen=True)
+class Matching(Structure):
+    """One-to-one matchings; lengths are a pair (rows, columns).
+
+    >>> scores = torch.tensor([[1.0, 2.0, 0.0], [0.0, 3.0, 0.5]])
+    >>> Matching.permutation(Matching().map(scores))
+    tensor([0, 1])
+    >>> Matching.permutation(Matching().map(Matching.with_null(scores, rows=1.5)))
+    tensor([-1,  1])
+    """
+
+    event_ndim = 2
+    n_regularized = 1  # what stays alone is not regularised
+
+    @staticmethod
+    def with_null(pairs: Tensor, rows: float | Tensor = 0.0, columns: float | Tensor = 0.0) -> NullableScores:
+        """Scores for staying alone: numbers, or tensors (..., R) and (..., C); −inf means "must be matched"."""
+        found = []
+        for alone, size in zip((rows, columns), pairs.shape[-2:]):
+            each = torch.as_tensor(alone, dtype=pairs.dtype, device=pairs.device)
+            found.append(each if each.dim() else each.expand(size))
+        return NullableScores(pairs, *found)
+
+    @staticmethod
+    def permutation(structure: Tensor | NullableScores) -> Tensor:
+        """The column of every row (..., R); −1 for a row that has none."""
+        pairs = structure.pairs if isinstance(structure, NullableScores) else structure
+        return torch.where(pairs.sum(-1) > 0.5, pairs.argmax(-1), -1)
+
+    @staticmethod
+    def from_permutation(permutation: Tensor, n_columns: int | None = None, *, dtype: Any = None) -> Tensor:
+        """Columns of the rows (..., R), −1 for none, as a structure (..., R, C), 0/1; C is R unless given."""
+        who = "Matching.from_permutation"
+        if not isinstance(permutation, Tensor) or permutation.is_floating_point() or permutation.dtype is torch.bool:
+            given = permutation.dtype if isinstance(permutation, Tensor) else type(permutation).__name__
+            raise TypeError(f"{who}: permutation must be an integer Tensor, got {given}; use .long()")
+        n = permutation.shape[-1] if n_columns is None else n_columns
+        if permutation.numel() and not (int(permutation.min()) >= -1 and int(permutation.max()) < n):
+            raise ValueError(
+                f"{who}: columns must lie between 0 and {n - 1} (or be −1 for none), got {int(permutation.min())} to "
+                f"{int(permutation.max())}; n_columns says how many there are"
+            )
+        pairs = permutation.unsqueeze(-1) == torch.arange(n, device=permutation.device)
+        if bool((pairs.sum(-2) > 1).any()):
+            raise ValueError(f"{who}: columns must be distinct, got one of them twice; a matching is one-to-one")
+        return pairs.to(torch.get_default_dtype() if dtype is None else dtype)
+
+    @staticmethod
+    def nullable_from_permutation(
+        permutation: Tensor, n_columns: int | None = None, *, lengths: Any = None, dtype: Any = None
+    ) -> NullableScores:
+        """The same for potentials with NULL: whoever has no partner, within the lengths, is marked as alone."""
+        pairs = Matching.from_permutation(permutation, n_columns, dtype=dtype)
+        alone = []
+        for axis, length in zip((-1, -2), (None, None) if lengths is None else lengths):
+            found = 1 - pairs.sum(axis)
+            if length is not None:
+                found = found * (torch.arange(found.shape[-1], device=found.device) < length.unsqueeze(-1))
+            alone.append(found)
+        return NullableScores(pairs, *alone)
+
+    def sinkhorn(
+        self,
+        potentials: Any,
+        gamma: float | Tensor = 1.0,
+        *,
+        lengths: Any = None,
+        mask: Any = None,
+        max_iter: int = MAX_ITER,
+        atol: float = ATOL,
+    ) -> Any:
+        """The plan of entropic optimal transport, shaped as the potentials. Differentiable twice.
+
+            argmax over the polytope of matchings of  <P, θ> − γ Σ P log P
+
+        *Not* the marginals of a distribution over matchings: those of the Gibbs distribution are #P-hard, those of
+        `sparsemap` are exact. Of a rectangle, the sums over the larger side are at most 1. As γ → 0, P tends to the
+        best matching. Solved in double precision until every sum is 1 to `atol`; stopping at `max_iter` warns.
+        `om.Sinkhorn` is the same as an object with a value, for losses.
+        """
+        checks.check_gamma("Matching.sinkhorn", gamma)
+        problem = self.bind(potentials, lengths, mask)
+        return problem.dress(transport_plan(problem, gamma, max_iter, atol).parts)
+
+    def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
+        """Pairs, alone or with the scores of staying alone."""
+        if isinstance(potentials, NullableScores):
+            pairs, rows, columns = potentials
+            checks.check_event("Matching", "pairs", pairs, (None, None), "(..., R, C)")
+            checks.check_event("Matching", "rows", rows, (pairs.shape[-2],), "(..., R)")
+            checks.check_event("Matching", "columns", columns, (pairs.shape[-1],), "(..., C)")
+            return (pairs, 2), (rows, 1), (columns, 1)
+        checks.check_floating("Matching", potentials)
+        checks.check_event("Matching", "potentials", potentials, (None, None), "(..., R, C)")
+        return ((potentials, 2),)
+
+    def limits(self, sizes: Sizes) -> tuple[int, ...]:
+        """Rows and columns."""
+        return sizes[0][0], sizes[0][1]
+
+    def program(self, problem: Problem, regularizer: Regularizer) -> Program:
+        """The best matching; there is no other program."""
+        if not isinstance(regularizer, Hard):
+            raise ValueError(
+                f"Matching: regularizer must be Hard, got {type(regularizer).__name__}, for which one would sum over "
+                "all matchings (a permanent, #P-hard); use sparsemap for sparse marginals of matchings, or sinkhorn "
+                "for entropic transport plans"
+            )
+        rows, columns = problem.lengths
+        return MatchingProgram((rows, columns), len(problem.parts))
+
+    def oracle(self, problem: Problem) -> CompiledOracle | None:
+        """The same algorithm, which begins with what it found for the scores before."""
+        sizes = [*problem.sizes[0], int(len(problem.parts) > 1)]
+        return CompiledOracle(Kind.MATCHING, sizes, [length.contiguous() for length in problem.lengths])
+
+    def with_extra(self, scores: Any, extra: Any) -> Any:
+        """Pairs are regularised; the scores of staying alone, (rows, columns), are not."""
+        return Matching.with_null(scores, *extra)

@@ -1,0 +1,82 @@
+"""Entropic optimal transport as a smoothed maximum, for losses and attention.
+
+    maximise  <P, θ> − γ Σ P log P   over the polytope of matchings
+
+The polytope is that of `Matching`, and Ω looks at averages of matchings only: P is a transport plan, *not* the
+marginals of the distribution p(y) ∝ exp <y, θ> / γ over matchings, which are #P-hard.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax import checks
+from omegamax.smoothmax import SmoothMax, Solution, Weighed
+from omegamax.structures.matching import Matching, NullableScores
+from omegamax.structures.transport import ATOL, MAX_ITER, transport_plan
+
+
+@dataclass(frozen=True, eq=False)
+class Sinkhorn(SmoothMax):
+    """Entropic optimal transport over matchings (..., R, C): `Matching.sinkhorn` and its value as one object.
+
+    Weights and value differentiate twice, exactly: through the system that a change of the plan solves. `gamma` may be
+    a tensor of one number that learns.
+
+    >>> Sinkhorn().argmax(torch.eye(2)).round(decimals=3)
+    tensor([[0.7310, 0.2690],
+            [0.2690, 0.7310]])
+    """
+
+    gamma: float | Tensor = 1.0
+    max_iter: int = MAX_ITER
+    atol: float = ATOL
+
+    event_ndim = 2
+
+    def __post_init__(self) -> None:
+        checks.check_gamma("Sinkhorn", self.gamma)
+        checks.check_count("Sinkhorn", "max_iter", self.max_iter)
+        if isinstance(self.gamma, Tensor) and self.gamma.numel() != 1:
+            raise ValueError(
+                f"Sinkhorn: gamma must be a single number, got shape {tuple(self.gamma.shape)}; divide the scores "
+                "for one temperature per item"
+            )
+
+    def max(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Tensor:
+        """The value of the plan, one number per item; its gradient is the plan."""
+        problem = Matching().bind(scores, lengths, mask)
+        return problem.per_item(transport_plan(problem, self.gamma, self.max_iter, self.atol).value)
+
+    def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Any:
+        """The plan, shaped as the scores."""
+        problem = Matching().bind(scores, lengths, mask)
+        return problem.dress(transport_plan(problem, self.gamma, self.max_iter, self.atol).parts)
+
+    def weigh(self, scores: Any) -> Weighed:
+        """Both, from one solve."""
+        problem = Matching().bind(scores)
+        found = transport_plan(problem, self.gamma, self.max_iter, self.atol)
+        return Weighed(problem.dress(found.parts), problem.per_item(found.value))
+
+    def omega(self, weights: Any) -> Tensor:
+        """γ Σ P log P, zero at a matching."""
+        parts = weights if isinstance(weights, NullableScores) else (weights,)
+        events = ((-1, -2), -1, -1)
+        total = sum(torch.special.xlogy(part, part).sum(axes) for part, axes in zip(parts, events))
+        return (self.gamma.reshape(()) if isinstance(self.gamma, Tensor) else self.gamma) * total
+
+    def solve(self, scores: Any) -> Solution:
+        """Weights, value, and the certificate (weights, scores)."""
+        with torch.no_grad():
+            weights, value = self.weigh(scores)
+            return Solution(weights, value, (weights, scores))
+
+    def hessian_product(self, certificate: tuple[Any, ...], direction: Any) -> Any:
+        """J v, for scores that are one tensor."""
+        _, scores = certificate
+        return torch.func.jvp(self.argmax, (scores,), (direction,))[1]

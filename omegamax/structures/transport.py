@@ -1,0 +1,38 @@
+"""Entropic transport over the data of a matching: from the user's shapes to bordered matrices and back."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from omegamax.inference.program import Parts
+from omegamax.inference.transport import Transport
+from omegamax.structures.problem import Problem
+
+MAX_ITER, ATOL = 1000, 1e-10
+
+
+class Plan(NamedTuple):
+    """What a transport problem comes to, attached to whatever is differentiating."""
+
+    parts: Parts  # as those of the problem
+    value: Tensor  # (batch,)
+
+
+def transport_plan(problem: Problem, gamma: float | Tensor, max_iter: int, atol: float) -> Plan:
+    """Maximises <P, θ> − γ Σ P log P, in double precision."""
+    pairs, *alone = (part.double() for part in problem.divided(gamma).parts)
+    scores = torch.nn.functional.pad(pairs, (0, 1, 0, 1), value=-torch.inf)
+    if alone:
+        rows, columns = alone
+        right = torch.nn.functional.pad(rows, (0, 1), value=-torch.inf).unsqueeze(2)
+        scores = torch.cat([torch.cat([pairs, columns.unsqueeze(1)], 1), right], 2)
+    row_lengths, column_lengths = problem.lengths
+    smooth = Transport((row_lengths, column_lengths), bool(alone), max_iter, atol)
+    weights, value = smooth.weigh(scores)
+    found = (weights[:, :-1, :-1], weights[:, :-1, -1], weights[:, -1, :-1])[: len(problem.parts)]
+    scale = gamma.double().reshape(()) if isinstance(gamma, Tensor) else gamma
+    empty = value == -torch.inf
+    return Plan(found, torch.where(empty, value, torch.where(empty, 0, value) * scale))
