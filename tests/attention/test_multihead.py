@@ -1,4 +1,4 @@
-"""The drop-in for nn.MultiheadAttention: the same numbers under Shannon, the same state_dict, inside PyTorch's layers."""
+"""The drop-in for nn.MultiheadAttention: the same numbers under Shannon, the same state_dict, in PyTorch's layers."""
 
 import copy
 
