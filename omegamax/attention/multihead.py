@@ -24,7 +24,8 @@ class MultiheadAttention(nn.MultiheadAttention):
     As in PyTorch, and unlike the rest of this library, True in `attn_mask` and `key_padding_mask` means "may NOT
     attend". A query that may attend to nothing gets zeros where PyTorch gives NaN. A normalizer that sees the whole
     (queries, keys) matrix does so for every head; parameters of a layer such as `Entmax(alpha=Above(1.0, start=1.5,
-    shape=(heads, 1, 1)))` broadcast against scores (batch, heads, queries, keys).
+    shape=(heads, 1, 1)))` broadcast against scores (batch, heads, queries, keys). `key_size` is the paper's d_k, the
+    features of a head's queries and keys; by default embed_dim / num_heads, as PyTorch has it always.
     """
 
     def __init__(
@@ -42,10 +43,13 @@ class MultiheadAttention(nn.MultiheadAttention):
         dtype: Any = None,
         *,
         normalizer: Normalizer = _SHANNON,
+        key_size: int | None = None,
     ) -> None:
         super().__init__(
             embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first, device, dtype
         )
+        if key_size is not None and key_size * num_heads != embed_dim:
+            self._resize_keys(key_size * num_heads)
         check_normalizer("MultiheadAttention", normalizer)
         self.normalizer = normalizer
         # TransformerEncoderLayer's fast path, in eval without gradients, would compute softmax with our weights and
@@ -85,17 +89,39 @@ class MultiheadAttention(nn.MultiheadAttention):
         return output, weights.mean(-3) if average_attn_weights else weights
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(batch, length, features) each; the three projections are kept as one matrix where the sizes agree."""
+        """(batch, length, features) each."""
+        if query is key and key is value and self.in_proj_weight is not None:  # one product instead of three
+            q, k, v = nn.functional.linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
+        else:
+            q, k, v = (nn.functional.linear(x, *by) for x, by in zip((query, key, value), self._projections()))
+        return q, k, v
+
+    def _projections(self) -> list[tuple[Tensor, Tensor | None]]:
+        """Weight and bias for queries, keys and values; they are kept as one matrix where the sizes agree."""
         if self.in_proj_weight is not None:
             weights = self.in_proj_weight.chunk(3)
         else:
             weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-        if query is key and key is value and self.in_proj_weight is not None:  # one product instead of three
-            q, k, v = nn.functional.linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
-        else:
-            q, k, v = (nn.functional.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
-        return q, k, v
+        if self.in_proj_bias is None:
+            return [(weight, None) for weight in weights]
+        return list(zip(weights, self.in_proj_bias.split([len(weight) for weight in weights])))
+
+    def _resize_keys(self, size: int) -> None:
+        """Queries and keys of another size than values, which PyTorch's layer cannot have."""
+        if size <= 0 or self.bias_k is not None:
+            raise ValueError(
+                f"MultiheadAttention: key_size must be positive and without add_bias_kv, got {size // self.num_heads} "
+                f"and add_bias_kv={self.bias_k is not None}; leave one of them out"
+            )
+        new = self.out_proj.weight.new_empty
+        self.register_parameter("in_proj_weight", None)
+        self.q_proj_weight = nn.Parameter(new(size, self.embed_dim))
+        self.k_proj_weight = nn.Parameter(new(size, self.kdim))
+        self.v_proj_weight = nn.Parameter(new(self.embed_dim, self.vdim))
+        for weight in (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            nn.init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            self.in_proj_bias = nn.Parameter(new(2 * size + self.embed_dim).zero_())
 
     def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
@@ -104,12 +130,10 @@ class MultiheadAttention(nn.MultiheadAttention):
         if self.bias_k is not None and self.bias_v is not None:
             key = torch.cat([key, self.bias_k.expand(batch, 1, -1)], 1)
             value = torch.cat([value, self.bias_v.expand(batch, 1, -1)], 1)
-        query, key, value = (
-            x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for x in (query, key, value)
-        )
+        query, key, value = (x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in (query, key, value))
         if self.add_zero_attn:
             key, value = (nn.functional.pad(x, (0, 0, 0, 1)) for x in (key, value))
-        scores = (query * self.head_dim**-0.5) @ key.transpose(-1, -2)  # (batch, heads, queries, keys)
+        scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)  # (batch, heads, queries, keys)
         scores, mask = self._masked(scores, key_padding_mask, attn_mask)
         weights = normalize(self.normalizer, scores, mask)
         weights = nn.functional.dropout(weights, self.dropout, self.training)
