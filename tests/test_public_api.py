@@ -24,6 +24,8 @@ EXPECTED = """
     MarginLoss MarginSparseMAPLoss CTCLoss SoftDTWLoss fenchel_young_loss sparsemax_loss entmax15_loss entmax_loss
     soft_dtw_barycenter
     Hardmax Softmax Sparsemax Entmax15 Entmax SqPNormMax Fusedmax Oscarmax Groupmax
+    Transformer TransformerEncoder TransformerDecoder SinusoidalPositions LearnedPositions PreNorm PostNorm
+    GaussianMixtureAttention LocationAware MonotonicAttention MixedAttention CoverageAttention coverage_loss
 """.split()  # noqa: SIM905
 
 

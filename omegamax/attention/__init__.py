@@ -2,6 +2,15 @@
 
 from omegamax.attention.attention import Attended as Attended
 from omegamax.attention.attention import Attention as Attention
+from omegamax.attention.coverage import CoverageAttention as CoverageAttention
+from omegamax.attention.coverage import coverage_loss as coverage_loss
+from omegamax.attention.gaussian_mixture import GaussianMixtureAttention as GaussianMixtureAttention
+from omegamax.attention.gaussian_mixture import Window as Window
+from omegamax.attention.located import Located as Located
+from omegamax.attention.location_aware import LocationAware as LocationAware
+from omegamax.attention.mixed import MixedAttention as MixedAttention
+from omegamax.attention.monotonic import MonotonicAttention as MonotonicAttention
+from omegamax.attention.monotonic import monotonic_alignment as monotonic_alignment
 from omegamax.attention.multihead import MultiheadAttention as MultiheadAttention
 from omegamax.attention.normalizers import NormalizerModule as NormalizerModule
 from omegamax.attention.placements import NormPlacement as NormPlacement
@@ -10,6 +19,7 @@ from omegamax.attention.placements import PreNorm as PreNorm
 from omegamax.attention.positions import LearnedPositions as LearnedPositions
 from omegamax.attention.positions import Positions as Positions
 from omegamax.attention.positions import SinusoidalPositions as SinusoidalPositions
+from omegamax.attention.recalling import RecallingAttention as RecallingAttention
 from omegamax.attention.scores import Additive as Additive
 from omegamax.attention.scores import Bilinear as Bilinear
 from omegamax.attention.scores import Cosine as Cosine

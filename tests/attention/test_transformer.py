@@ -268,7 +268,7 @@ class TestErrors:
         matching = om.SparseMAP(om.Matching())
         for normalizers in ({"normalizer": matching}, {"cross_normalizer": matching}):
             decoder = om.TransformerDecoder(8, **SMALL, **normalizers)
-            with pytest.raises(ValueError, match="TransformerDecoder: causal .* got SparseMAP"):
+            with pytest.raises(ValueError, match=r"TransformerDecoder: causal .* got SparseMAP"):
                 decoder(torch.zeros(1, 3, 8), torch.zeros(1, 3, 8))
             with pytest.raises(ValueError, match="normalizer of rows"):
                 decoder.start(torch.zeros(1, 3, 8))
