@@ -14,6 +14,7 @@ BENCHMARKS = [
     "arborescences.py",
     "selections.py",
     "sparsemap.py",
+    "factor_graphs.py",
     "losses.py",
 ]
 

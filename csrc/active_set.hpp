@@ -29,13 +29,15 @@ class ActiveSet {
   struct Member {
     std::vector<std::int32_t> places;
     std::vector<double> values;
-    double score;  // <m, scores>
+    std::int64_t n_regularized;  // entries, which come first
+    double score;                // <m, scores>
   };
 
   ActiveSet(const DenseAlgebra& algebra, const double* scores, std::int64_t n_parts, std::int64_t n_regularized)
       : algebra_(algebra), scores_(scores), n_regularized_(n_regularized), hot_(n_parts, 0.0) {}
 
   const std::vector<Member>& members() const { return members_; }
+  std::vector<Member> take_members() { return std::move(members_); }  // the last that is asked of a set
   const std::vector<double>& probabilities() const { return p_; }
   std::int64_t size() const { return static_cast<std::int64_t>(members_.size()); }
   double gram(std::int64_t i, std::int64_t j) const { return gram_[i * room_ + j]; }
@@ -46,8 +48,7 @@ class ActiveSet {
     std::copy(scores_, scores_ + n_parts, found);
     for (std::int64_t i = 0; i < size(); ++i) {
       const Member& member = members_[i];
-      for (std::size_t e = 0; e < member.places.size() && member.places[e] < n_regularized_; ++e)
-        found[member.places[e]] -= p_[i] * member.values[e];
+      for (std::int64_t e = 0; e < member.n_regularized; ++e) found[member.places[e]] -= p_[i] * member.values[e];
     }
   }
 
@@ -87,61 +88,28 @@ class ActiveSet {
   // Enters a vertex of higher score than the level, and moves to the optimum.
   void add(const Vertex& vertex) {
     if (measure(vertex)) {
-      enter(vertex, 0.0);
+      enter(vertex, 0.0);  // which leaves the slack of the others as it is
     } else {
       exchange(vertex);
+      find_slack();
     }
     settle();
   }
 
-  // Moves p to the optimum of the convex hull; members that lose all their probability leave.
-  void settle() {
-    for (;;) {
-      correction();
-      double step = 1.0;
-      std::int64_t blocking = -1;
-      for (std::int64_t i = 0; i < size(); ++i) {
-        const double wanted = p_[i] + delta_[i];
-        if (wanted > kNothing) continue;
-        const double ratio = p_[i] > 0 ? std::min(1.0, p_[i] / (p_[i] - wanted)) : 0.0;
-        if (blocking < 0 || ratio < step) step = ratio, blocking = i;
-      }
-      for (std::int64_t i = 0; i < size(); ++i) p_[i] += step * delta_[i];
-      if (blocking < 0) return find_slack();
-      drop(blocking);
-    }
-  }
-
-  // Puts the members in descending order of probability and factors G anew.
-  void order() {
-    std::vector<std::int64_t> rank(size());
-    for (std::int64_t i = 0; i < size(); ++i) rank[i] = i;
-    std::stable_sort(rank.begin(), rank.end(), [&](std::int64_t a, std::int64_t b) { return p_[a] > p_[b]; });
-    std::vector<Member> members;
-    std::vector<double> gram(gram_.size()), p;
-    for (std::int64_t i = 0; i < size(); ++i) {
-      members.push_back(std::move(members_[rank[i]]));
-      p.push_back(p_[rank[i]]);
-      for (std::int64_t j = 0; j < size(); ++j) gram[i * room_ + j] = gram_[rank[i] * room_ + rank[j]];
-    }
-    members_ = std::move(members), gram_ = std::move(gram), p_ = std::move(p);
-    for (std::int64_t i = 0; i < size(); ++i) {
-      for (std::int64_t j = 0; j <= i; ++j) factor_[i * room_ + j] = gram_[i * room_ + j] + 1;
-      factor_[i * room_ + i] = std::sqrt(reduce(i));
-    }
+  // Moves to the optimum from any probabilities.
+  void restart() {
+    find_slack();
+    settle();
   }
 
   // numbers -= A Z A' numbers, on the regularised parts: what is orthogonal to the affine hull remains.
   void remove_hull(double* numbers) {
     delta_.resize(size());
     for (std::int64_t i = 0; i < size(); ++i) delta_[i] = over_regularized(members_[i], numbers);
-    solve(delta_.data());
-    const double shift = -sum(delta_) / sum(ones_);
+    project(delta_.data(), 0.0);
     for (std::int64_t i = 0; i < size(); ++i) {
-      const double weight = delta_[i] + shift * ones_[i];
       const Member& member = members_[i];
-      for (std::size_t e = 0; e < member.places.size() && member.places[e] < n_regularized_; ++e)
-        numbers[member.places[e]] -= weight * member.values[e];
+      for (std::int64_t e = 0; e < member.n_regularized; ++e) numbers[member.places[e]] -= delta_[i] * member.values[e];
     }
   }
 
@@ -156,10 +124,7 @@ class ActiveSet {
   }
 
   double over_regularized(const Member& member, const double* numbers) const {
-    double total = 0;
-    for (std::size_t e = 0; e < member.places.size() && member.places[e] < n_regularized_; ++e)
-      total += member.values[e] * numbers[member.places[e]];
-    return total;
+    return algebra_.gather_dot(member.places.data(), member.values.data(), member.n_regularized, numbers);
   }
 
   // Writes the row of K and of the factor that a vertex would add; false if its pivot vanishes.
@@ -198,11 +163,18 @@ class ActiveSet {
     Member member;
     member.places.assign(vertex.places, vertex.places + vertex.size);
     member.values.assign(vertex.values, vertex.values + vertex.size);
-    member.score = 0;
-    for (std::int64_t e = 0; e < vertex.size; ++e) member.score += vertex.values[e] * scores_[vertex.places[e]];
+    member.score = algebra_.gather_dot(vertex.places, vertex.values, vertex.size, scores_);
+    member.n_regularized = 0;
+    while (member.n_regularized < vertex.size && vertex.places[member.n_regularized] < n_regularized_)
+      ++member.n_regularized;
+    double slack = member.score, lowered = 1;
+    const double* gram = &gram_[n * room_];
+    const double* factor = &factor_[n * room_];
+    for (std::int64_t i = 0; i < n; ++i) slack -= gram[i] * p_[i], lowered -= factor[i] * lowered_[i];
+    lowered_.push_back(lowered / factor[n]);
+    slack_.push_back(slack - gram[n] * probability);
     members_.push_back(std::move(member));
     p_.push_back(probability);
-    slack_.push_back(0);
   }
 
   // A vertex in the affine hull: along d with A d = 0, <1, d> = 0 the objective is linear, and it rises until a member
@@ -224,24 +196,48 @@ class ActiveSet {
     if (measure(vertex)) enter(vertex, step);
   }
 
+  // Moves p to the optimum of the convex hull; members that lose all their probability leave.
+  void settle() {
+    for (;;) {
+      correction();
+      double step = 1.0;
+      std::int64_t blocking = -1;
+      for (std::int64_t i = 0; i < size(); ++i) {
+        const double wanted = p_[i] + delta_[i];
+        if (wanted > kNothing) continue;
+        const double ratio = p_[i] > 0 ? std::min(1.0, p_[i] / (p_[i] - wanted)) : 0.0;
+        if (blocking < 0 || ratio < step) step = ratio, blocking = i;
+      }
+      for (std::int64_t i = 0; i < size(); ++i) p_[i] += step * delta_[i];
+      if (blocking >= 0) drop(blocking);
+      find_slack();
+      if (blocking < 0) return;
+    }
+  }
+
+  // delta = Z slack + what p lacks to 1. With a = L^-1 slack, y = L^-1 1 it is L'^-1 (a + share y): one solve each way.
   void correction() {
-    find_slack();
     double missing = 1;
     for (double p : p_) missing -= p;
     delta_ = slack_;
     for (double& number : delta_) number -= slack_[0];  // scores may be large where their differences are small
-    solve(delta_.data());
-    const double share = (missing - sum(delta_)) / sum(ones_);
-    for (std::int64_t i = 0; i < size(); ++i) delta_[i] += share * ones_[i];
+    project(delta_.data(), missing);
   }
 
-  // x = G^-1 x; leaves u = G^-1 1 in ones_.
-  void solve(double* x) {
-    ones_.assign(size(), 1.0);
-    for (double* side : {x, ones_.data()}) {
-      algebra_.solve_lower(factor_.data(), room_, size(), side);
-      algebra_.solve_upper(factor_.data(), room_, size(), side);
-    }
+  // x = Z x + missing u / <1, u>.
+  void project(double* x, double missing) {
+    const std::int64_t n = size();
+    algebra_.solve_lower(factor_.data(), room_, n, x);
+    double along = 0, ones = 0;
+    for (std::int64_t i = 0; i < n; ++i) along += lowered_[i] * x[i], ones += lowered_[i] * lowered_[i];
+    const double share = (missing - along) / ones;
+    for (std::int64_t i = 0; i < n; ++i) x[i] += share * lowered_[i];
+    algebra_.solve_upper(factor_.data(), room_, n, x);
+  }
+
+  void lower_ones() {
+    lowered_.assign(size(), 1.0);
+    algebra_.solve_lower(factor_.data(), room_, size(), lowered_.data());
   }
 
   // Takes member `gone` out; rotations make the rows below it triangular again.
@@ -267,6 +263,7 @@ class ActiveSet {
         row[i + 1] = c * right - s * left;
       }
     }
+    lower_ones();
   }
 
   void make_room() {
@@ -281,12 +278,6 @@ class ActiveSet {
     gram_ = std::move(gram), factor_ = std::move(factor), room_ = room;
   }
 
-  static double sum(const std::vector<double>& numbers) {
-    double total = 0;
-    for (double number : numbers) total += number;
-    return total;
-  }
-
   const DenseAlgebra& algebra_;
   const double* scores_;
   std::int64_t n_regularized_;
@@ -294,7 +285,8 @@ class ActiveSet {
   std::vector<Member> members_;
   std::vector<double> gram_, factor_;  // (room, room), row by row
   std::vector<double> hot_;            // (n_parts,): a vertex written out, otherwise zero
-  std::vector<double> p_, slack_, delta_, ones_;
+  std::vector<double> p_, slack_, delta_;
+  std::vector<double> lowered_;  // L^-1 1
 };
 
 }  // namespace omegamax

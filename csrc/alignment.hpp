@@ -37,16 +37,18 @@ class Aligner {
   // `stored` vectors per step and vector of lanes: 0, 3 or 6.
   static std::int64_t bytes(const AlignmentGrid<T>& grid, std::int64_t steps, int stored) {
     const std::int64_t strips = grid.rows / kStripRows<T> + 1;
-    return 4 * Buffer::size<T>(steps + 2) + 4 * Buffer::size<T>(grid.grid_columns + 2) +
+    return (2 + 3 * Omega::kParts) * Buffer::size<T>(room_for(steps)) + 4 * Buffer::size<T>(grid.grid_columns + 2) +
            2 * Buffer::size<T>(kTile * kStripRows<T>) + Buffer::size<V>(steps * kMost * stored) +
            (stored == 6 ? Buffer::size<T>(strips * grid.width) : 0);
   }
 
   Aligner(const AlignmentGrid<T>& grid, std::int64_t steps, Buffer& buffer, int stored)
-      : grid_(grid), scale_(static_cast<T>(grid.scale)) {
+      : grid_(grid), scale_(static_cast<T>(grid.scale)), stride_(room_for(steps)) {
     const std::int64_t strips = grid.rows / kStripRows<T> + 1;
-    T** const by_step[] = {&edge_, &bottom_, &moved_edge_, &moved_bottom_};
-    for (T** line : by_step) *line = buffer.take<T>(steps + 2);
+    T** const by_step[] = {&edge_, &bottom_, &last_};  // cells
+    for (T** line : by_step) *line = buffer.take<T>(Omega::kParts * stride_);
+    moved_edge_ = buffer.take<T>(stride_);
+    moved_bottom_ = buffer.take<T>(stride_);
     T** const by_column[] = {&coming_, &leaving_, &moved_coming_, &moved_leaving_};
     for (T** line : by_column) *line = buffer.take<T>(grid.grid_columns + 2) + 1;
     tile_ = buffer.take<T>(kTile * kStripRows<T>);
@@ -62,7 +64,7 @@ class Aligner {
     T found = 0;
     for (std::int64_t s = 0; s < strips(item); ++s) {
       const Strip<T> strip(item, s);
-      read_edge(strip, s, rows, edge_, -kInfinity<T>);
+      read_values(strip, s, rows);
       const bool ends = s + 1 == strips(item);
       found = ascend<false, false>(strip, ends ? nullptr : bottom_, nullptr, 0, nullptr);
       if (!ends) keep_bottom(strip, s, bottom_, rows);
@@ -76,7 +78,7 @@ class Aligner {
     if (!prepare(item, value, matrix)) return;
     for (std::int64_t s = strips(item) - 1; s >= 0; --s) {
       const Strip<T> strip(item, s);
-      read_edge(strip, s, checkpoints(number), edge_, -kInfinity<T>);
+      read_values(strip, s, checkpoints(number));
       ascend<true, false>(strip, nullptr, nullptr, 0, nullptr);
       descend<false>(strip, matrix);
     }
@@ -89,7 +91,7 @@ class Aligner {
     T found = 0;
     for (std::int64_t s = 0; s < strips(item); ++s) {
       const Strip<T> strip(item, s);
-      read_edge(strip, s, rows, edge_, -kInfinity<T>);
+      read_values(strip, s, rows);
       const bool ends = s + 1 == strips(item);
       found = ascend<true, false>(strip, ends ? nullptr : bottom_, nullptr, 0, nullptr);
       weights_ += per_strip_;
@@ -122,6 +124,8 @@ class Aligner {
   }
 
  private:
+  // A line by step, in whole vectors.
+  static std::int64_t room_for(std::int64_t steps) { return (steps + 2 + kLanes<T>) / kLanes<T> * kLanes<T>; }
   static std::int64_t strips(const GridItem<T>& item) { return (item.m + kStripRows<T> - 1) / kStripRows<T>; }
   T* checkpoints(std::int64_t number) const {
     return grid_.checkpoints + number * ((grid_.rows - 1) / kStripRows<T>) * grid_.width;
@@ -160,8 +164,12 @@ class Aligner {
       if (j >= begin && j < end) edge[t] = row[j];
     }
   }
+  void read_values(const Strip<T>& strip, std::int64_t s, const T* rows) {
+    read_edge(strip, s, rows, edge_, -kInfinity<T>);
+    Omega::encode(edge_, strip.steps + 1, stride_);
+  }
   void read_edges(const Strip<T>& strip, std::int64_t s, std::int64_t number) {
-    read_edge(strip, s, checkpoints(number), edge_, -kInfinity<T>);
+    read_values(strip, s, checkpoints(number));
     read_edge(strip, s, moved_rows_, moved_edge_, T(0));
   }
 
@@ -174,10 +182,14 @@ class Aligner {
   template <bool kWeights, bool kTangent>
   T ascend(const Strip<T>& strip, T* bottom, const T* direction, std::int64_t direction_stride, T* moved_bottom) {
     if (strip.height <= Thin::kRows)
-      return Thin::template ascend<kWeights, kTangent>(strip, scale_, edge_, bottom, weights_, direction,
-                                                       direction_stride, moved_edge_, moved_bottom, tile_, moved_tile_);
-    return Wide::template ascend<kWeights, kTangent>(strip, scale_, edge_, bottom, weights_, direction,
-                                                     direction_stride, moved_edge_, moved_bottom, tile_, moved_tile_);
+      Thin::template ascend<kWeights, kTangent>(strip, scale_, edge_, bottom, stride_, last_, weights_, direction,
+                                                direction_stride, moved_edge_, moved_bottom, tile_, moved_tile_);
+    else
+      Wide::template ascend<kWeights, kTangent>(strip, scale_, edge_, bottom, stride_, last_, weights_, direction,
+                                                direction_stride, moved_edge_, moved_bottom, tile_, moved_tile_);
+    if (bottom != nullptr) Omega::decode(bottom, strip.steps, stride_);
+    Omega::decode(last_, 1, stride_);
+    return last_[0];
   }
 
   template <bool kTangent>
@@ -199,7 +211,8 @@ class Aligner {
 
   const AlignmentGrid<T>& grid_;
   T scale_;
-  T *edge_, *bottom_, *moved_edge_, *moved_bottom_, *coming_, *leaving_, *moved_coming_, *moved_leaving_;
+  std::int64_t stride_;
+  T *edge_, *bottom_, *last_, *moved_edge_, *moved_bottom_, *coming_, *leaving_, *moved_coming_, *moved_leaving_;
   T *tile_, *moved_tile_, *moved_rows_ = nullptr;
   V* weights_;
   std::int64_t per_strip_;

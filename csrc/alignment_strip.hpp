@@ -12,8 +12,9 @@
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
-template <class T> constexpr int kStripRows = 256 / static_cast<int>(sizeof(T));  // the same for all instruction sets
+template <class T> constexpr int kStripRows = 128 / static_cast<int>(sizeof(T));  // the same for all instruction sets
 constexpr int kTile = 16;
+constexpr int kAhead = 2 * kTile;  // memory is asked for so far ahead: the processor does not follow so many rows
 
 template <class T>
 struct GridItem {
@@ -44,15 +45,20 @@ struct Strip {
   }
   std::int64_t column(std::int64_t t, std::int64_t r) const { return left + t - r; }
 
-  // tile[s][r] = the entry of `matrix` in row r at step t + s; `fill` outside the grid. `lanes` rows are written.
-  void read(const T* matrix, std::int64_t row_stride, T fill, std::int64_t t, int lanes, T* tile) const {
+  // tile[s][r] = scale times the entry of `matrix` in row r at step t + s; `fill` outside the grid. `lanes` rows are
+  // written. (Were the product left to the sweeps, the compiler would fuse it with a sum in some and not in others.)
+  void read(const T* matrix, std::int64_t row_stride, T scale, T fill, std::int64_t t, int lanes, T* tile) const {
     for (int r = 0; r < lanes; ++r) {
       if (r % kLanes<T> == 0 && is_whole(t, r)) {
         Vector<T> block[kLanes<T>];
         for (int s = 0; s < kTile; s += kLanes<T>) {
-          for (int k = 0; k < kLanes<T>; ++k) block[k] = load(row_of(matrix, row_stride, r + k) + column(t, r + k) + s);
+          for (int k = 0; k < kLanes<T>; ++k) {
+            const T* from = row_of(matrix, row_stride, r + k) + column(t, r + k) + s;
+            __builtin_prefetch(from + kAhead);
+            block[k] = load(from);
+          }
           transpose<T>(block);
-          for (int k = 0; k < kLanes<T>; ++k) store(tile + (s + k) * lanes + r, block[k]);
+          for (int k = 0; k < kLanes<T>; ++k) store<T>(tile + (s + k) * lanes + r, block[k] * scale);
         }
         r += kLanes<T> - 1;
         continue;
@@ -63,7 +69,8 @@ struct Strip {
       }
       const std::int64_t i = top + r, j = column(t, r), begin = item.begin(i), end = item.end(i);
       const T* row = row_of(matrix, row_stride, r);
-      for (int s = 0; s < kTile; ++s) tile[s * lanes + r] = j + s >= begin && j + s < end ? row[j + s] : fill;
+      for (int s = 0; s < kTile; ++s)
+        tile[s * lanes + r] = j + s >= begin && j + s < end ? row[j + s] * scale : fill;
     }
   }
 
@@ -75,7 +82,11 @@ struct Strip {
         for (int s = 0; s < kTile; s += kLanes<T>) {
           for (int k = 0; k < kLanes<T>; ++k) block[k] = load(tile + (s + k) * lanes + r);
           transpose<T>(block);
-          for (int k = 0; k < kLanes<T>; ++k) store(row_of(matrix, row_stride, r + k) + column(t, r + k) + s, block[k]);
+          for (int k = 0; k < kLanes<T>; ++k) {
+            T* to = row_of(matrix, row_stride, r + k) + column(t, r + k) + s;
+            __builtin_prefetch(to - kAhead, 1);
+            store(to, block[k]);
+          }
         }
         r += kLanes<T> - 1;
         continue;

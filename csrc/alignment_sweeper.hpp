@@ -12,35 +12,44 @@ struct Sweeper {
   using V = Vector<T>;
   static constexpr int kL = kLanes<T>, kRows = kVectors * kLanes<T>;
 
-  // Up through a strip. `edge[1 + t]` is the value above lane 0 at step t (and `edge[0]` one column to the left of it).
-  // Writes the last row of the strip to `bottom` by step, where it is wanted, and returns the value of its last cell.
+  static constexpr int kParts = Omega::kParts;
+  using Cells = Cell<V, kParts>;
+
+  // Up through a strip. `edge[1 + t]` is the cell above lane 0 at step t (and `edge[0]` one column to the left of it), its
+  // parts `stride` apart. Writes the last row of the strip to `bottom` by step, where it is wanted, and its last cell to
+  // `last`.
   template <bool kWeights, bool kTangent>
-  static T ascend(const Strip<T>& strip, T scale, const T* edge, T* bottom, V* weights, const T* direction,
-                  std::int64_t direction_stride, const T* moved_edge, T* moved_bottom, T* tile, T* moved_tile) {
-    const V nothing = splat(-kInfinity<T>);
-    V now[kVectors], above[kVectors], moved_now[kVectors], moved_above[kVectors];
+  static void ascend(const Strip<T>& strip, T scale, const T* edge, T* bottom, std::int64_t stride, T* last, V* weights,
+                     const T* direction, std::int64_t direction_stride, const T* moved_edge, T* moved_bottom, T* tile,
+                     T* moved_tile) {
+    Cells now[kVectors], above[kVectors];
+    V moved_now[kVectors], moved_above[kVectors];
     for (int k = 0; k < kVectors; ++k) {
-      now[k] = above[k] = nothing;
+      for (int part = 0; part < kParts; ++part)  // of cells with two parts the last says that there is nothing
+        now[k].part[part] = above[k].part[part] = part + 1 < kParts ? V{} : splat(-kInfinity<T>);
       moved_now[k] = moved_above[k] = V{};
     }
-    above[0][0] = edge[0];
+    for (int part = 0; part < kParts; ++part) above[0].part[part][0] = edge[part * stride];
     if constexpr (kTangent) moved_above[0][0] = moved_edge[0];
-    const T fill = scale < 0 ? kInfinity<T> : -kInfinity<T>;
     for (std::int64_t t = 0; t < strip.steps; ++t) {
       if (t % kTile == 0) {
-        strip.read(strip.item.scores, strip.item.row_stride, fill, t, kRows, tile);
-        if constexpr (kTangent) strip.read(direction, direction_stride, T(0), t, kRows, moved_tile);
+        strip.read(strip.item.scores, strip.item.row_stride, scale, -kInfinity<T>, t, kRows, tile);
+        if constexpr (kTangent) strip.read(direction, direction_stride, scale, T(0), t, kRows, moved_tile);
       }
       const T* scores = tile + (t % kTile) * kRows;
-      V up[kVectors], moved_up[kVectors];
-      for (int k = 0; k < kVectors; ++k) up[k] = move_up<T>(k == 0 ? splat(edge[1 + t]) : now[k - 1], now[k]);
+      Cells up[kVectors];
+      V moved_up[kVectors];
+      for (int part = 0; part < kParts; ++part)
+        for (int k = 0; k < kVectors; ++k)
+          up[k].part[part] = move_up<T>(k == 0 ? splat(edge[part * stride + 1 + t]) : now[k - 1].part[part],
+                                        now[k].part[part]);
       if constexpr (kTangent)
         for (int k = 0; k < kVectors; ++k)
           moved_up[k] = move_up<T>(k == 0 ? splat(moved_edge[1 + t]) : moved_now[k - 1], moved_now[k]);
       for (int k = 0; k < kVectors; ++k) {
         Three<V> q;
-        const V value = Omega::template solve<kWeights || kTangent>(Three<V>{above[k], up[k], now[k]}, q);
-        now[k] = load(scores + k * kL) * scale + value;
+        const Three<Cells> tails{above[k], up[k], now[k]};
+        now[k] = Omega::template next<kWeights || kTangent>(tails, load(scores + k * kL), q);
         above[k] = up[k];
         if constexpr (kWeights) {
           weights[0] = q.diagonal;
@@ -53,7 +62,7 @@ struct Sweeper {
           const Three<V> d{q.diagonal == zero ? zero : moved_above[k], q.up == zero ? zero : moved_up[k],
                            q.left == zero ? zero : moved_now[k]};
           const V mean = q.diagonal * d.diagonal + q.up * d.up + q.left * d.left;
-          const V step = load(moved_tile + (t % kTile) * kRows + k * kL) * scale;
+          const V step = load(moved_tile + (t % kTile) * kRows + k * kL);
           moved_now[k] = step + mean;
           moved_above[k] = moved_up[k];
           if constexpr (kWeights) {
@@ -65,13 +74,16 @@ struct Sweeper {
           }
         }
       }
-      if (bottom != nullptr) bottom[t] = now[kVectors - 1][kL - 1];
+      if (bottom != nullptr)
+        for (int part = 0; part < kParts; ++part) bottom[part * stride + t] = now[kVectors - 1].part[part][kL - 1];
       if constexpr (kTangent)
         if (moved_bottom != nullptr) moved_bottom[t] = moved_now[kVectors - 1][kL - 1];
     }
-    T last[kRows];
-    for (int k = 0; k < kVectors; ++k) store(last + k * kL, now[k]);
-    return last[strip.height - 1];
+    T row[kRows];
+    for (int part = 0; part < kParts; ++part) {
+      for (int k = 0; k < kVectors; ++k) store(row + k * kL, now[k].part[part]);
+      last[part * stride] = row[strip.height - 1];
+    }
   }
 
   // Down through a strip. `coming[j]` is what flows into column j of the last row from below; `leaving[j]` receives

@@ -4,6 +4,7 @@
 
 #include "problems.hpp"
 #include "rows.hpp"
+#include "transpose.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -44,6 +45,13 @@ inline void add_rows(T* to, const T* a, const T* b, std::int64_t n, T pad) {
 }
 
 template <class T>
+inline void exchange(T*& a, T*& b) {
+  T* const c = a;
+  a = b;
+  b = c;
+}
+
+template <class T>
 inline T largest_of_row(const T* x, std::int64_t width) {
   Vector<T> top = splat(-kInfinity<T>);
   for (std::int64_t i = 0; i < width; i += kLanes<T>) top = larger(load(x + i), top);
@@ -57,6 +65,12 @@ inline T recentre(T* x, std::int64_t width) {
   if (top > -kInfinity<T>)
     for (std::int64_t i = 0; i < width; i += kLanes<T>) store<T>(x + i, load(x + i) - top);
   return top;
+}
+
+// Sums over the lanes of `width` vectors, one per row.
+template <class T>
+inline void sum_rows(T* to, const T* vectors, std::int64_t width) {
+  for (std::int64_t i = 0; i < width; i += kLanes<T>) store(to + i, sums_of_lanes(vectors + i * kLanes<T>));
 }
 
 template <class T>
@@ -75,6 +89,12 @@ struct ChainItem {
         n_tags(tags), width(padded<T>(tags)), length(length_) {}
 
   bool dense() const { return transitions == nullptr; }
+
+  // The state has a row per place. That of a factored chain would be as large as its potentials: every eighth place is
+  // left out, and computed again from the one before it.
+  bool keeps(std::int64_t place) const { return dense() || place % 8 != 7; }
+  std::int64_t state_row(std::int64_t place) const { return (dense() ? place : place - place / 8) * n_tags; }
+
   const T* emissions(std::int64_t place) const { return first + place * n_tags; }
   const T* matrix(std::int64_t place) const { return dense() ? first + place * n_tags * n_tags : transitions; }
 
@@ -108,10 +128,9 @@ struct ChainItem {
     for (std::int64_t i = 0; i < n_tags; ++i) read_row(room + i * width, m + i * n_tags, n_tags, -kInfinity<T>);
     return room;
   }
-  // Column j of a place, padded.
-  void column(std::int64_t place, std::int64_t j, T* to) const {
-    const T* m = matrix(place) + j;
-    for (std::int64_t i = 0; i < n_tags; ++i) to[i] = m[i * n_tags];
+  // Column j of the transitions, padded.
+  void column(std::int64_t j, T* to) const {
+    for (std::int64_t i = 0; i < n_tags; ++i) to[i] = transitions[i * n_tags + j];
     for (std::int64_t i = n_tags; i < width; ++i) to[i] = -kInfinity<T>;
   }
 };
@@ -163,41 +182,24 @@ struct ChainOutput {
 template <class T>
 inline bool usual(T total) { return total > -kInfinity<T> && total < kInfinity<T>; }
 
-// The first sweep, for every Omega whose Local::solve finds the columns of a matrix: value and level of each.
-template <class Local, class T>
-void sweep_up(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
-  const std::int64_t tags = p.n_tags, width = padded<T>(tags);
-  Scratch<T> value(width), solved(width), level(width), room(width == tags ? 1 : tags * width);
-  T *b = value.get(), *u = solved.get();
-  for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
-    const std::int64_t offset = item * p.n_places * tags;
-    bool bad = chain.bad();
-    fill(b, width, -kInfinity<T>);
-    chain.first_scores(b, -kInfinity<T>);
-    double total = recentre(b, width);
-    write_row(p.values + offset, b, tags);
-    const T* matrix = chain.dense() || chain.length < 2 ? nullptr : chain.padded_matrix(1, room.get());
-    for (std::int64_t place = 1; place < chain.length && !bad; ++place) {
-      if (chain.dense()) {
-        bad = any_bad(chain.matrix(place), tags * tags);
-        if (bad) break;  // the solvers expect numbers
-        matrix = chain.padded_matrix(place, room.get());
-      }
-      if (!(total > -kInfinity<double>)) continue;  // nothing is feasible, but what follows may not even be numbers
-      Local::template solve<T>(b, matrix, tags, width, u, level.get());
-      chain.add_emissions(place, u);
-      T* const next = u;
-      u = b;
-      b = next;
-      total += recentre(b, width);
-      write_row(p.values + offset + place * tags, b, tags);
-      if (p.levels) write_row(p.levels + offset + place * tags, level.get(), tags);
-    }
-    chain.last_scores(b, u);
-    total += Local::template last<T>(u, width);
-    p.value[item] = p.total[item] = bad ? kNaN<T> : static_cast<T>(total);
+// The best score of each of a vector of columns; `matrix` points at the first of them.
+template <class T>
+inline Vector<T> top_of_block(const T* b, const T* matrix, std::int64_t tags, std::int64_t width) {
+  Vector<T> even = splat(-kInfinity<T>), odd = even;
+  std::int64_t i = 0;
+  for (; i + 1 < tags; i += 2) {
+    even = larger(b[i] + load(matrix + i * width), even);
+    odd = larger(b[i + 1] + load(matrix + (i + 1) * width), odd);
   }
+  if (i < tags) even = larger(b[i] + load(matrix + i * width), even);
+  return larger(even, odd);
+}
+
+// On the way down every dense place begins in memory where the processor does not look ahead.
+template <class T>
+inline void ask_for_place_before(const T* scores, const T* weights) {
+  __builtin_prefetch(scores);
+  __builtin_prefetch(weights, 1);
 }
 
 }  // namespace chains

@@ -34,8 +34,9 @@ struct ChainValue {
   const std::int64_t* lengths;
   T* value;
   T* total;   // the same again, for the sweeps that follow
-  T* values;  // (places, tags): of the nodes, the largest of each place shifted to 0; or null
-  T* levels;  // (places, tags): what turns scores into local weights; or null
+  // Of the nodes, for a row per place (of a factored chain without every eighth): (rows, tags), or null.
+  T* values;  // the largest of each place shifted to 0
+  T* levels;  // what turns scores into local weights
   int omega;
   std::int64_t n_places, n_tags, columns;
 };

@@ -2,25 +2,12 @@
 // time; the exponentials of its scores, relative to the best of each column, are kept while they are needed.
 #pragma once
 
-#include "chain_item.hpp"
+#include "chain_values.hpp"
 #include "vector_math.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 namespace chains {
-
-// The best score of each of a vector of columns; `matrix` points at the first of them.
-template <class T>
-inline Vector<T> top_of_block(const T* b, const T* matrix, std::int64_t tags, std::int64_t width) {
-  Vector<T> even = splat(-kInfinity<T>), odd = even;
-  std::int64_t i = 0;
-  for (; i + 1 < tags; i += 2) {
-    even = larger(b[i] + load(matrix + i * width), even);
-    odd = larger(b[i + 1] + load(matrix + (i + 1) * width), odd);
-  }
-  if (i < tags) even = larger(b[i] + load(matrix + i * width), even);
-  return larger(even, odd);
-}
 
 // log sum exp of each of a vector of columns.
 template <class T>
@@ -46,12 +33,15 @@ inline Vector<T> weigh_block(const T* b, const T* matrix, std::int64_t tags, std
   return top > none ? T(1) / sum : Vector<T>{};
 }
 
-struct SoftLocal {
-  template <class T>
-  static void solve(const T* b, const T* matrix, std::int64_t tags, std::int64_t width, T* u, T*) {
-    for (std::int64_t j = 0; j < width; j += kLanes<T>) store(u + j, soft_block(b, matrix + j, tags, width));
+template <class T>
+class SoftLocal {
+ public:
+  SoftLocal(std::int64_t tags, std::int64_t width) : tags_(tags), width_(width) {}
+  void solve(const T* b, const T* matrix, T* u, T*) const {
+    for (std::int64_t j = 0; j < width_; j += kLanes<T>) store(u + j, soft_block(b, matrix + j, tags_, width_));
   }
-  template <class T>
+  void prepare(const T*) const {}
+  void solve_prepared(const T* b, const T* matrix, T* u, T* level) const { solve(b, matrix, u, level); }
   static T last(const T* y, std::int64_t width) {
     const T top = largest_of_row(y, width);
     if (!(top > -kInfinity<T>)) return top;
@@ -59,6 +49,9 @@ struct SoftLocal {
     for (std::int64_t i = 0; i < width; i += kLanes<T>) sum += exp_of<Vector<T>>(load(y + i) - top);
     return top + log_normal(sum_lanes<T>(sum));
   }
+
+ private:
+  std::int64_t tags_, width_;
 };
 
 // The weights of a row; its scores are overwritten.
@@ -92,18 +85,10 @@ inline void move_softly(const T* p, T* moves, std::int64_t width) {
 }
 
 template <class T>
-inline void exchange(T*& a, T*& b) {
-  T* const c = a;
-  a = b;
-  b = c;
-}
-
-template <class T>
 void soft_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t end) {
   const std::int64_t tags = p.n_tags, width = padded<T>(tags);
-  Scratch<T> rows(3 * width), matrices(3 * tags * width);
-  T *b = rows.get(), *visits = b + width, *before = visits + width;
-  T *powers = matrices.get(), *sums = powers + tags * kLanes<T>, *room = powers + 2 * tags * width;
+  Scratch<T> rows(2 * width), blocks(2 * width * kLanes<T>), room(width == tags ? 1 : tags * width);
+  T *b = rows.get(), *visits = b + width, *powers = blocks.get(), *sums = powers + width * kLanes<T>;
   for (std::int64_t item = begin; item < end; ++item) {
     const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
     ChainOutput<T> out(p.weights, item, tags, p.n_places);
@@ -116,20 +101,20 @@ void soft_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t
     weigh_softly(visits, width);
     for (std::int64_t place = chain.length - 1; place > 0; --place) {
       read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
-      const T* matrix = chain.padded_matrix(place, room);
-      T* to = out.first + place * tags * tags;
-      fill(sums, tags * kLanes<T>, T(0));
+      const T* matrix = chain.padded_matrix(place, room.get());
+      T *to = out.first + place * tags * tags, *to_before = to - tags * tags;
+      const T* matrix_before = chain.matrix(place - 1);
+      fill(sums, width * kLanes<T>, T(0));
       each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
         const Vector<T> share = weigh_block(b, matrix + j, tags, width, powers) * load(visits + j);
         for (std::int64_t i = 0; i < tags; ++i) {
           const Vector<T> flow = load(powers + i * kLanes<T>) * share;
           store_lanes<T>(to + i * tags + j, lanes, flow);
+          ask_for_place_before(matrix_before + i * tags + j, to_before + i * tags + j);
           store<T>(sums + i * kLanes<T>, load(sums + i * kLanes<T>) + flow);
         }
       });
-      fill(before, width, T(0));
-      for (std::int64_t i = 0; i < tags; ++i) before[i] = sum_lanes<T>(load(sums + i * kLanes<T>));
-      exchange(before, visits);
+      sum_rows(visits, sums, width);
     }
     out.begin(visits);
     out.nothing_from(chain.length);
@@ -139,11 +124,10 @@ void soft_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t
 template <class T>
 void soft_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t end) {
   const std::int64_t tags = p.n_tags, width = padded<T>(tags);
-  Scratch<T> rows(5 * width), matrices(4 * tags * width), nodes(2 * p.n_places * width);
-  T *b = rows.get(), *visits = b + width, *before = visits + width;
-  T *moved = before + width, *moved_before = moved + width;
-  T *powers = matrices.get(), *sums = powers + tags * kLanes<T>, *moved_sums = sums + tags * kLanes<T>;
-  T* room = powers + 3 * tags * width;
+  Scratch<T> rows(3 * width), blocks(3 * width * kLanes<T>), room(width == tags ? 1 : tags * width);
+  Scratch<T> nodes(p.n_places * width);
+  T *b = rows.get(), *visits = b + width, *moved = visits + width;
+  T *powers = blocks.get(), *sums = powers + width * kLanes<T>, *moved_sums = sums + width * kLanes<T>;
   T* moves = nodes.get();  // of the node's values
   const Vector<T> zero{};
   for (std::int64_t item = begin; item < end; ++item) {
@@ -163,7 +147,7 @@ void soft_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t end
     along.first_scores(moves, T(0));
     for (std::int64_t place = 1; place < chain.length; ++place) {
       read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
-      const T* matrix = chain.padded_matrix(place, room);
+      const T* matrix = chain.padded_matrix(place, room.get());
       each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
         const Vector<T> inverse = weigh_block(b, matrix + j, tags, width, powers);
         Vector<T> mean{};
@@ -180,9 +164,10 @@ void soft_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t end
     move_softly(visits, moved, width);
     for (std::int64_t place = chain.length - 1; place > 0; --place) {
       read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
-      const T* matrix = chain.padded_matrix(place, room);
-      T* to = out.first + place * tags * tags;
-      fill(sums, 2 * tags * kLanes<T>, T(0));
+      const T* matrix = chain.padded_matrix(place, room.get());
+      T *to = out.first + place * tags * tags, *to_before = to - tags * tags;
+      const T* matrix_before = chain.matrix(place - 1);
+      fill(sums, 2 * width * kLanes<T>, T(0));
       each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
         const Vector<T> inverse = weigh_block(b, matrix + j, tags, width, powers);
         const Vector<T> share = inverse * load(visits + j), mean = load(moves + place * width + j);
@@ -192,18 +177,13 @@ void soft_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t end
           const Vector<T> y = row_moves(place, i, j, lanes, power) - mean;
           const Vector<T> moved_flow = power > zero ? flow * y + power * moved_share : zero;
           store_lanes<T>(to + i * tags + j, lanes, moved_flow);
+          ask_for_place_before(matrix_before + i * tags + j, to_before + i * tags + j);
           store<T>(sums + i * kLanes<T>, load(sums + i * kLanes<T>) + flow);
           store<T>(moved_sums + i * kLanes<T>, load(moved_sums + i * kLanes<T>) + moved_flow);
         }
       });
-      fill(before, 1 * width, T(0));
-      fill(moved_before, width, T(0));
-      for (std::int64_t i = 0; i < tags; ++i) {
-        before[i] = sum_lanes<T>(load(sums + i * kLanes<T>));
-        moved_before[i] = sum_lanes<T>(load(moved_sums + i * kLanes<T>));
-      }
-      exchange(before, visits);
-      exchange(moved_before, moved);
+      sum_rows(visits, sums, width);
+      sum_rows(moved, moved_sums, width);
     }
     out.begin(moved);
     out.nothing_from(chain.length);

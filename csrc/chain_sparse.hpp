@@ -3,10 +3,11 @@
 //
 //     p = (y - tau)_+^q,  sum p = 1,      y_i = (b_i + matrix_ij - top_j)/q.
 //
-// The first sweep solves a vector of columns in lockstep. The others visit few nodes, and each of them as a row.
+// The first sweep solves a vector of columns in lockstep. So do the others where every place has a matrix of its own
+// (chain_sparse_dense.hpp); where all share one (chain_sparse_factored.hpp) they visit few nodes, each as a row.
 #pragma once
 
-#include "chain_item.hpp"
+#include "chain_values.hpp"
 #include "threshold.hpp"
 
 namespace omegamax {
@@ -21,27 +22,46 @@ inline V dual_value(V top, V tau, V moment) {
   return top + (q * tau + (moment + q) * T(q / (q + 1)));
 }
 
-// A row of scores: top, tau and the value.
+// A row of scores: its best and its threshold.
 template <class Power, class T>
 struct SparseRow {
-  T top, tau, value;
+  T top, tau;
 
-  SparseRow(const T* y, std::int64_t width) : top(largest_of_row(y, width)), tau(-1), value(top) {
+  SparseRow(const T* y, std::int64_t width) : top(largest_of_row(y, width)), tau(-1) {
     if (!(top > -kInfinity<T>)) return;
-    constexpr T scale = T(1 / Power::kOrder);
     const Vector<T> one = splat(T(1));
     for (;;) {
-      Vector<T> sum{}, slope{}, moment{};
+      Vector<T> sum{}, slope{};
       for (std::int64_t i = 0; i < width; i += kLanes<T>) {
-        const Vector<T> z = larger((load(y + i) - top) * scale - tau, Vector<T>{});
+        const Vector<T> z = excess(load(y + i));
         sum += Power::weight(z);
         slope += Power::slope(z, one);
-        moment += Power::weight(z) * z;
       }
       const T step = Power::step(sum_lanes<T>(sum), sum_lanes<T>(slope));
-      value = dual_value<Power>(top, tau, sum_lanes<T>(moment));
       tau += step;
       if (!(step > 2 * std::numeric_limits<T>::epsilon() * -tau)) return;
+    }
+  }
+  SparseRow(T best, T threshold) : top(best), tau(threshold) {}
+
+  Vector<T> excess(Vector<T> y) const { return larger((y - top) * T(1 / Power::kOrder) - tau, Vector<T>{}); }
+
+  T value(const T* y, std::int64_t width) const {
+    if (!(top > -kInfinity<T>)) return top;
+    Vector<T> moment{};
+    for (std::int64_t i = 0; i < width; i += kLanes<T>) {
+      const Vector<T> z = excess(load(y + i));
+      moment += Power::weight(z) * z;
+    }
+    return dual_value<Power>(top, tau, sum_lanes<T>(moment));
+  }
+
+  // The weights, and the slopes s of the weights: J = diag(s) - s s' / sum s.
+  void weigh(const T* y, std::int64_t width, T* p, T* s) const {
+    for (std::int64_t i = 0; i < width; i += kLanes<T>) {
+      const Vector<T> z = excess(load(y + i));
+      store(p + i, Power::weight(z));
+      if (s) store(s + i, Power::slope(z, splat(T(1))));
     }
   }
 };
@@ -73,180 +93,152 @@ struct Best {
   }
 };
 
-template <class Power>
-struct SparseLocal {
-  template <class T>
-  static void solve(const T* b, const T* matrix, std::int64_t tags, std::int64_t width, T* u, T* level) {
-    for (std::int64_t j = 0; j < width; j += kLanes<T>)
-      solve_block(b, matrix + j, tags, width, u + j, level + j);
-  }
-  template <class T>
-  static T last(const T* y, std::int64_t width) { return SparseRow<Power, T>(y, width).value; }
+// max_Omega of a vector of columns. Some of the scores have a threshold below that of all of them: the few largest
+// usually are the support, and then it is the same; Newton's method does the rest.
+template <class Power, class T>
+class SparseColumns {
+ public:
+  void add(Vector<T> y) { best_.add(y); }
 
- private:
-  // Some of the scores have a threshold below that of all of them. The few largest usually are the support, and then
-  // it is the same; Newton's method does the rest.
-  template <class T>
-  static void solve_block(const T* b, const T* matrix, std::int64_t tags, std::int64_t width, T* u, T* level) {
-    constexpr bool linear = Power::kOrder == 1;
-    constexpr int kBest = linear ? 6 : 1;
-    constexpr T scale = T(1 / Power::kOrder);
-    Best<T, kBest> best;
-    for (std::int64_t i = 0; i < tags; ++i) best.add(b[i] + load(matrix + i * width));
-    const Vector<T> zero{}, one = splat(T(1)), top = best.rank[0];
-    const Vector<T> safe = top > splat(-kInfinity<T>) ? top : zero;
-    Vector<T> tau = -one, moment{};
-    if constexpr (linear) {
-      Vector<T> sum = -one;
-      for (int k = 1; k < kBest; ++k) {
-        sum += best.rank[k] - safe;
-        tau = larger(sum * T(1.0 / (k + 1)), tau);
-      }
-      for (int k = 0; k < kBest; ++k) {
-        const Vector<T> z = larger((k ? best.rank[k] - safe : zero) - tau, zero);
-        moment += z * z;
-      }
+  // Scores up to here have no weight in any of the first `lanes` columns, whatever else is added.
+  T floor(std::int64_t lanes) {
+    bound();
+    const Vector<T> limit = safe_ + tau_ * T(Power::kOrder) -
+                            8 * std::numeric_limits<T>::epsilon() * (larger(safe_, -safe_) + T(2));
+    T lowest = kInfinity<T>;
+    T each[kLanes<T>];
+    store<T>(each, best_.rank[0] > splat(-kInfinity<T>) ? limit : splat(-kInfinity<T>));
+    for (std::int64_t lane = 0; lane < lanes; ++lane) lowest = each[lane] < lowest ? each[lane] : lowest;
+    return lowest;
+  }
+
+  // `each_row(f)` calls f(scores) for every row that was added.
+  template <class F>
+  void finish(F each_row, T* u, T* level) {
+    const Vector<T> zero{}, one = splat(T(1));
+    bound();
+    Vector<T> moment{};
+    for (int k = 0; k < kBest; ++k) {
+      const Vector<T> z = larger((k ? best_.rank[k] - safe_ : zero) * T(1 / Power::kOrder) - tau_, zero);
+      moment += Power::weight(z) * z;
     }
-    if (!linear || where_greater(best.rank[kBest - 1] - safe, tau) != 0) {
+    if (where_greater((best_.rank[kBest - 1] - safe_) * T(1 / Power::kOrder), tau_) != 0) {
       for (;;) {
         Vector<T> sum{}, slope{};
         moment = zero;
-        for (std::int64_t i = 0; i < tags; ++i) {
-          const Vector<T> z = larger(((b[i] + load(matrix + i * width)) - safe) * scale - tau, zero);
+        each_row([&](Vector<T> y) {
+          const Vector<T> z = larger((y - safe_) * T(1 / Power::kOrder) - tau_, zero);
           sum += Power::weight(z);
           slope += Power::slope(z, one);
           moment += Power::weight(z) * z;
-        }
+        });
         const Vector<T> step = Power::step(sum, slope);  // NaN where there is nothing to choose
-        const unsigned moves = where_greater(step, 2 * std::numeric_limits<T>::epsilon() * -tau);
-        tau = step == step ? tau + step : tau;
+        const unsigned moves = where_greater(step, 2 * std::numeric_limits<T>::epsilon() * -tau_);
+        tau_ = step == step ? tau_ + step : tau_;
         if (moves == 0) break;
       }
     }
-    store(u, dual_value<Power>(top, tau, moment));
-    store(level, tau);
-  }
-};
-
-// The local weights of a row of scores b + column, and s, the slopes of the weights: J = diag(s) - s s' / sum s.
-template <class Power, class T>
-inline void weigh_row(const T* b, const T* column, T tau, std::int64_t width, T* p, T* s) {
-  constexpr T scale = T(1 / Power::kOrder);
-  const Vector<T> one = splat(T(1));
-  Vector<T> tops = splat(-kInfinity<T>);
-  for (std::int64_t i = 0; i < width; i += kLanes<T>) {
-    const Vector<T> y = load(b + i) + load(column + i);
-    store(p + i, y);
-    tops = larger(y, tops);
-  }
-  const T top = largest_lane<T>(tops);
-  for (std::int64_t i = 0; i < width; i += kLanes<T>) {
-    Vector<T> z = larger((load(p + i) - top) * scale - tau, Vector<T>{});
-    if (!(top > -kInfinity<T>)) z = Vector<T>{};
-    store(p + i, Power::weight(z));
-    if (s) store(s + i, Power::slope(z, one));
-  }
-}
-
-// The columns of an item's matrices as rows: transposed once where all places share one, gathered elsewhere.
-template <class T>
-class Columns {
- public:
-  Columns(std::int64_t tags, std::int64_t width, bool dense) : width_(width), room_((dense ? 1 : tags) * width) {}
-  void of(const ChainItem<T>& chain) {
-    if (!chain.dense() && chain.length > 1)
-      for (std::int64_t j = 0; j < chain.n_tags; ++j) chain.column(1, j, room_.get() + j * width_);
-  }
-  const T* operator()(const ChainItem<T>& chain, std::int64_t place, std::int64_t j) {
-    if (!chain.dense()) return room_.get() + j * width_;
-    chain.column(place, j, room_.get());
-    return room_.get();
+    store(u, dual_value<Power>(best_.rank[0], tau_, moment));
+    store(level, tau_);
   }
 
  private:
-  std::int64_t width_;
-  Scratch<T> room_;
-};
+  static constexpr bool kLinear = Power::kOrder == 1;
+  static constexpr int kBest = kLinear ? 6 : 4;
 
-// Where the flow into node (place, j) goes: the column of a dense place, or a sum over places, kept transposed.
-template <class T>
-class Flows {
- public:
-  Flows(std::int64_t tags, std::int64_t width, bool dense)
-      : tags_(tags), width_(width), count_(dense ? 0 : tags * width), sums_(count_) {}
-  void begin() { fill(sums_.get(), count_, T(0)); }
-  void open(ChainOutput<T>& out, std::int64_t place) {
-    if (out.dense()) fill(out.first + place * tags_ * tags_, tags_ * tags_, T(0));
-  }
-  void add(ChainOutput<T>& out, std::int64_t place, std::int64_t j, const T* flow) {
-    if (out.dense()) {
-      T* to = out.first + place * tags_ * tags_ + j;
-      for (std::int64_t i = 0; i < tags_; ++i) to[i * tags_] = flow[i];
-    } else {
-      T* to = sums_.get() + j * width_;
-      for (std::int64_t i = 0; i < width_; i += kLanes<T>) store<T>(to + i, load(to + i) + load(flow + i));
-    }
-  }
-  void finish(ChainOutput<T>& out) {
-    if (out.dense()) return;
-    for (std::int64_t i = 0; i < tags_; ++i)
-      for (std::int64_t j = 0; j < tags_; ++j) out.transitions[i * tags_ + j] = sums_.get()[j * width_ + i];
-  }
-
- private:
-  std::int64_t tags_, width_, count_;
-  Scratch<T> sums_;
-};
-
-template <class Power, class T>
-void sparse_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t end) {
-  const std::int64_t tags = p.n_tags, width = padded<T>(tags);
-  const bool dense = p.parts.transitions == nullptr;
-  Columns<T> columns(tags, width, dense);
-  Flows<T> flows(tags, width, dense);
-  Scratch<T> rows(5 * width);
-  T *b = rows.get(), *flow = b + width, *zeros = flow + width, *visits = zeros + width, *before = visits + width;
-  fill(zeros, width, T(0));
-  for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
-    ChainOutput<T> out(p.weights, item, tags, p.n_places);
-    if (!usual(p.total[item])) {
-      out.unusual(p.total[item], chain.length);
-      continue;
-    }
-    const T* values = p.values + item * p.n_places * tags;
-    const T* levels = p.levels + item * p.n_places * tags;
-    columns.of(chain);
-    flows.begin();
-    read_row(b, values + (chain.length - 1) * tags, tags, -kInfinity<T>);
-    chain.last_scores(b, flow);
-    weigh_row<Power, T>(flow, zeros, SparseRow<Power, T>(flow, width).tau, width, visits, nullptr);
-    if (out.end) write_row(out.end, visits, tags);
-    for (std::int64_t place = chain.length - 1; place > 0; --place) {
-      if (!dense) write_row(out.first + place * tags, visits, tags);
-      flows.open(out, place);
-      read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
-      fill(before, width, T(0));
-      for (std::int64_t j = 0; j < tags; ++j) {
-        const T here = visits[j];
-        if (here == 0) continue;
-        weigh_row<Power, T>(b, columns(chain, place, j), levels[place * tags + j], width, flow, nullptr);
-        for (std::int64_t i = 0; i < width; i += kLanes<T>) {
-          const Vector<T> f = load(flow + i) * here;
-          store(flow + i, f);
-          store<T>(before + i, load(before + i) + f);
-        }
-        flows.add(out, place, j, flow);
+  // The threshold of the largest alone.
+  void bound() {
+    const Vector<T> zero{};
+    safe_ = best_.rank[0] > splat(-kInfinity<T>) ? best_.rank[0] : zero;
+    tau_ = splat(T(-1));
+    Vector<T> sum{}, squares{};
+    for (int k = 1; k < kBest; ++k) {
+      const Vector<T> y = (best_.rank[k] - safe_) * T(1 / Power::kOrder);
+      sum += y;
+      if constexpr (kLinear) {
+        tau_ = larger((sum - T(1)) * T(1.0 / (k + 1)), tau_);
+      } else {  // the root of sum (y - tau)^2 = 1, where y is above the threshold so far
+        squares += y * y;
+        const Vector<T> mean = sum * T(1.0 / (k + 1)), rest = (T(1) - (squares - sum * mean)) * T(1.0 / (k + 1));
+        tau_ = y > tau_ ? mean - root(larger(rest, zero)) : tau_;
       }
-      T* const next = before;
-      before = visits;
-      visits = next;
     }
-    out.begin(visits);
-    out.nothing_from(chain.length);
-    flows.finish(out);
   }
-}
+
+  Best<T, kBest> best_;
+  Vector<T> safe_, tau_;
+};
+
+template <class Power, class T>
+class SparseLocal {
+ public:
+  SparseLocal(std::int64_t tags, std::int64_t width)
+      : tags_(tags), width_(width), peaks_(width / kLanes<T> * width), numbers_(width), rows_(width + kLanes<T>),
+        scores_(width * kLanes<T>) {
+    for (std::int64_t i = 0; i < width; ++i) numbers_.get()[i] = static_cast<T>(i);
+  }
+
+  void solve(const T* b, const T* matrix, T* u, T* level) {
+    for (std::int64_t j = 0; j < width_; j += kLanes<T>) {
+      const auto each_row = [&](auto f) {
+        for (std::int64_t i = 0; i < tags_; ++i) f(b[i] + load(matrix + i * width_ + j));
+      };
+      SparseColumns<Power, T> columns;
+      each_row([&](Vector<T> y) { columns.add(y); });
+      columns.finish(each_row, u + j, level + j);
+    }
+  }
+
+  // Where many places share a matrix, knowing the best of each row, in each vector of columns, is worth its while.
+  void prepare(const T* matrix) {
+    for (std::int64_t j = 0; j < width_ && tags_ > kFewRows; j += kLanes<T>) {
+      T* peaks = peaks_.get() + j / kLanes<T> * width_;
+      for (std::int64_t i = 0; i < width_; ++i)
+        peaks[i] = i < tags_ ? largest_lane<T>(load(matrix + i * width_ + j)) : -kInfinity<T>;
+    }
+  }
+  // As `solve`, for the matrix that was prepared: of many rows most are too low to matter.
+  void solve_prepared(const T* b, const T* matrix, T* u, T* level) {
+    if (tags_ <= kFewRows) return solve(b, matrix, u, level);
+    for (std::int64_t j = 0; j < width_; j += kLanes<T>) {
+      const T* peaks = peaks_.get() + j / kLanes<T> * width_;
+      T *rows = rows_.get(), *scores = scores_.get();
+      Vector<T> best = splat(-kInfinity<T>);
+      for (std::int64_t i = 0; i < width_; i += kLanes<T>) best = larger(load(b + i) + load(peaks + i), best);
+      // The promising rows come first; their threshold says which of the others can matter.
+      SparseColumns<Power, T> columns;
+      std::int64_t count = 0;
+      T low = largest_lane<T>(best) - T(2.25 * Power::kOrder), high = kInfinity<T>;
+      for (int part = 0; part < 2 && low < high; ++part) {
+        std::int64_t k = count;
+        for (std::int64_t i = 0; i < width_; i += kLanes<T>) {
+          best = load(b + i) + load(peaks + i);
+          const unsigned between = where_greater(best, splat(low)) & ~where_greater(best, splat(high));
+          count += compress<T>(rows + count, load(numbers_.get() + i), between);
+        }
+        for (; k < count; ++k) {
+          const std::int64_t i = static_cast<std::int64_t>(rows[k]);
+          const Vector<T> y = b[i] + load(matrix + i * width_ + j);
+          store(scores + k * kLanes<T>, y);
+          columns.add(y);
+        }
+        high = low;
+        low = columns.floor(tags_ - j < kLanes<T> ? tags_ - j : kLanes<T>);
+      }
+      const auto each_row = [&](auto f) {
+        for (std::int64_t k = 0; k < count; ++k) f(load(scores + k * kLanes<T>));
+      };
+      columns.finish(each_row, u + j, level + j);
+    }
+  }
+  static T last(const T* y, std::int64_t width) { return SparseRow<Power, T>(y, width).value(y, width); }
+
+ private:
+  static constexpr std::int64_t kFewRows = 40;
+
+  std::int64_t tags_, width_;
+  Scratch<T> peaks_, numbers_, rows_, scores_;
+};
 
 }  // namespace chains
 }  // namespace OMEGAMAX_ARCH

@@ -21,7 +21,7 @@ struct AlignmentGrid {
   std::int64_t rows;
   std::int64_t width;         // of a stored row
   std::int64_t grid_columns;  // of the grid
-  T* checkpoints;             // per item every 256 bytes' worth of rows: (rows - 1) / that, times width
+  T* checkpoints;             // per item every 128 bytes' worth of rows: (rows - 1) / that, times width
 };
 
 // Smoothed dynamic time warping; `columns` is the stored size of an item.

@@ -6,6 +6,7 @@
 #include "oracles.hpp"
 #include "problems.hpp"
 #include "selection.hpp"
+#include "simd.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -49,11 +50,13 @@ void close(void* self) {
   delete opened;
 }
 
+// Rows are short: the last few numbers go through a vector, too.
 double dot(const double* a, const double* b, std::int64_t n) {
-  double total = 0;
-#pragma omp simd reduction(+ : total)
-  for (std::int64_t i = 0; i < n; ++i) total += a[i] * b[i];
-  return total;
+  Vector<double> total{};
+  std::int64_t i = 0;
+  for (; i + kLanes<double> <= n; i += kLanes<double>) total += load(a + i) * load(b + i);
+  if (i < n) total += load_some(a + i, n - i, 0.0) * load_some(b + i, n - i, 0.0);
+  return sum_lanes<double>(total);
 }
 
 void times(const double* matrix, std::int64_t stride, std::int64_t n, const double* x, double* product) {
@@ -68,16 +71,24 @@ void solve_upper(const double* factor, std::int64_t stride, std::int64_t n, doub
   for (std::int64_t i = n - 1; i >= 0; --i) {
     const double* row = factor + i * stride;
     const double found = x[i] /= row[i];
-#pragma omp simd
-    for (std::int64_t j = 0; j < i; ++j) x[j] -= row[j] * found;
+    std::int64_t j = 0;
+    for (; j + kLanes<double> <= i; j += kLanes<double>) store(x + j, load(x + j) - found * load(row + j));
+    if (j < i) store_some(x + j, i - j, load_some(x + j, i - j, 0.0) - found * load_some(row + j, i - j, 0.0));
   }
+}
+
+double gather_dot(const std::int32_t* places, const double* values, std::int64_t n, const double* numbers) {
+  double total = 0;
+#pragma omp simd reduction(+ : total)
+  for (std::int64_t i = 0; i < n; ++i) total += values[i] * numbers[places[i]];
+  return total;
 }
 
 }  // namespace
 
 void fill_oracle(Table& table) {
   table.oracle = {open, best, close};
-  table.algebra = {times, solve_lower, solve_upper};
+  table.algebra = {times, solve_lower, solve_upper, gather_dot};
 }
 
 }  // namespace OMEGAMAX_ARCH

@@ -40,7 +40,7 @@ struct SparsemapItem {
   Ending ending = Ending::kInfeasible;
   double gap = std::numeric_limits<double>::infinity();
   std::int64_t n_calls = 0;
-  std::vector<ActiveSet::Member> members;  // by descending probability
+  std::vector<ActiveSet::Member> members;
   std::vector<double> probabilities;       // zero for members that only span the face
   std::vector<double> factor;              // (members, members): the Cholesky factor of K + 1 1', if a face is wanted
 };
@@ -113,21 +113,21 @@ class SparsemapSearch {
       for (std::int64_t e = 0; e < given.size; ++e) usable &= std::isfinite(scores_[given.places[e]]);
       if (usable && start.probabilities[i] > 0) set_.append(given, start.probabilities[i]);
     }
-    if (set_.size() > 0) set_.settle();
+    if (set_.size() > 0) set_.restart();
     return set_.size() > 0;
   }
 
   template <class Ask>
   void finish(Ask ask) {
     if (options_.wants_face) span_face(ask);
-    set_.order();
     const std::int64_t n = set_.size();
-    found_.members = set_.members();
     found_.probabilities = set_.probabilities();
-    if (!options_.wants_face) return;
-    found_.factor.resize(n * n);
-    for (std::int64_t i = 0; i < n; ++i)
-      for (std::int64_t j = 0; j <= i; ++j) found_.factor[i * n + j] = set_.factor(i, j);
+    if (options_.wants_face) {
+      found_.factor.resize(n * n);
+      for (std::int64_t i = 0; i < n; ++i)
+        for (std::int64_t j = 0; j <= i; ++j) found_.factor[i * n + j] = set_.factor(i, j);
+    }
+    found_.members = set_.take_members();
   }
 
   // A generic direction orthogonal to the hull is constant on the face only if the hull spans it: so where both ways of

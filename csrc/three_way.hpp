@@ -1,7 +1,9 @@
 // The local problems of an alignment grid, many at once: max_Omega over three tails, its weights and their derivative.
+//
+// `next` gives a cell from its three tails and its score; `encode` and `decode` take rows of values to cells and back.
 #pragma once
 
-#include "vector_math.hpp"
+#include "power_of_two.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -9,20 +11,9 @@ namespace OMEGAMAX_ARCH {
 template <class V>
 struct Three { V diagonal, up, left; };
 
-// e^x for x <= 0; what would not be a normal number is zero.
-template <class V>
-inline V exp_below(V x) {
-  using T = typename Traits<V>::Number;
-  using F = Format<T>;
-  const V low = (sizeof(T) == 4 ? T(-87) : T(-708)) - V{};
-  const V inside = x < low ? low : x;
-  const V shifted = inside * T(1.44269504088896340736) + F::kRounder;
-  const auto k = bits_of<V>(shifted) - bits_of<V>(F::kRounder - V{});
-  const V whole = shifted - F::kRounder;
-  const V r = (inside - whole * F::kLn2High) - whole * F::kLn2Low;
-  const V y = (exp_tail(r) * (r * r) + r) + T(1);
-  return x < low ? V{} : y * from_bits<V>((k + F::kBias) << F::kFraction);
-}
+// What a cell hands on to the next: its value, in one part or two.
+template <class V, int kParts>
+struct Cell { V part[kParts]; };
 
 template <class V>
 inline V largest_of(const Three<V>& x) { return larger(larger(x.diagonal, x.up), x.left); }
@@ -37,7 +28,20 @@ inline V settled(const Three<V>& x, V top, V value) {
   return total == total ? value : total;
 }
 
-struct HardThree {
+// Cells that are values. `Own` solves for max_Omega.
+template <class Own>
+struct PlainThree {
+  static constexpr int kParts = 1;
+  template <bool kWeights, class V>
+  static inline Cell<V, 1> next(const Three<Cell<V, 1>>& x, V score, Three<V>& q) {
+    const Three<V> values{x.diagonal.part[0], x.up.part[0], x.left.part[0]};
+    return {{score + Own::template solve<kWeights>(values, q)}};
+  }
+  template <class T> static void encode(T*, std::int64_t, std::int64_t) {}
+  template <class T> static void decode(T*, std::int64_t, std::int64_t) {}
+};
+
+struct HardThree : PlainThree<HardThree> {
   template <bool kWeights, class V>
   static inline V solve(const Three<V>& x, Three<V>& q) {
     using T = typename Traits<V>::Number;
@@ -55,35 +59,51 @@ struct HardThree {
   static inline Three<V> moved(const Three<V>&, const Three<V>&, V) { return {V{}, V{}, V{}}; }
 };
 
-// The largest of three has the power 1: two exponentials are left.
+// Cells are e^value = m 2^k, in parts m and k: three of them are added, and multiplied by e^score, without a logarithm.
+// k is a number like m, so it may be infinite, and so large that it is not exact, as the value itself would not be.
 struct ShannonThree {
+  static constexpr int kParts = 2;
+
   template <bool kWeights, class V>
-  static inline V solve(const Three<V>& x, Three<V>& q) {
+  static inline Cell<V, 2> next(const Three<Cell<V, 2>>& x, V score, Three<V>& q) {
     using T = typename Traits<V>::Number;
-    const V infinity = kInfinity<T> - V{}, one = T(1) - V{};
-    const V high = larger(x.diagonal, x.up), low = x.diagonal < x.up ? x.diagonal : x.up;
-    const V largest = larger(high, x.left), top = largest == -infinity ? V{} : largest;
-    const V middle = high < x.left ? high : x.left;
-    const V second = larger(low, middle), third = low < middle ? low : middle;
-    const V next = exp_below<V>(second - top), least = exp_below<V>(third - top), sum = one + (next + least);
+    const V lowest = std::numeric_limits<T>::lowest() - V{};  // where nothing is reachable: -inf has no differences
+    const V top = larger(larger(larger(x.diagonal.part[1], x.up.part[1]), x.left.part[1]), lowest);
+    const V diagonal = times_power_of_two(x.diagonal.part[0], x.diagonal.part[1] - top);
+    const V up = times_power_of_two(x.up.part[0], x.up.part[1] - top);
+    const V left = times_power_of_two(x.left.part[0], x.left.part[1] - top);
+    const V sum = diagonal + up + left;
     if constexpr (kWeights) {
-      const V total = x.diagonal + x.up + x.left;
-      V share = largest == -infinity ? V{} : one / sum;
-      share = total == total ? share : total;
-      q.diagonal = share * (x.diagonal == top ? one : x.diagonal == second ? next : least);
-      q.up = share * (x.up == top ? one : x.up == second ? next : least);
-      q.left = share * (x.left == top ? one : x.left == second ? next : least);
+      const V share = sum == V{} ? V{} : T(1) / sum;
+      q = {diagonal * share, up * share, left * share};
     }
-    return settled(x, largest, top + log_normal(sum));
+    V k, more;
+    const V m = split_octaves(sum * exp_in_octaves(score, k), more);
+    return {{m, (top + k) + more}};
   }
   template <class V>
   static inline Three<V> moved(const Three<V>& q, const Three<V>& d, V mean) {
     return {q.diagonal * (d.diagonal - mean), q.up * (d.up - mean), q.left * (d.left - mean)};
   }
+
+  // `row` has its parts `stride` apart, room for whole vectors, and values in the first.
+  template <class T>
+  static void encode(T* row, std::int64_t count, std::int64_t stride) {
+    for (std::int64_t i = 0; i < count; i += kLanes<T>) {
+      Vector<T> k;
+      store(row + i, exp_in_octaves(load(row + i), k));
+      store(row + stride + i, k);
+    }
+  }
+  template <class T>
+  static void decode(T* row, std::int64_t count, std::int64_t stride) {
+    for (std::int64_t i = 0; i < count; i += kLanes<T>)
+      store(row + i, log_of_octaves(load(row + i), load(row + stride + i)));
+  }
 };
 
 // The threshold of the simplex projection is the largest of (sum of the k largest - 1) / k.
-struct SquaredThree {
+struct SquaredThree : PlainThree<SquaredThree> {
   template <bool kWeights, class V>
   static inline V solve(const Three<V>& x, Three<V>& q) {
     using T = typename Traits<V>::Number;

@@ -39,11 +39,42 @@ inline void transpose(Vector<T>* tile) {
   if constexpr (kLanes<T> > 4) transpose_stage<4, T>(tile);
   if constexpr (kLanes<T> > 8) transpose_stage<8, T>(tile);
 }
+
+// Two rows become one, in which neighbouring blocks of `distance` lanes are added up.
+template <int distance, class T>
+inline void fold_stage(Vector<T>* tile) {
+#pragma GCC unroll 8
+  for (int i = 0; i < kLanes<T> / 2 / distance; ++i) {
+    Vector<T> a = tile[2 * i], b = tile[2 * i + 1];
+    swap_blocks<distance, T>(a, b);
+    tile[i] = a + b;
+  }
+}
+
+// The sums of the lanes of as many vectors, one per lane: fewer instructions than one sum after the other.
+template <class T>
+inline Vector<T> sums_of_lanes(const T* vectors) {
+  Vector<T> tile[kLanes<T>];
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes<T>; ++i) tile[i] = load(vectors + i * kLanes<T>);
+  fold_stage<1, T>(tile);
+  if constexpr (kLanes<T> > 2) fold_stage<2, T>(tile);
+  if constexpr (kLanes<T> > 4) fold_stage<4, T>(tile);
+  if constexpr (kLanes<T> > 8) fold_stage<8, T>(tile);
+  return tile[0];
+}
 #else
 constexpr bool kHasTranspose = false;
 
 template <class T>
 inline void transpose(Vector<T>*) {}
+
+template <class T>
+inline Vector<T> sums_of_lanes(const T* vectors) {
+  Vector<T> sums;
+  for (int i = 0; i < kLanes<T>; ++i) sums[i] = sum_lanes<T>(load(vectors + i * kLanes<T>));
+  return sums;
+}
 #endif
 
 }  // namespace OMEGAMAX_ARCH

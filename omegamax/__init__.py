@@ -125,6 +125,10 @@ from omegamax.structures import CtcPotentials as CtcPotentials
 from omegamax.structures import Dag as Dag
 from omegamax.structures import DynamicProgram as DynamicProgram
 from omegamax.structures import FactoredChain as FactoredChain
+from omegamax.structures import FactorGraph as FactorGraph
+from omegamax.structures import FactorGraphBuilder as FactorGraphBuilder
+from omegamax.structures import FactorGraphScores as FactorGraphScores
+from omegamax.structures import FactorGraphSparsemap as FactorGraphSparsemap
 from omegamax.structures import GappedScores as GappedScores
 from omegamax.structures import GlobalAlignment as GlobalAlignment
 from omegamax.structures import Grammar as Grammar
@@ -148,6 +152,8 @@ from omegamax.structures import Sparsemap as Sparsemap
 from omegamax.structures import Structure as Structure
 from omegamax.structures import Subset as Subset
 from omegamax.structures import Support as Support
+from omegamax.structures import Table as Table
+from omegamax.structures import TableScores as TableScores
 from omegamax.structures import TopK as TopK
 from omegamax.structures import TransitionMatrices as TransitionMatrices
 from omegamax.structures import WithExtra as WithExtra

@@ -29,8 +29,8 @@ class ChainNormalizer(NormalizerModule):
 
         z_1 ... z_K in {0, 1},   score(z) = Σ z_i score_i + Σ transitions[z_{i−1}, z_i]
 
-    The 2 × 2 transitions learn. A row's weights need not sum to one: it selects as many keys as it likes. `regularizer`
-    smooths the chain; None takes SparseMAP.
+    The 2 × 2 transitions learn. A row's weights need not sum to one: it selects as many keys as it likes. A masked key
+    is taken out, and its neighbours become adjacent. `regularizer` smooths the chain; None takes SparseMAP.
     """
 
     def __init__(self, regularizer: SmoothMax | None = _SHANNON) -> None:
@@ -40,19 +40,28 @@ class ChainNormalizer(NormalizerModule):
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         """Probabilities of on."""
-        if mask is not None:
-            scores = torch.where(mask, scores, -torch.inf)
+        if mask is None:
+            return self._on(scores, None)
+        mask = mask.expand(scores.shape)
+        order = _present_first(mask)
+        lengths = mask.sum(-1)
+        found = self._on(scores.gather(-1, order), lengths.clamp(min=1))
+        found = torch.zeros_like(found).scatter(-1, order, found)
+        return torch.where(mask, found, 0)
+
+    def _on(self, scores: Tensor, lengths: Tensor | None) -> Tensor:
         emissions = torch.stack([torch.zeros_like(scores), scores], -1)  # (..., K, 2)
         nothing = emissions.new_zeros(2)
         chain = FactoredChain(emissions, self.transitions.to(scores.dtype), nothing, nothing)
-        return self.smooth.argmax(chain).emissions[..., 1]
+        return self.smooth.argmax(chain, lengths=lengths).emissions[..., 1]
 
 
 class TreeNormalizer(NormalizerModule):
     """Self-attention to the head in a dependency tree: weights[m, h] is the probability that word h is the head of m.
 
     Scores are (..., N, N), a row per modifier. The root is an N + 1st choice of every word, with a learned score; its
-    probability is what a row lacks to one. `smooth` is `Smoothed` or `SparseMAP` of a `ProjectiveTree` or an
+    probability is what a row lacks to one. A word whose column is masked for everybody (padding) is taken out; other
+    masked entries are arcs that are forbidden. `smooth` is `Smoothed` or `SparseMAP` of a `ProjectiveTree` or an
     `Arborescence`.
     """
 
@@ -74,10 +83,26 @@ class TreeNormalizer(NormalizerModule):
                 f"TreeNormalizer: scores must be square, (..., N, N), got {tuple(scores.shape)}; a tree is over "
                 "one sequence"
             )
-        if mask is not None:
-            scores = torch.where(mask, scores, -torch.inf)
+        if mask is None:
+            return self._heads(scores, None)
+        mask = mask.expand(scores.shape)
+        present = mask.any(-2)  # a word that nobody may attend to is not there
+        order = _present_first(present)
+        rows, columns = order.unsqueeze(-1).expand(scores.shape), order.unsqueeze(-2).expand(scores.shape)
+        allowed = torch.where(mask, scores, -torch.inf).gather(-2, rows).gather(-1, columns)
+        found = self._heads(allowed, present.sum(-1).clamp(min=1))
+        found = torch.zeros_like(found).scatter(-1, columns, found)
+        found = torch.zeros_like(found).scatter(-2, rows, found)
+        return torch.where(mask & present.unsqueeze(-1), found, 0)
+
+    def _heads(self, scores: Tensor, lengths: Tensor | None) -> Tensor:
         arcs = nn.functional.pad(scores.transpose(-1, -2), (1, 0, 1, 0))  # (..., head, modifier), 0 the root
         is_root = torch.zeros(arcs.shape[-2:], dtype=torch.bool, device=arcs.device)
         is_root[0, 1:] = True
         arcs = torch.where(is_root, self.root.to(arcs.dtype), arcs)
-        return self.smooth.argmax(arcs)[..., 1:, 1:].transpose(-1, -2)
+        return self.smooth.argmax(arcs, lengths=lengths)[..., 1:, 1:].transpose(-1, -2)
+
+
+def _present_first(present: Tensor) -> Tensor:
+    """The order in which what is there comes first and otherwise stays as it was."""
+    return (~present).byte().argsort(stable=True, dim=-1)

@@ -49,7 +49,7 @@ class Answer(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What a search found: vertices (n, parts) by descending probability, zero for those that only span the face."""
+    """What a search found: vertices (n, parts) with probabilities, zero for those that only span the face."""
 
     ending: Ending
     gap: float = np.inf
@@ -201,8 +201,7 @@ def search(
         active.add(answer.vertex)
     if wants_face:
         yield from _span_face(active)
-    order = np.argsort(-active.p, kind="stable")
-    return Outcome(ending, gap, n_calls, [active.vertices[i] for i in order], active.p[order])
+    return Outcome(ending, gap, n_calls, active.vertices, active.p)
 
 
 def _span_face(active: _ActiveSet) -> Generator[np.ndarray, Answer, None]:

@@ -1,6 +1,6 @@
 """Dynamic time warping with unit steps, natively: the grid in strips of rows, an anti-diagonal of cells at a time.
 
-    value      keeps every 64th row (32nd in float64); nothing else as large as the grid
+    value      keeps every 32nd row (16th in float64); nothing else as large as the grid
     marginals  computes each strip again from the row above it: E is the one array as large as the scores
     tangent    the same with derivatives beside the values
 
@@ -23,8 +23,8 @@ from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
 
 KINDS: dict[type[Regularizer], int] = {Hard: 0, Shannon: 1, SquaredNorm: 2}
-_CACHE_BYTES = 1 << 24  # of one item's local weights
-_STRIP_BYTES = 256  # of a column of a strip, as in csrc/alignment_strip.hpp
+_CACHE_BYTES = 1 << 22  # of one item's local weights
+_STRIP_BYTES = 128  # of a column of a strip, as in csrc/alignment_strip.hpp
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class AlignmentProgram(Program):
     def marginals(self, parts: Parts, state: State) -> Swept:
         """A sweep up and one down, strip by strip from the last."""
         if len(state) == 3:
-            return Swept((state[2].clone(),), (), ())
+            return Swept((state[2],), (), ())
         scores, (value, kept) = _readable(parts[0]), state
         found = torch.empty(scores.shape, dtype=scores.dtype)
         routing.native.alignment_marginals(

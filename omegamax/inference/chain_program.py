@@ -19,7 +19,8 @@ from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.operators.tsallis import Tsallis
 
-_HARD, _SHANNON, _SQUARED_NORM, _TSALLIS15 = range(4)  # as in csrc/problems.hpp
+_HARD, _SHANNON, _SQUARED_NORM, _TSALLIS15 = range(4)  # as in csrc/chain_problems.hpp
+_LEFT_OUT = 8  # of so many places a factored chain remembers all but one, as in csrc/chain_item.hpp
 _OF_ALPHA = {1.0: _SHANNON, 1.5: _TSALLIS15, 2.0: _SQUARED_NORM}
 
 
@@ -43,7 +44,9 @@ class ChainProgram(Program):
         """One sweep up. The state: the value again, then what the nodes need to be weighed once more."""
         memory, n_items, n_places, n_tags = _memory(parts), *parts[0].shape[:2], parts[0].shape[-1]
         value, total = (parts[0].new_empty(n_items) for _ in range(2))
-        nodes = [parts[0].new_empty(n_items, n_places, n_tags) for _ in range(1 + self._is_sparse)]
+        n_rows = n_places if self.n_parts == 1 else n_places - n_places // _LEFT_OUT
+        n_kinds = 2 if self._is_sparse and self.n_parts == 1 else 1
+        nodes = [parts[0].new_empty(n_items, n_rows, n_tags) for _ in range(n_kinds)]
         values, levels = self._values_and_levels(nodes)
         self._run("chain_value", parts, memory, value, total, values, levels)
         return value, (total, *nodes)
@@ -71,8 +74,8 @@ class ChainProgram(Program):
         return self.omega in (_SQUARED_NORM, _TSALLIS15)
 
     def _values_and_levels(self, nodes: list[Tensor] | State) -> tuple[Tensor | int, Tensor | int]:
-        """Sparse Ω need both; factored chains under Shannon have the values from the levels."""
-        if self._is_sparse:
+        """Factored chains find one from the other, or anew, since their state counts beside their potentials."""
+        if len(nodes) == 2:
             return nodes[0], nodes[1]
         return (0, nodes[0]) if self.omega == _SHANNON and self.n_parts > 1 else (nodes[0], 0)
 

@@ -71,7 +71,7 @@ class _Value(torch.autograd.Function):
         else:
             swept = ctx.program.with_parameters(parameters).marginals(known, state)
             found = (*swept.parts, *swept.slopes)
-        parts = tuple(_times(grad_value, marginal) for marginal in found[: ctx.program.n_parts])
+        parts = tuple(_times(grad_value, marginal, state) for marginal in found[: ctx.program.n_parts])
         slopes = zip(found[ctx.program.n_parts :], parameters)
         return (None, *parts, *((grad_value * s).sum().reshape(p.shape).to(p.dtype) for s, p in slopes))
 
@@ -103,7 +103,8 @@ class _Marginals(torch.autograd.Function):
         program = program.with_parameters(parameters)
         state = known or program.value_ahead(parts)[1]
         found = program.marginals(parts, state)
-        return (*found.parts, *found.slopes, *(() if known else state), *found.state)
+        marginals = (part.clone() if _is_among(part, state) else part for part in found.parts)
+        return (*marginals, *found.slopes, *(() if known else state), *found.state)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -164,8 +165,12 @@ def _recall(ctx: Any) -> tuple[State, tuple[Tensor, ...]]:
     return saved[: ctx.n_state], saved[ctx.n_state :]
 
 
-def _times(per_item: Tensor, part: Tensor) -> Tensor:
+def _is_among(tensor: Tensor, tensors: Any) -> bool:
+    return any(tensor is other for other in tensors)
+
+
+def _times(per_item: Tensor, part: Tensor, state: State) -> Tensor:
     factor = per_item.reshape(-1, *(1,) * (part.dim() - 1))
-    if torch.is_grad_enabled() or routing.transforms_active():
+    if torch.is_grad_enabled() or routing.transforms_active() or _is_among(part, state):
         return factor * part
     return part.mul_(factor)  # nobody else has seen it: a large problem is not held twice

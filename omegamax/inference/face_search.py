@@ -34,7 +34,7 @@ class Certificate(NamedTuple):
     gaps: Tensor  # (batch,)
     n_calls: Tensor  # (batch,)
     n_vertices: Tensor  # (batch,)
-    probabilities: Tensor  # (batch, width), descending; zero for vertices that only span the face
+    probabilities: Tensor  # (batch, width); zero for vertices that only span the face
     places: Tensor  # (entries,): in the flattened scores of the batch
     values: Tensor  # (entries,)
     owners: Tensor  # (entries,): vertex, numbered over (batch, width)

@@ -39,7 +39,7 @@ class Program(abc.ABC):
 
     @abc.abstractmethod
     def marginals(self, parts: Parts, state: State) -> Swept:
-        """∇ DP_Ω, the expected structure; `slopes` are ∂ DP_Ω / ∂φ."""
+        """∇ DP_Ω, the expected structure, which may be part of the state; `slopes` are ∂ DP_Ω / ∂φ."""
 
     @abc.abstractmethod
     def tangent(self, parts: Parts, state: State, direction: Parts) -> Swept:

@@ -61,9 +61,9 @@ def sparsemap(oracle: Oracle, scores: Tensor, options: Options, start: Start | N
 
 
 def _move(factor: Tensor, present: Tensor, change: Tensor) -> Tensor:
-    """Z · change, per item."""
-    ones = torch.cholesky_solve(present.unsqueeze(-1), factor).squeeze(-1)
-    found = torch.cholesky_solve(change.unsqueeze(-1), factor).squeeze(-1)
+    """Z · change, per item. The factor is handed over as an upper one, whose memory LAPACK reads as it lies."""
+    both = torch.cholesky_solve(torch.stack([present, change], -1), factor.mT, upper=True)
+    ones, found = both.unbind(-1)
     total = torch.where(present.any(1), ones.sum(1), 1)
     return found - ones * (found.sum(1) / total).unsqueeze(1)
 

@@ -19,6 +19,10 @@ from omegamax.structures.ctc import ctc_loss as ctc_loss
 from omegamax.structures.dag import Dag as Dag
 from omegamax.structures.dynamic_program import DynamicProgram as DynamicProgram
 from omegamax.structures.edit_distance import edit_distance as edit_distance
+from omegamax.structures.factor_graph import FactorGraph as FactorGraph
+from omegamax.structures.factor_graph import FactorGraphScores as FactorGraphScores
+from omegamax.structures.factor_graph import FactorGraphSparsemap as FactorGraphSparsemap
+from omegamax.structures.factor_graph_builder import FactorGraphBuilder as FactorGraphBuilder
 from omegamax.structures.gapped_alignment import GappedScores as GappedScores
 from omegamax.structures.gapped_alignment import GlobalAlignment as GlobalAlignment
 from omegamax.structures.gapped_alignment import LocalAlignment as LocalAlignment
@@ -48,5 +52,7 @@ from omegamax.structures.sparsemap import SparseMAP as SparseMAP
 from omegamax.structures.sparsemap import Sparsemap as Sparsemap
 from omegamax.structures.structure import Structure as Structure
 from omegamax.structures.subset import Subset as Subset
+from omegamax.structures.table import Table as Table
+from omegamax.structures.table import TableScores as TableScores
 from omegamax.structures.tagging_scheme import AllowedTransitions as AllowedTransitions
 from omegamax.structures.tagging_scheme import allowed_transitions as allowed_transitions

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from omegamax import checks, routing
+from omegamax import checks
 from omegamax.inference.best_arborescence import BestArborescenceProgram
 from omegamax.inference.matrix_tree import MatrixTreeProgram
 from omegamax.inference.oracle import CompiledOracle, Kind
@@ -49,9 +48,9 @@ class Arborescence(DependencyTrees):
     def program(self, problem: Problem, regularizer: Regularizer) -> Program:
         """Chu-Liu/Edmonds for Hard, the matrix-tree theorem for Shannon; no recursion for another Ω to smooth."""
         if isinstance(regularizer, Hard):
-            return BestArborescenceProgram(self.single_root, _plain(problem.lengths[0]))
+            return BestArborescenceProgram(self.single_root, problem.lengths[0])
         if isinstance(regularizer, Shannon):
-            return MatrixTreeProgram(self.single_root, _plain(problem.lengths[0]))
+            return MatrixTreeProgram(self.single_root, problem.lengths[0])
         raise ValueError(
             f"Arborescence: regularizer must be Shannon or Hard, got {type(regularizer).__name__}; non-projective "
             "trees have no recursion that another Ω could smooth: for sparse expected trees use sparsemap"
@@ -80,12 +79,3 @@ class Arborescence(DependencyTrees):
         heads = sample_heads(program, problem.parts[0], n_samples, generator)
         arcs = self.from_heads(heads[:, 1:], dtype=problem.parts[0].dtype)
         return problem.dress((arcs,), before=(n_samples,))
-
-
-def _plain(lengths: Tensor) -> Tensor:
-    """Lengths that belong to no transform: the program outlives it."""
-    if not routing.transforms_active():
-        return lengths
-    numbers = lengths.tolist()
-    with routing.outside_transforms():
-        return torch.tensor(numbers)

@@ -14,7 +14,7 @@ from omegamax.operators.hard import Hard
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem
 from omegamax.structures.smoothing import Local, smoothed_marginals
-from omegamax.structures.sparsemap import MAX_ITER, sparsemap_marginals
+from omegamax.structures.sparsemap import MAX_ITER
 
 
 class Entries(NamedTuple):
@@ -73,11 +73,11 @@ def _is_vertex(problem: Problem, target: Parts) -> Tensor:
 
     Extra components, which SparseMAP does not regularise, may be anything that goes with the others.
     """
-    n = problem.structure.n_regularized
+    n = len(target) if problem.structure.n_regularized is None else problem.structure.n_regularized
     free = [torch.zeros_like(part) for part in target[n:]]
     member = _same(_best(problem, [*(2 * part - 1 for part in target[:n]), *free])[:n], target[:n])
     if not bool(member.all()):
-        near = sparsemap_marginals(replace(problem, parts=(*target[:n], *free)), MAX_ITER)[:n]
+        near = problem.structure.sparsemap_parts(replace(problem, parts=(*target[:n], *free)), MAX_ITER)[0][:n]
         far = [((part - found).abs() > 1e-6).flatten(1).any(1) for part, found in zip(target, near)]
         member = ~torch.stack(far).any(0)
     return member

@@ -47,24 +47,29 @@ class Sinkhorn(SmoothMax):
                 "for one temperature per item"
             )
 
+    @property
+    def structure(self) -> Matching:
+        """What its polytope is made of: losses take matchings as targets."""
+        return Matching()
+
     def max(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Tensor:
         """The value of the plan, one number per item; its gradient is the plan."""
-        problem = Matching().bind(scores, lengths, mask)
+        problem = self.structure.bind(scores, lengths, mask)
         return problem.per_item(transport_plan(problem, self.gamma, self.max_iter, self.atol).value)
 
     def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Any:
         """The plan, shaped as the scores."""
-        problem = Matching().bind(scores, lengths, mask)
+        problem = self.structure.bind(scores, lengths, mask)
         return problem.dress(transport_plan(problem, self.gamma, self.max_iter, self.atol).parts)
 
     def weigh(self, scores: Any) -> Weighed:
         """Both, from one solve."""
-        problem = Matching().bind(scores)
+        problem = self.structure.bind(scores)
         found = transport_plan(problem, self.gamma, self.max_iter, self.atol)
         return Weighed(problem.dress(found.parts), problem.per_item(found.value))
 
-    def omega(self, weights: Any) -> Tensor:
-        """γ Σ P log P, zero at a matching."""
+    def omega(self, weights: Any, *, lengths: Any = None) -> Tensor:
+        """γ Σ P log P, zero at a matching and beyond the lengths."""
         parts = weights if isinstance(weights, NullableScores) else (weights,)
         events = ((-1, -2), -1, -1)
         total = sum(torch.special.xlogy(part, part).sum(axes) for part, axes in zip(parts, events))

@@ -188,9 +188,14 @@ class _PairwiseSquared(torch.autograd.Function):
         x, y = x - centre, y - centre
         to_x = to_y = None
         if ctx.needs_input_grad[0]:
-            to_x = 2 * (grad.sum(-1, keepdim=True) * x - grad @ y)
+            to_x = 2 * (grad.sum(-1, keepdim=True) * x - _weighed(grad, y))
             to_x = to_x.sum_to_size(ctx.saved_tensors[0].shape)
         if ctx.needs_input_grad[1]:
-            to_y = 2 * (grad.sum(-2).unsqueeze(-1) * y - grad.mT @ x)
+            to_y = 2 * (grad.sum(-2).unsqueeze(-1) * y - _weighed(grad.mT, x))
             to_y = to_y.sum_to_size(ctx.saved_tensors[1].shape)
         return to_x, to_y
+
+
+def _weighed(weights: Tensor, points: Tensor) -> Tensor:
+    """The product weights @ points: it is several times faster transposed, with the few coordinates first."""
+    return (points.mT @ weights.mT).mT

@@ -49,10 +49,11 @@ def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sp
     certificate = found.certificate
     chosen = certificate.probabilities > 0
     width = max(1, int(chosen.sum(1).max())) if problem.n_items else 1
-    probabilities = torch.where(chosen, found.probabilities, 0)[:, :width]
+    order = certificate.probabilities.argsort(stable=True, dim=1, descending=True)
+    probabilities = torch.where(chosen, found.probabilities, 0).gather(1, order)[:, :width]
     if probabilities.shape[1] < width:
         probabilities = torch.nn.functional.pad(probabilities, (0, width - probabilities.shape[1]))
-    listed = _listed(found, width, sum(part.shape[1:].numel() for part in problem.parts))
+    listed = _listed(found, order, width, sum(part.shape[1:].numel() for part in problem.parts))
     like = tuple(part.new_empty(0, *part.shape[1:]) for part in problem.parts)
     batch = problem.batch_shape
     return Sparsemap(
@@ -64,21 +65,17 @@ def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sp
     )
 
 
-def sparsemap_marginals(problem: Problem, max_iter: int) -> Parts:
-    """The mean alone."""
-    return unflatten(_found(problem, None, max_iter, 0.0).marginals, problem.parts)
-
-
-def sparsemap_value(problem: Problem, max_iter: int) -> Tensor:
-    """The smoothed maximum, (batch,)."""
-    return _found(problem, None, max_iter, 0.0).value
+def sparsemap_weighed(problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
+    """The mean and the smoothed maximum (batch,), without the list of structures."""
+    found = _found(problem, None, max_iter, 0.0)
+    return unflatten(found.marginals, problem.parts), found.value
 
 
 def _found(problem: Problem, start: Any, max_iter: int, atol: float) -> Found:
     who = f"{type(problem.structure).__name__}.sparsemap"
     checks.check_count(who, "max_iter", max_iter)
     known = None if start is None else _start(who, problem, start)
-    found = solve(_oracle(problem), flatten(problem.parts), Options(max_iter, atol), known)
+    found = solve(oracle_of(problem), flatten(problem.parts), Options(max_iter, atol), known)
     endings, gaps = found.certificate.endings, found.certificate.gaps
     if bool((endings == Ending.BAD_ORACLE).any()):
         raise ValueError(
@@ -95,7 +92,8 @@ def _found(problem: Problem, start: Any, max_iter: int, atol: float) -> Found:
     return found
 
 
-def _oracle(problem: Problem) -> Oracle:
+def oracle_of(problem: Problem) -> Oracle:
+    """The MAP of the structure as the solver asks for it."""
     structure = problem.structure
 
     def best(items: Tensor, rows: Tensor) -> Best:
@@ -130,12 +128,12 @@ def _start(who: str, problem: Problem, start: Any) -> Start:
     return Start(rows.reshape(problem.n_items, width, -1).cpu(), probabilities.cpu())
 
 
-def _listed(found: Found, width: int, n_parts: int) -> Tensor:
-    """The first `width` vertices of every item, written out: (batch · width, parts)."""
+def _listed(found: Found, order: Tensor, width: int, n_parts: int) -> Tensor:
+    """The first `width` vertices of every item in this order, written out: (batch · width, parts)."""
     certificate = found.certificate
     n_items, all_wide = certificate.probabilities.shape
-    number = certificate.owners % max(1, all_wide)
     item = certificate.owners // max(1, all_wide)
+    number = order.argsort(1).reshape(-1)[certificate.owners]
     shown = (number < width) & (certificate.probabilities.reshape(-1)[certificate.owners] > 0)
     rows = (item * width + number)[shown]
     places = certificate.places[shown] - item[shown] * n_parts
@@ -161,18 +159,18 @@ class SparseMAP(SmoothMax):
     def max(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Tensor:
         """The smoothed maximum; its gradient is `argmax`."""
         problem = self.structure.bind(scores, lengths, mask)
-        return problem.per_item(sparsemap_value(problem, self.max_iter))
+        return problem.per_item(self.structure.sparsemap_parts(problem, self.max_iter)[1])
 
     def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Any:
         """The expected structure."""
         problem = self.structure.bind(scores, lengths, mask)
-        return problem.dress(sparsemap_marginals(problem, self.max_iter))
+        return problem.dress(self.structure.sparsemap_parts(problem, self.max_iter)[0])
 
     def weigh(self, scores: Any) -> Weighed:
         """Both, from one solve."""
         problem = self.structure.bind(scores)
-        found = _found(problem, None, self.max_iter, 0.0)
-        return Weighed(problem.dress(unflatten(found.marginals, problem.parts)), problem.per_item(found.value))
+        marginals, value = self.structure.sparsemap_parts(problem, self.max_iter)
+        return Weighed(problem.dress(marginals), problem.per_item(value))
 
     def omega(self, weights: Any, *, lengths: Any = None) -> Tensor:
         """½ ‖μ‖² over the regularised components."""

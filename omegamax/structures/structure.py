@@ -23,7 +23,7 @@ from omegamax.smoothmax import SmoothMax
 from omegamax.structures import measures
 from omegamax.structures.problem import Problem, Sizes, computed_in
 from omegamax.structures.smoothing import Local, local, smoothed_marginals, smoothed_value
-from omegamax.structures.sparsemap import MAX_ITER, Sparsemap, sparsemap
+from omegamax.structures.sparsemap import MAX_ITER, Sparsemap, sparsemap, sparsemap_weighed
 
 _SHANNON = Shannon()
 
@@ -73,6 +73,10 @@ class Structure(abc.ABC):
     def oracle(self, problem: Problem) -> CompiledOracle | None:
         """The best structure in compiled code, for SparseMAP, where there is such."""
         return None
+
+    def sparsemap_parts(self, problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
+        """Marginals and value of `SparseMAP`: by the active set, unless the structure has another way."""
+        return sparsemap_weighed(problem, max_iter)
 
     def with_extra(self, scores: Any, extra: Any) -> Any:
         """Potentials from the regularised scores and the extra ones."""

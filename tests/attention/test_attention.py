@@ -142,6 +142,29 @@ class TestStructured:
         loose = torch.sigmoid(scores)
         assert normalizer(scores)[0, 2] > loose[0, 2] + 0.2
 
+    @pytest.mark.parametrize("regularizer", [om.Shannon(), None])
+    def test_a_masked_key_is_taken_out_of_the_chain(self, regularizer):
+        normalizer = om.ChainNormalizer(regularizer).double()
+        with torch.no_grad():
+            normalizer.transitions.copy_(torch.tensor([[1.0, -0.5], [-1.0, 0.7]]))
+        scores = torch.randn(2, 3, 5, dtype=torch.float64)
+        kept = [0, 2, 3]
+        mask = torch.zeros(2, 1, 5, dtype=torch.bool)
+        mask[..., kept] = True
+        mask[1] = False
+        found = normalizer(scores, mask)
+        torch.testing.assert_close(found[0][:, kept], normalizer(scores[0][:, kept]))
+        assert not found[0][:, [1, 4]].any() and not found[1].any()
+
+    def test_padding_is_taken_out_of_the_tree(self):
+        normalizer = om.TreeNormalizer().double()
+        scores = torch.randn(2, 5, 5, dtype=torch.float64)
+        mask = (torch.arange(5) < torch.tensor([3, 5]).unsqueeze(-1)).unsqueeze(-2)  # keys within the length
+        found = normalizer(scores, mask)
+        torch.testing.assert_close(found[0, :3, :3], normalizer(scores[0, :3, :3]))
+        torch.testing.assert_close(found[1], normalizer(scores[1]))
+        assert not found[0, 3:].any() and not found[0, :, 3:].any()
+
     def test_tree_marginals(self):
         scores = torch.randn(2, 4, 4, dtype=torch.float64)
         weights = om.TreeNormalizer().double()(scores)

@@ -149,3 +149,17 @@ def test_large_scores(arch):
         exact = om.Alignment().max(potentials.double(), omega)
         torch.testing.assert_close(value.double(), exact, rtol=1e-5, atol=1)
         assert torch.isfinite(om.Alignment().argmax(potentials, omega)).all()
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e2, 1e4, 1e30])
+def test_single_precision_agrees_with_double(arch, size):
+    """Sums of exponentials keep their precision along paths of any length, and at any size of the scores."""
+    potentials = size * torch.randn(2, 300, 280)
+    potentials[:, 5, 7:90] = -torch.inf
+    value, weights = om.Alignment().max(potentials), om.Alignment().argmax(potentials)
+    exact, expected = om.Alignment().max(potentials.double()), om.Alignment().argmax(potentials.double())
+    torch.testing.assert_close(value.double(), exact, rtol=2e-6, atol=1e-5)
+    if size < 1e4:  # beyond, scores that differ in double are equal in single precision
+        torch.testing.assert_close(weights.double(), expected, rtol=1e-3, atol=2e-4 * max(1.0, size / 10))
+    assert torch.isfinite(weights).all() and ((weights >= 0) & (weights < 1.001)).all()
+    assert (weights[:, 5, 7:90] == 0).all()

@@ -108,3 +108,41 @@ def test_long_chains_keep_their_precision():
         found, exact = om.Chain().argmax(narrow, omega), om.Chain().argmax(wide, omega)
         torch.testing.assert_close(found.emissions.sum(-1), torch.ones(2, 1000), atol=1e-4, rtol=0)
         torch.testing.assert_close(found.emissions.double(), exact.emissions, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("omega", [om.SquaredNorm(), om.Tsallis(1.5)], ids=lambda omega: type(omega).__name__)
+@pytest.mark.parametrize("n_tags", [5, 40])
+def test_directions_do_not_matter_where_there_is_no_weight(arch, omega, n_tags):
+    """Not even infinite ones: a part without weight does not move."""
+    dense = 3 * torch.randn(2, 9, n_tags, n_tags)
+    factored = om.Chain.from_emissions(3 * torch.randn(2, 9, n_tags), torch.randn(n_tags, n_tags))
+    for potentials in (dense, factored):
+        problem = om.Chain().bind(potentials)
+        program = problem.program(omega)
+        _, state = program.value(problem.parts)
+        weights = program.marginals(problem.parts, state).parts
+        assert any((part == 0).any() for part in weights)
+        direction = tuple(torch.randn_like(part) for part in weights)
+        wild = tuple(torch.where(part > 0, d, torch.inf) for part, d in zip(weights, direction))
+        calm = program.tangent(problem.parts, state, direction).parts
+        for found, expected in zip(program.tangent(problem.parts, state, wild).parts, calm):
+            assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("omega", OMEGAS, ids=lambda omega: type(omega).__name__)
+@pytest.mark.parametrize("n_tags", [4, 50])
+def test_places_that_the_state_leaves_out(arch, omega, n_tags):
+    """Lengths around the places that are computed again, with faint and forbidden transitions."""
+    lengths = torch.tensor([1, 2, 7, 8, 9, 15, 16, 17, 18])
+    transitions = scores(1, 0.2, torch.float64, n_tags, n_tags)
+    transitions[:, 0] -= 900.0
+    emissions = torch.randn(9, 18, n_tags, dtype=torch.float64)
+    potentials = om.Chain.from_emissions(emissions, transitions, end=torch.randn(n_tags, dtype=torch.float64))
+    assert_same(potentials, omega, 1e-9, lengths)
+
+
+@pytest.mark.parametrize("omega", OMEGAS, ids=lambda omega: type(omega).__name__)
+def test_state_of_factored_chains_is_smaller_than_they_are(omega):
+    problem = om.Chain().bind(om.Chain.from_emissions(torch.randn(3, 64, 20), torch.randn(20, 20)))
+    _, state = problem.program(omega).value(problem.parts)
+    assert sum(tensor.numel() for tensor in state) < 0.9 * problem.parts[0].numel()

@@ -255,7 +255,7 @@ def test_only_shannon_is_associative(case):
             same = value[item].item() == pytest.approx(smooth_max_of(omega)(scores), abs=1e-9)
             assert same or isinstance(omega, om.SquaredNorm)
             differs |= not same
-    assert differs
+    assert differs != isinstance(case.structure, om.Table)  # a table is one maximum
 
 
 @structures

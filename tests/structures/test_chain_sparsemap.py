@@ -1,13 +1,8 @@
-"""Chains under SparseMAP: extra transitions, the compiled oracles, threads."""
+"""Chains under SparseMAP: extra transitions, threads, long chains, edges."""
 
-import pytest
 import torch
 
 import omegamax as om
-from omegamax import routing
-from omegamax.structures.dynamic_program import DynamicProgram
-
-needs_native = pytest.mark.skipif(routing.native is None, reason="compares compiled oracles")
 
 
 def drawn(batch=4, places=7, tags=3):
@@ -30,19 +25,6 @@ def test_without_transitions_it_is_sparsemax_at_every_place():
     emissions, transitions = drawn()
     found = om.Chain().sparsemap(emissions, extra=0 * transitions)
     torch.testing.assert_close(found.marginals.emissions, om.sparsemax(emissions))
-
-
-@needs_native
-@pytest.mark.parametrize("structure", [om.Chain(), om.ProjectiveTree(), om.ConstituencyTree()], ids=str)
-def test_compiled_oracles_agree_with_the_hypergraph(structure, monkeypatch, arch):
-    shape = {om.Chain: (5, 3, 3), om.ProjectiveTree: (6, 6), om.ConstituencyTree: (5, 5, 2)}[type(structure)]
-    potentials = torch.randn(3, *shape, dtype=torch.float64)
-    lengths = torch.tensor([5, 3, 1])
-    found = structure.sparsemap(potentials, lengths=lengths)
-    monkeypatch.setattr(type(structure), "oracle", DynamicProgram.oracle)
-    generic = structure.sparsemap(potentials, lengths=lengths)
-    torch.testing.assert_close(found.marginals, generic.marginals)
-    torch.testing.assert_close(found.probabilities, generic.probabilities)
 
 
 def test_threads_change_nothing():

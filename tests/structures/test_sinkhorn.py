@@ -169,6 +169,21 @@ def test_as_a_smooth_max():
     torch.testing.assert_close(each, weights)
 
 
+@matching_cases
+def test_its_loss(case):
+    """Zero at its own plan, its gradient is the plan less the target; targets are matchings or plans."""
+    smooth, potentials = om.Sinkhorn(0.5), case.potentials()
+    loss = om.FenchelYoungLoss(smooth, reduction="none")
+    plan = smooth.argmax(potentials, **case.options())
+    assert loss(potentials, plan, **case.options()).abs().max() < 1e-8
+    gold = case.structure.map(case.potentials(1), **case.options())
+    parts = leaves(potentials)
+    found = loss(like(potentials, parts), gold, **case.options())
+    assert (found >= 0).all()
+    for slope, p, y in zip(torch.autograd.grad(found.sum(), parts), parts_of(plan), parts_of(gold)):
+        torch.testing.assert_close(slope, p - y, rtol=1e-7, atol=1e-8)
+
+
 def test_stopping_early_warns():
     with pytest.warns(RuntimeWarning, match=r"max_iter=1 .*tolerance 1.0e-10"):
         om.Matching().sinkhorn(10 * torch.randn(5, 5), max_iter=1)

@@ -1,0 +1,148 @@
+"""Local quadratic problems of a factor graph: many factors of one kind and width, solved and differentiated at once.
+
+    argmin over (z, ν) in conv(Y_f) of  ½‖z − target‖² − <scores, ν>
+
+z are the factor's copies of the variables (its *slots*), ν what it scores besides (pairs, tables, transitions), which
+has no quadratic term. Around a solution the answer moves along a *face* of the polytope only: some slots are fixed, the
+others are tied by linear equalities, and ν follows from z.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Local(NamedTuple):
+    """Solutions of the local problems of a batch."""
+
+    point: Tensor  # (batch, factors, width)
+    extra: Tensor  # (batch, factors, scores)
+    feasible: Tensor  # (batch,): False where a factor has no member at all
+    pattern: Tensor  # (batch, factors): where this and the slots at 0 or 1 are the same, so is the face
+    memory: Any  # what the face, and the next solution, need besides
+
+
+class Face(abc.ABC):
+    """Directions along which the solutions of a group of factors move; all maps are linear, one per batch item."""
+
+    fixed: Tensor  # (batch, factors, width): slots that do not move
+
+    @abc.abstractmethod
+    def tie(self, slots: Tensor) -> Tensor:
+        """What vanishes along the face: (batch, factors, width) to (batch, factors, rows)."""
+
+    @abc.abstractmethod
+    def untie(self, multipliers: Tensor) -> Tensor:
+        """The transpose of `tie`."""
+
+    @abc.abstractmethod
+    def follow(self, slots: Tensor) -> Tensor:
+        """How ν moves with z: (batch, factors, width) to (batch, factors, scores)."""
+
+    @abc.abstractmethod
+    def lead(self, scores: Tensor) -> Tensor:
+        """The transpose of `follow`."""
+
+    @abc.abstractmethod
+    def tensors(self) -> tuple[Tensor, ...]:
+        """What the face is made of; `type(face)(*face.tensors())` is the face."""
+
+
+class LocalProblem(abc.ABC):
+    """A group of factors."""
+
+    entries: Tensor  # (factors, width): the entry of the variables that each slot copies
+    scores: Tensor  # (factors, scores): the place of each score in the vector of all factor scores
+
+    @abc.abstractmethod
+    def solve(self, target: Tensor, scores: Tensor, forbidden: Tensor, memory: Any) -> Local:
+        """Solves all; `forbidden` (batch, factors, width) slots are 0. `memory` is of the last solution, or None."""
+
+    @abc.abstractmethod
+    def face(self, local: Local, target: Tensor, scores: Tensor, forbidden: Tensor) -> Face:
+        """The face around solutions of the problem with these targets and scores."""
+
+    @abc.abstractmethod
+    def best(self, slots: Tensor, forbidden: Tensor) -> Tensor:
+        """The maximum over z in conv(Y_f) of <slots, z>, (batch, factors)."""
+
+    def select(self, memory: Any, items: Tensor) -> Any:
+        """The memory of some items of the batch."""
+        return None
+
+
+class RowsFace(Face):
+    """A face of factors with few equalities each, written out."""
+
+    def __init__(self, fixed: Tensor, rows: Tensor, maps: Tensor) -> None:
+        self.fixed = fixed
+        self.rows = rows  # (batch, factors, rows, width)
+        self.maps = maps  # (batch, factors, scores, width)
+
+    def tie(self, slots: Tensor) -> Tensor:
+        """Products with the rows."""
+        return (self.rows @ slots.unsqueeze(-1)).squeeze(-1)
+
+    def untie(self, multipliers: Tensor) -> Tensor:
+        """Combinations of the rows."""
+        return (multipliers.unsqueeze(-2) @ self.rows).squeeze(-2)
+
+    def follow(self, slots: Tensor) -> Tensor:
+        """Products with the maps."""
+        return (self.maps @ slots.unsqueeze(-1)).squeeze(-1)
+
+    def lead(self, scores: Tensor) -> Tensor:
+        """Combinations of the maps."""
+        return (scores.unsqueeze(-2) @ self.maps).squeeze(-2)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Three."""
+        return self.fixed, self.rows, self.maps
+
+
+class SpanFace(Face):
+    """A face spanned by directions: orthonormal columns in z, and where they lead in ν."""
+
+    def __init__(self, fixed: Tensor, basis: Tensor, maps: Tensor) -> None:
+        self.fixed = fixed
+        self.basis = basis  # (batch, factors, width, directions): orthonormal or zero columns
+        self.maps = maps  # (batch, factors, scores, directions)
+
+    def tie(self, slots: Tensor) -> Tensor:
+        """What the directions do not explain."""
+        return slots - self._along(slots)
+
+    def untie(self, multipliers: Tensor) -> Tensor:
+        """A projection is its own transpose."""
+        return multipliers - self._along(multipliers)
+
+    def follow(self, slots: Tensor) -> Tensor:
+        """By way of the directions."""
+        along = self.basis.transpose(-1, -2) @ slots.unsqueeze(-1)
+        return (self.maps @ along).squeeze(-1)
+
+    def lead(self, scores: Tensor) -> Tensor:
+        """By way of the directions."""
+        along = self.maps.transpose(-1, -2) @ scores.unsqueeze(-1)
+        return (self.basis @ along).squeeze(-1)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Three."""
+        return self.fixed, self.basis, self.maps
+
+    def _along(self, slots: Tensor) -> Tensor:
+        return (self.basis @ (self.basis.transpose(-1, -2) @ slots.unsqueeze(-1))).squeeze(-1)
+
+
+def at_a_bound(point: Tensor) -> Tensor:
+    """Slots that a closed form has clipped, exactly."""
+    return (point == 0) | (point == 1)
+
+
+def none_of(like: Tensor) -> Tensor:
+    """Scores of factors that have none: (batch, factors, 0)."""
+    return torch.zeros(*like.shape[:-1], 0, dtype=like.dtype)

@@ -1,0 +1,161 @@
+"""The solver of factor graphs: iterations until the residuals are small, or until the faces give the exact answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from omegamax.inference.admm import Alternation, Iterate, Stepped, largest
+from omegamax.inference.agreement import Agreement, Faces
+from omegamax.inference.local_problem import Local
+
+_FIRST, _EVERY = 2, 6  # iterations before the first look at the residuals, and between looks
+_EXACT = 1e-11  # the answer on the faces is taken if its residuals, relative to the numbers in it, are below
+_NOTHING = 1e-15  # a marginal of zero, rounded
+_APART = 1e-3  # a primal residual above may mean that no assignment satisfies all factors
+_OUT_OF_BALANCE = 5.0  # of the residuals, before ρ is changed
+
+
+class Reached(NamedTuple):
+    """What the iterations reached, one per item."""
+
+    marginals: Tensor  # (batch, entries)
+    extra: Tensor  # (batch, scores): ν
+    feasible: Tensor  # (batch,): False where no assignment satisfies all factors
+    primal: Tensor  # (batch,)
+    dual: Tensor  # (batch,)
+    n_iterations: Tensor  # (batch,)
+    converged: Tensor  # (batch,)
+    faces: Faces  # around the solution
+
+
+def solve_graph(
+    agreement: Agreement, scores: Tensor, extra_scores: Tensor, *, quadratic: bool, atol: float, max_iter: int
+) -> Reached:
+    """Solves a batch: scores (batch, entries) and (batch, scores), float64, −inf forbids, neither NaN nor +inf."""
+    alternation = Alternation(agreement, 1.0 if quadratic else 0.0)
+    final, feasible, found = alternation.start(scores, extra_scores)
+    record = _Record(final.select(torch.arange(len(scores))), feasible)
+    items = torch.nonzero(feasible).squeeze(1)
+    now, before = final.select(items), _select(agreement, found, items)
+    last = failed = torch.full_like(_shape(before), -1)
+    done, next_balance = 0, 10
+    while len(items) and done < max_iter:
+        for _ in range(min(_EVERY if done else _FIRST, max_iter - done)):
+            stepped = alternation.step(now, before)
+            now, before, done = stepped.iterate, stepped.locals, done + 1
+        shape = _shape(before)
+        small = (stepped.primal <= atol) & (stepped.dual <= atol * _scale(now))
+        worth_it = (small | (shape == last).all(1)) & (shape != failed).any(1)
+        exact = _exactly(alternation, stepped, torch.nonzero(worth_it).squeeze(1))
+        now, stepped = exact.iterate, stepped._replace(primal=exact.primal, dual=exact.dual)
+        small = small | exact.found
+        hopeless = ~small & (stepped.primal > _APART)
+        if bool(hopeless.any()):
+            hopeless = hopeless & alternation.infeasible(now, stepped.slots)
+        over = small | hopeless if done < max_iter else torch.ones_like(small)
+        record.write(items[over], now.select(over), stepped.primal[over], stepped.dual[over], done)
+        record.converged[items[over]], record.feasible[items[over]] = (small | hopeless)[over], ~hopeless[over]
+        failed = torch.where((worth_it & ~exact.found).unsqueeze(1), shape, failed)[~over]
+        items, last, before = items[~over], shape[~over], _select(agreement, before, torch.nonzero(~over).squeeze(1))
+        now = now.select(~over)
+        if done >= next_balance:
+            now, next_balance = _balanced(now, stepped.primal[~over], stepped.dual[~over]), 2 * next_balance
+    return record.read(alternation)
+
+
+class _Exactly(NamedTuple):
+    iterate: Iterate
+    primal: Tensor
+    dual: Tensor
+    found: Tensor  # (batch,)
+
+
+def _exactly(alternation: Alternation, stepped: Stepped, items: Tensor) -> _Exactly:
+    """The solution on the present faces for some of the items, where one more iteration does not move it."""
+    now, primal, dual = stepped.iterate, stepped.primal, stepped.dual
+    found = torch.zeros_like(primal, dtype=torch.bool)
+    if len(items) == 0:
+        return _Exactly(now, primal, dual, found)
+    here = _select(alternation.agreement, stepped.locals, items)
+    faces = alternation.faces(stepped.origin.select(items), here)
+    candidate = alternation.on_the_faces(now.select(items), faces, stepped.slots[items])
+    check = alternation.step(candidate, here)
+    apart = (check.slots - alternation.agreement.copy(candidate.marginals)).abs().amax(1)
+    size = now.multipliers[items].abs().amax(1).clamp(min=1)
+    passed = (apart <= _EXACT * size) & (check.dual <= _EXACT * _scale(candidate) * size)
+    good = items[passed]
+    found[good] = True
+    marginals, multipliers = now.marginals.clone(), now.multipliers.clone()
+    marginals[good], multipliers[good] = candidate.marginals[passed], candidate.multipliers[passed]
+    primal, dual = primal.clone(), dual.clone()
+    primal[good], dual[good] = apart[passed], check.dual[passed]
+    return _Exactly(replace(now, marginals=marginals, multipliers=multipliers), primal, dual, found)
+
+
+class _Record:
+    """What is known of every item."""
+
+    def __init__(self, final: Iterate, feasible: Tensor) -> None:
+        n_items = len(feasible)
+        self.final, self.feasible, self.converged = final, feasible, ~feasible
+        self.primal, self.dual = (final.scores.new_zeros(n_items) for _ in range(2))
+        self.n_iterations = torch.zeros(n_items, dtype=torch.long)
+
+    def write(self, items: Tensor, now: Iterate, primal: Tensor, dual: Tensor, done: int) -> None:
+        for name in ("marginals", "multipliers", "rho"):
+            getattr(self.final, name)[items] = getattr(now, name)
+        self.primal[items], self.dual[items], self.n_iterations[items] = primal, dual, done
+
+    def read(self, alternation: Alternation) -> Reached:
+        """One more look at all factors, for ν and the faces; what a factor holds at 0 or 1 is exactly so."""
+        final, agreement = self.final, alternation.agreement
+        target = agreement.copy(final.marginals) - final.multipliers
+        found = alternation.solve(target, final.extra_scores / final.rho, final.forbidden, None)
+        faces = alternation.faces(final, found)
+        fixed = agreement.join([face.fixed.double() for face in faces.faces])
+        held = agreement.gather(fixed * agreement.join([local.point for local in found]))
+        marginals = torch.where(faces.free, final.marginals, held / agreement.gather(fixed).clamp(min=1))
+        marginals = torch.where(marginals.abs() <= _NOTHING, 0, marginals)
+        extra = agreement.gather_scores([local.extra for local in found])
+        none = ~self.feasible.unsqueeze(1)
+        return Reached(
+            torch.where(none, 0, marginals),
+            torch.where(none, 0, extra),
+            self.feasible,
+            self.primal,
+            self.dual,
+            self.n_iterations,
+            self.converged,
+            replace(faces, free=faces.free & ~none),
+        )
+
+
+def _shape(found: list[Local]) -> Tensor:
+    """Numbers that stay the same where the faces do, (batch, ...)."""
+    bounds = [2 * (local.point == 0).long() + (local.point == 1).long() for local in found]
+    return torch.cat([part.flatten(1) for part in (*bounds, *(local.pattern for local in found))], 1)
+
+
+def _select(agreement: Agreement, found: list[Local], items: Tensor) -> list[Local]:
+    chosen = []
+    for group, (point, extra, feasible, pattern, memory) in zip(agreement.groups, found):
+        memory = group.select(memory, items)
+        chosen.append(Local(point[items], extra[items], feasible[items], pattern[items], memory))
+    return chosen
+
+
+def _scale(now: Iterate) -> Tensor:
+    """Of the scores, at least one: the unit of the dual residual."""
+    return torch.maximum(largest(now.scores), largest(now.extra_scores)).clamp(min=1)
+
+
+def _balanced(now: Iterate, primal: Tensor, dual: Tensor) -> Iterate:
+    """A larger ρ where agreement lags behind, a smaller one where the variables do; ρλ stays."""
+    dual = dual / _scale(now)
+    factor = torch.where(primal > _OUT_OF_BALANCE * dual, 3.0, torch.where(dual > _OUT_OF_BALANCE * primal, 1 / 3, 1.0))
+    factor = factor.to(primal.dtype).unsqueeze(1)
+    return replace(now, rho=now.rho * factor, multipliers=now.multipliers / factor)

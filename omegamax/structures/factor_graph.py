@@ -1,0 +1,278 @@
+"""Factor graphs: variables tied by factors, each of which knows only the assignments of its own variables.
+
+    sparsemap  max over μ, ν of  <θ, μ> + Σ_f <η_f, ν_f> − ½‖μ‖²     (μ_f, ν_f) in conv(Y_f), μ_f = μ on f's variables
+    map        the same without −½‖μ‖²
+
+    variables (..., V): one score per entry: one entry per binary variable (that it is on), one per value of another
+    factors   (..., E): scores of pairs, tables and transitions, factor after factor; not regularised
+
+A structure is 0/1 in the same shapes. With one factor this is SparseMAP, without cycles it is SparseMAP and MAP of the
+assignments that satisfy all factors; with cycles it is a relaxation (LP-SparseMAP, LP-MAP), which may be fractional.
+Niculae & Martins, "LP-SparseMAP", ICML 2020; Martins et al., JMLR 2015.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from omegamax import checks
+from omegamax.inference.agreement import Agreement
+from omegamax.inference.graph_solution import GraphSolution, LpMapProgram, Stopping, lp_sparsemap, warn_if_stopped
+from omegamax.inference.lattice import Lattice
+from omegamax.inference.program import Parts, Program
+from omegamax.operators.hard import Hard
+from omegamax.operators.regularizer import Regularizer
+from omegamax.structures import factor_tree
+from omegamax.structures.dynamic_program import DynamicProgram
+from omegamax.structures.factors import Block, Count, Factor, Part, Variable
+from omegamax.structures.local_views import agreement_of, tables_of
+from omegamax.structures.problem import Problem, Sizes
+
+MAX_ITER = 10_000
+ATOL = 1e-9
+
+
+class FactorGraphScores(NamedTuple):
+    """Potentials of a factor graph, and weights in the same form."""
+
+    variables: Tensor  # (..., V)
+    factors: Tensor  # (..., E)
+
+
+class FactorGraphSparsemap(NamedTuple):
+    """LP-SparseMAP, and how it was found."""
+
+    marginals: Any  # as the potentials; differentiable
+    primal_residual: Tensor  # (*batch,) float64: the largest disagreement of a factor with the marginals
+    dual_residual: Tensor  # (*batch,) float64: the largest change of a score that would make them optimal, about
+    n_iterations: Tensor  # (*batch,)
+
+
+@dataclass(frozen=True)
+class FactorGraph(DynamicProgram):
+    """Assignments to variables that satisfy all factors; made by `FactorGraphBuilder`.
+
+    Without cycles it is a dynamic program, and everything that can be asked of one is exact. With cycles only `map`
+    (LP-MAP) and `sparsemap` (LP-SparseMAP) answer; the others raise, and name a cycle.
+    """
+
+    blocks: tuple[Block, ...]
+    variables: tuple[Variable, ...]
+    factors: tuple[Factor, ...]
+
+    event_ndim = 1
+    n_regularized = 1
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.blocks, self.variables, self.factors))
+
+    # Layout.
+
+    @cached_property
+    def n_entries(self) -> int:
+        """V: how many variable scores."""
+        return sum(block.size for block in self.blocks)
+
+    @cached_property
+    def score_blocks(self) -> tuple[Block, ...]:
+        """Where each named factor score is."""
+        return tuple(block for factor in self.factors for block in factor.blocks)
+
+    @cached_property
+    def n_scores(self) -> int:
+        """E: how many factor scores."""
+        return sum(block.size for block in self.score_blocks)
+
+    def scores(self, variables: Mapping[str, Tensor], factors: Mapping[str, Tensor] | None = None) -> Any:
+        """Potentials from scores by name, each (*batch, *its shape); what is not named is 0.
+
+        One tensor where no factor has scores, `FactorGraphScores` where some have.
+        """
+        given = [*variables.values(), *(factors or {}).values()]
+        if not given:
+            raise ValueError("FactorGraph.scores: takes at least one tensor, got none; it tells the type and the batch")
+        batch = _common_batch({**dict(variables), **dict(factors or {})}, (*self.blocks, *self.score_blocks))
+        first = _laid_out(self.blocks, variables, self.n_entries, batch, given[0])
+        if not self.n_scores and not factors:
+            return first
+        return FactorGraphScores(first, _laid_out(self.score_blocks, factors or {}, self.n_scores, batch, given[0]))
+
+    def named(self, weights: Any) -> dict[str, Tensor]:
+        """Marginals, structures or scores by name: those of variables, and those of factors where they are there."""
+        parts = (weights,) if isinstance(weights, Tensor) else tuple(weights)
+        found = {}
+        for part, blocks in zip(parts, (self.blocks, self.score_blocks)):
+            for block in blocks:
+                piece = part[..., block.first : block.first + block.size]
+                found[block.name] = piece.reshape((*part.shape[:-1], *block.shape))
+        return found
+
+    # What a structure describes.
+
+    @property
+    def has_empty(self) -> bool:  # type: ignore[override]
+        """Whether all variables may be off."""
+        if any(not variable.binary for variable in self.variables):
+            return False
+        for factor in self.factors:
+            if isinstance(factor, Count):
+                true = sum(literal.negated for literal in factor.literals)
+                if not factor.least <= true <= factor.most:
+                    return False
+            elif isinstance(factor, Part) and not factor.structure.has_empty:
+                return False
+        return True
+
+    def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
+        """Variable scores, or both."""
+        if isinstance(potentials, FactorGraphScores):
+            layout = f"(..., {self.n_entries})"
+            checks.check_event("FactorGraph", "variables", potentials.variables, (self.n_entries,), layout)
+            if not self.n_scores:
+                raise ValueError(
+                    "FactorGraph: potentials must be one Tensor where no factor has scores, got FactorGraphScores; "
+                    "pass its variables"
+                )
+            checks.check_event(
+                "FactorGraph", "factors", potentials.factors, (self.n_scores,), f"(..., {self.n_scores})"
+            )
+            return (potentials.variables, 1), (potentials.factors, 1)
+        if not isinstance(potentials, Tensor):
+            raise TypeError(
+                f"FactorGraph: potentials must be a Tensor (..., {self.n_entries}) or FactorGraphScores, got "
+                f"{type(potentials).__name__}; build them with graph.scores"
+            )
+        checks.check_event(
+            "FactorGraph", "potentials", potentials, (self.n_entries,), f"(..., {self.n_entries} entries of variables)"
+        )
+        return ((potentials, 1),)
+
+    def limits(self, sizes: Sizes) -> tuple[int, ...]:
+        """No axis has a length."""
+        return ()
+
+    def with_extra(self, scores: Any, extra: Any) -> FactorGraphScores:
+        """Factor scores as extra."""
+        return FactorGraphScores(scores, extra)
+
+    # Without cycles.
+
+    @cached_property
+    def obstacle(self) -> str | None:
+        """Why there is no hypergraph: a cycle, or a factor without a table; None where there is one."""
+        tables = []
+        for factor in self.factors:
+            local = tables_of(self.variables, factor)
+            if local is None:
+                assert isinstance(factor, Part)
+                return f"factor {factor.name!r} over a {type(factor.structure).__name__}, which is no table or count"
+            tables += local
+        cycle = factor_tree.cycle_of(len(self.variables), tables)
+        if cycle is None:
+            return None
+        steps = [self.variables[number].name if kind == "variable" else tables[number].name for kind, number in cycle]
+        return f"a cycle: {' – '.join([*steps, steps[0]])}"
+
+    def build(self, sizes: Sizes) -> Lattice:
+        """The hypergraph of messages from the leaves of the graph to its roots."""
+        if self.obstacle is not None:
+            raise ValueError(
+                f"FactorGraph: only a graph without cycles is a dynamic program, got {self.obstacle}; use sparsemap, "
+                "or map"
+            )
+        tables = [local for factor in self.factors for local in tables_of(self.variables, factor) or ()]
+        n_scores = self.n_scores if len(sizes) > 1 else 0
+        return factor_tree.build(self.variables, tables, self.n_entries, n_scores)
+
+    def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
+        """The last node that was made."""
+        return torch.tensor([self.lattice(sizes).topology.n_nodes - 1])
+
+    def program(self, problem: Problem, regularizer: Regularizer) -> Program:
+        """The hypergraph's; with cycles, LP-MAP for Hard, and a ValueError that names one for any other Ω."""
+        if self.obstacle is not None and isinstance(regularizer, Hard):
+            return LpMapProgram(self.agreement, len(problem.parts), Stopping(MAX_ITER, ATOL))
+        return super().program(problem, regularizer)
+
+    # With or without.
+
+    @cached_property
+    def agreement(self) -> Agreement:
+        """The factors' local problems, grouped."""
+        return agreement_of(self.variables, self.factors, self.n_entries, self.n_scores)
+
+    def sparsemap(  # type: ignore[override]
+        self,
+        scores: Any,
+        *,
+        extra: Any = None,
+        lengths: Any = None,
+        mask: Any = None,
+        max_iter: int = MAX_ITER,
+        atol: float = ATOL,
+    ) -> FactorGraphSparsemap:
+        """LP-SparseMAP by alternating directions; differentiable, as often as asked.
+
+        It ends where the solution on the factors' faces is exact, or where both residuals (the dual one relative to the
+        scores) are at most `atol`, or after `max_iter` iterations, with a warning.
+        """
+        potentials = scores if extra is None else self.with_extra(scores, extra)
+        problem = self.bind(potentials, lengths, mask)
+        found = self._solve(problem, Stopping(max_iter, atol))
+        batch = problem.batch_shape
+        return FactorGraphSparsemap(
+            problem.dress(found.parts),
+            found.primal.reshape(batch),
+            found.dual.reshape(batch),
+            found.n_iterations.reshape(batch),
+        )
+
+    def sparsemap_parts(self, problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
+        """By alternating directions."""
+        found = self._solve(problem, Stopping(max_iter, ATOL))
+        return found.parts, found.value
+
+    def _solve(self, problem: Problem, stopping: Stopping) -> GraphSolution:
+        checks.check_count("FactorGraph.sparsemap", "max_iter", stopping.max_iter)
+        found = lp_sparsemap(self.agreement, problem.parts, stopping)
+        warn_if_stopped("FactorGraph.sparsemap", found, stopping)
+        return found
+
+
+def _common_batch(given: Mapping[str, Tensor], blocks: tuple[Block, ...]) -> tuple[int, ...]:
+    shapes, known = [], {block.name: block for block in blocks}
+    for name, tensor in given.items():
+        if name not in known:
+            raise ValueError(f"FactorGraph.scores: names must be of {sorted(known)}, got {name!r}; see the builder")
+        shape, event = tuple(tensor.shape), known[name].shape
+        lead = len(shape) - len(event)
+        if lead < 0 or shape[lead:] != event:
+            raise ValueError(
+                f"FactorGraph.scores: {name!r} must have the shape (..., {', '.join(map(str, event))}), got {shape}; "
+                "batch axes lead"
+            )
+        shapes.append(shape[:lead])
+    return tuple(torch.broadcast_shapes(*shapes))
+
+
+def _laid_out(
+    blocks: tuple[Block, ...], given: Mapping[str, Tensor], size: int, batch: tuple[int, ...], like: Tensor
+) -> Tensor:
+    pieces = []
+    for block in blocks:
+        if block.name in given:
+            piece = given[block.name].expand((*batch, *block.shape)).reshape(*batch, block.size)
+            pieces.append(piece)
+        else:
+            pieces.append(like.new_zeros(*batch, block.size))
+    return torch.cat(pieces, -1) if pieces else like.new_zeros(*batch, size)
