@@ -7,6 +7,10 @@ from omegamax.attention import Bilinear as Bilinear
 from omegamax.attention import ChainNormalizer as ChainNormalizer
 from omegamax.attention import Cosine as Cosine
 from omegamax.attention import DotProduct as DotProduct
+from omegamax.attention import DrawAttention as DrawAttention
+from omegamax.attention import DrawWindow as DrawWindow
+from omegamax.attention import GlimpseSensor as GlimpseSensor
+from omegamax.attention import GridAttention as GridAttention
 from omegamax.attention import MultiheadAttention as MultiheadAttention
 from omegamax.attention import NormalizerModule as NormalizerModule
 from omegamax.attention import ScaledDotProduct as ScaledDotProduct
@@ -63,6 +67,7 @@ from omegamax.modules import Sparsemax as Sparsemax
 from omegamax.modules import SqPNormMax as SqPNormMax
 from omegamax.operators import Differentiable as Differentiable
 from omegamax.operators import Fused as Fused
+from omegamax.operators import GridTV as GridTV
 from omegamax.operators import GroupLasso as GroupLasso
 from omegamax.operators import Hard as Hard
 from omegamax.operators import Oscar as Oscar

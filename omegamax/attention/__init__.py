@@ -2,6 +2,10 @@
 
 from omegamax.attention.attention import Attended as Attended
 from omegamax.attention.attention import Attention as Attention
+from omegamax.attention.draw import DrawAttention as DrawAttention
+from omegamax.attention.draw import DrawWindow as DrawWindow
+from omegamax.attention.glimpse import GlimpseSensor as GlimpseSensor
+from omegamax.attention.grid import GridAttention as GridAttention
 from omegamax.attention.multihead import MultiheadAttention as MultiheadAttention
 from omegamax.attention.normalizers import NormalizerModule as NormalizerModule
 from omegamax.attention.scores import Additive as Additive
