@@ -24,6 +24,7 @@ EXPECTED = """
     MarginLoss MarginSparseMAPLoss CTCLoss SoftDTWLoss fenchel_young_loss sparsemax_loss entmax15_loss entmax_loss
     soft_dtw_barycenter
     Hardmax Softmax Sparsemax Entmax15 Entmax SqPNormMax Fusedmax Oscarmax Groupmax
+    GridTV GridAttention DrawAttention DrawWindow GlimpseSensor
 """.split()  # noqa: SIM905
 
 
