@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import warnings
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from omegamax import checks
 from omegamax.kernels.sparsemax import sparsemax
-from omegamax.operators.grid_denoise import component_mean, denoise_grid, neighbours
+from omegamax.operators.grid_denoise import Denoised, component_mean, denoise_grid, neighbours
 from omegamax.smoothmax import Slope, SmoothMax, Solution
 
 
@@ -76,8 +77,10 @@ class GridTV(SmoothMax):
         # The four edges of a cell move it by at most 4 strength, and so they move the largest: below 1 + 8 strength
         # under the top there is no weight, however far below. A nearer number keeps the arithmetic accurate.
         shifted = torch.where(kept, (x - top).clamp(min=-(2 + 8 * strength[:, None, None])), 0)
-        denoised = denoise_grid(shifted, kept, strength, max_iter=self.max_iter)
-        self._warn_if_late(denoised.gap, denoised.tolerance)
+        denoise = self._denoise
+        if "torch._dynamo" in sys.modules:  # after a graph break: its loops depend on the data at every turn
+            denoise = torch.compiler.disable(self._denoise)
+        denoised = denoise(shifted, kept, strength)
         weights, value = sparsemax(torch.where(kept, denoised.values, -torch.inf).flatten(-2))
         # x − y is a subgradient of the penalty at p, as in `fusedmax`, so the value for y is already the one sought.
         weights = torch.where(invalid[:, None], torch.nan, weights).reshape(scores.shape).to(scores.dtype)
@@ -142,7 +145,9 @@ class GridTV(SmoothMax):
             strength = strength.squeeze(-1).squeeze(-1)
         return strength.expand(scores.shape[:-2]).reshape(-1)
 
-    def _warn_if_late(self, gap: Tensor, tolerance: Tensor) -> None:
+    def _denoise(self, x: Tensor, kept: Tensor, strength: Tensor) -> Denoised:
+        denoised = denoise_grid(x, kept, strength, max_iter=self.max_iter)
+        gap, tolerance = denoised.gap, denoised.tolerance
         late = gap > tolerance
         if bool(late.any()):
             worst = (gap - tolerance).argmax()
@@ -151,6 +156,7 @@ class GridTV(SmoothMax):
                 f"duality gap of {gap[worst].item():.2e} (tolerance {tolerance[worst].item():.2e}); raise max_iter",
                 stacklevel=2,
             )
+        return denoised
 
 
 def variation(weights: Tensor, removed: Tensor) -> Slope:

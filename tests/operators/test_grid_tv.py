@@ -235,6 +235,18 @@ def test_functional_transforms():
     torch.testing.assert_close((alone * direction[:, None, None]).sum((-2, -1)), forward, atol=1e-13, rtol=0)
 
 
+@pytest.mark.slow
+def test_compiled_with_a_graph_break():
+    theta = normal(2, 4, 4).requires_grad_()
+
+    def energy(scores):
+        return om.GridTV(0.1).argmax(2 * scores).square().sum()
+
+    (expected,) = torch.autograd.grad(energy(theta), theta)
+    (found,) = torch.autograd.grad(torch.compile(energy, backend="aot_eager")(theta), theta)
+    torch.testing.assert_close(found, expected)
+
+
 # ---------------------------------------------------------------- masks, edges, errors
 
 
