@@ -236,6 +236,7 @@ def test_functional_transforms():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # of PyTorch, where the graph breaks
 def test_compiled_with_a_graph_break():
     theta = normal(2, 4, 4).requires_grad_()
 
