@@ -10,8 +10,12 @@ from omegamax.attention import CoverageAttention as CoverageAttention
 from omegamax.attention import Decoded as Decoded
 from omegamax.attention import DecoderCache as DecoderCache
 from omegamax.attention import DotProduct as DotProduct
+from omegamax.attention import DrawAttention as DrawAttention
+from omegamax.attention import DrawWindow as DrawWindow
 from omegamax.attention import Encoded as Encoded
 from omegamax.attention import GaussianMixtureAttention as GaussianMixtureAttention
+from omegamax.attention import GlimpseSensor as GlimpseSensor
+from omegamax.attention import GridAttention as GridAttention
 from omegamax.attention import LearnedPositions as LearnedPositions
 from omegamax.attention import Located as Located
 from omegamax.attention import LocationAware as LocationAware
@@ -87,6 +91,7 @@ from omegamax.modules import Sparsemax as Sparsemax
 from omegamax.modules import SqPNormMax as SqPNormMax
 from omegamax.operators import Differentiable as Differentiable
 from omegamax.operators import Fused as Fused
+from omegamax.operators import GridTV as GridTV
 from omegamax.operators import GroupLasso as GroupLasso
 from omegamax.operators import Hard as Hard
 from omegamax.operators import Oscar as Oscar

@@ -26,6 +26,7 @@ EXPECTED = """
     Hardmax Softmax Sparsemax Entmax15 Entmax SqPNormMax Fusedmax Oscarmax Groupmax
     Transformer TransformerEncoder TransformerDecoder SinusoidalPositions LearnedPositions PreNorm PostNorm
     GaussianMixtureAttention LocationAware MonotonicAttention MixedAttention CoverageAttention coverage_loss
+    GridTV GridAttention DrawAttention DrawWindow GlimpseSensor
 """.split()  # noqa: SIM905
 
 

@@ -4,8 +4,12 @@ from omegamax.attention.attention import Attended as Attended
 from omegamax.attention.attention import Attention as Attention
 from omegamax.attention.coverage import CoverageAttention as CoverageAttention
 from omegamax.attention.coverage import coverage_loss as coverage_loss
+from omegamax.attention.draw import DrawAttention as DrawAttention
+from omegamax.attention.draw import DrawWindow as DrawWindow
 from omegamax.attention.gaussian_mixture import GaussianMixtureAttention as GaussianMixtureAttention
 from omegamax.attention.gaussian_mixture import Window as Window
+from omegamax.attention.glimpse import GlimpseSensor as GlimpseSensor
+from omegamax.attention.grid import GridAttention as GridAttention
 from omegamax.attention.located import Located as Located
 from omegamax.attention.location_aware import LocationAware as LocationAware
 from omegamax.attention.mixed import MixedAttention as MixedAttention
