@@ -53,6 +53,8 @@ def draw(directory: Path) -> list[Path]:
         "operators.png": plots.row_comparison(SCORES, WORDS, regularizers=operators()),
         "denoising.png": plots.denoising(),
         "alignments.png": plots.alignment_comparison(),
+        "losses.png": plots.binary_losses(),
+        "trees.png": plots.dependency_arcs(),
     }
     paths = []
     for name, figure in figures.items():

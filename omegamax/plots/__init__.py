@@ -16,3 +16,4 @@ from omegamax.plots.denoising import denoising as denoising
 from omegamax.plots.losses import binary_losses as binary_losses
 from omegamax.plots.operators import figure2 as figure2
 from omegamax.plots.rows import row_comparison as row_comparison
+from omegamax.plots.trees import dependency_arcs as dependency_arcs

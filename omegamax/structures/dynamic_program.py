@@ -31,6 +31,11 @@ class DynamicProgram(Structure):
 
     # What a dynamic program describes.
 
+    @property
+    def obstacle(self) -> str | None:
+        """Why there is no hypergraph, where there is none (a factor graph with cycles)."""
+        return None
+
     @abc.abstractmethod
     def build(self, sizes: Sizes) -> Lattice:
         """The hypergraph for components of these event sizes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -63,7 +63,7 @@ def _is_derivation(problem: Problem, target: Parts, entries: tuple[Entries, ...]
         allowed = torch.full_like(part, -torch.inf).reshape(-1)
         only.append(allowed.index_fill_(0, places, 1.0).reshape(part.shape))
     member = _same(_best(problem, only), target)
-    if not bool(member.all()):
+    if not bool(member.all()) and cast("DynamicProgram", problem.structure).obstacle is None:
         member = is_derived(problem.lattice, problem.goals, target)  # slower; right where a part counts more than once
     return member
 

@@ -47,7 +47,7 @@ def test_demo_prints_the_table_and_draws(capsys, tmp_path):
     code, out, err = run(capsys, "demo", "--out", str(tmp_path / "new" / "directory"))
     assert (code, err) == (0, "")
     pictures = sorted(path.name for path in (tmp_path / "new" / "directory").iterdir())
-    assert pictures == ["alignments.png", "denoising.png", "figure2.png", "operators.png"]
+    assert pictures == ["alignments.png", "denoising.png", "figure2.png", "losses.png", "operators.png", "trees.png"]
     assert all(f"{name}.png" in out for name in ("alignments", "denoising", "figure2", "operators"))
 
 

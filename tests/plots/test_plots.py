@@ -97,3 +97,15 @@ def test_binary_losses_end_at_their_margins(tmp_path):
     slopes = torch.stack([torch.as_tensor(line.get_ydata()) for line in right.lines])
     assert slopes.min() == -1 and slopes.max() == 0
     figure.savefig(tmp_path / "losses.png")
+
+
+def test_dependency_arcs_draw_what_has_probability(tmp_path):
+    scores = torch.randn(5, 5, dtype=torch.float64)
+    tree = om.ProjectiveTree()
+    figure = plots.dependency_arcs({"MAP": tree.map(scores), "all": tree.argmax(scores)}, ["a", "b", "c", "d"])
+    first, second = figure.axes
+    assert len(first.patches) == 3  # an arc per word, but for the root's
+    assert len(second.patches) == int((tree.argmax(scores)[1:] > 0).sum())
+    plots.dependency_arcs().savefig(tmp_path / "arcs.png")
+    with pytest.raises(ValueError, match=r"over 2 words, of shape \(3, 3\)"):
+        plots.dependency_arcs({"tree": torch.zeros(2, 2)}, ["a", "b"])

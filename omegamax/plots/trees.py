@@ -1,0 +1,104 @@
+"""Dependency trees as arcs over a sentence, and what each way of choosing makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Arc
+from torch import Tensor
+
+from omegamax.plots.style import COLOURS, INK, look
+from omegamax.structures.projective_tree import ProjectiveTree
+
+_WORDS = ("she", "saw", "the", "man", "with", "a", "telescope")
+# Who heads whom, and how well: "with" is nearly as good under "saw" as under "man".
+_ARCS = {(0, 2): 4.0, (2, 1): 4.0, (2, 4): 4.0, (4, 3): 4.0, (2, 5): 2.3, (4, 5): 2.0, (5, 7): 4.0, (7, 6): 4.0}
+
+
+def dependency_arcs(trees: Mapping[str, Tensor] | None = None, words: Sequence[str] | None = None) -> Figure:
+    """Arcs from heads to modifiers, as strong as they are probable; arcs of exactly zero probability are not drawn.
+
+    `trees` maps titles to marginals or structures (N + 1, N + 1) as `argmax`, `map` and `sparsemap` of trees give them;
+    `words` are the N words. Probabilities between 0.05 and 0.95 are written out. Without arguments a sentence with two
+    readings is drawn under MAP, the entropy and SparseMAP.
+    """
+    words = _WORDS if words is None else words
+    trees = _three_readings() if trees is None else trees
+    for title, arcs in trees.items():
+        if not isinstance(arcs, Tensor) or tuple(arcs.shape) != (len(words) + 1, len(words) + 1):
+            came = tuple(arcs.shape) if isinstance(arcs, Tensor) else type(arcs).__name__
+            raise ValueError(
+                f"dependency_arcs: {title!r} must be a tree over {len(words)} words, of shape "
+                f"{(len(words) + 1, len(words) + 1)}, got {came}; index 0 is the root"
+            )
+    with look():
+        tops = [_height(_longest(arcs)) for arcs in trees.values()]
+        size = (max(3.2, 0.72 * len(words) + 0.8), 0.62 * sum(top + 1.1 for top in tops))
+        figure = Figure(figsize=size, layout="constrained")
+        grid = figure.subplots(len(trees), 1, squeeze=False, height_ratios=[top + 0.95 for top in tops])[:, 0]
+        for axes, top, (title, arcs) in zip(grid, tops, trees.items()):
+            _draw(axes, arcs.detach().double().cpu(), words)
+            axes.set_ylim(-0.6, top + 0.35)
+            n_arcs = int((arcs > 0).sum())
+            axes.set_title(f"{title}: {n_arcs} arcs", loc="left", pad=2)
+    return figure
+
+
+def _draw(axes: Axes, arcs: Tensor, words: Sequence[str]) -> None:
+    for head, modifier in (arcs > 0).nonzero().tolist():
+        probability = float(arcs[head, modifier])
+        if head == 0:
+            _draw_root(axes, modifier, probability, len(words))
+            continue
+        middle, height = (head + modifier) / 2, _height(abs(head - modifier))
+        look_of_arc: dict[str, Any] = {"color": COLOURS["softmax"], "alpha": 0.25 + 0.75 * probability}
+        width = 0.4 + 1.8 * probability
+        arc = Arc((middle, 0), abs(head - modifier), 2 * height, theta1=0, theta2=180, linewidth=width, **look_of_arc)
+        axes.add_patch(arc)
+        axes.plot(modifier, 0.04, "v", markersize=2 + 2 * probability, **look_of_arc)
+        if _is_open(probability):
+            axes.text(middle, height + 0.03, f"{probability:.2f}", ha="center", va="bottom", fontsize=7.5)
+    for place, word in enumerate(words, start=1):
+        axes.text(place, -0.12, word, ha="center", va="top")
+    axes.set_xlim(0.4, len(words) + 0.6)
+    axes.axis("off")
+
+
+def _longest(arcs: Tensor) -> int:
+    """Of the arcs that are drawn, but for those of the root."""
+    return max([2, *(abs(head - modifier) for head, modifier in (arcs > 0).nonzero().tolist() if head > 0)])
+
+
+def _height(span: float) -> float:
+    """Of an arc; less than proportional, so that long sentences fit."""
+    return 0.55 * span**0.7
+
+
+def _draw_root(axes: Axes, word: int, probability: float, n_words: int) -> None:
+    """A stroke from above: the root has no place in the sentence."""
+    top = _height(max(2, n_words // 2))
+    alpha = 0.15 + 0.85 * probability
+    axes.plot([word, word], [0.04, top], color=INK, alpha=alpha, linewidth=0.4 + 1.4 * probability)
+    axes.plot(word, 0.04, "v", markersize=2 + 2 * probability, color=INK, alpha=alpha)
+    if probability > 0.05:
+        label = f"root {probability:.2f}" if _is_open(probability) else "root"
+        axes.text(word + 0.06, top, label, ha="left", va="top", fontsize=7.5)
+
+
+def _is_open(probability: float) -> bool:
+    """Neither nearly certain nor nearly impossible: worth a number."""
+    return 0.05 <= probability <= 0.95
+
+
+def _three_readings() -> dict[str, Tensor]:
+    scores = torch.zeros(len(_WORDS) + 1, len(_WORDS) + 1, dtype=torch.float64)
+    for (head, modifier), score in _ARCS.items():
+        scores[head, modifier] = score
+    tree = ProjectiveTree()
+    found = tree.sparsemap(scores)
+    title = f"SparseMAP, {len(found.probabilities)} trees"
+    return {"MAP": tree.map(scores), "entropy (all trees)": tree.argmax(scores), title: found.marginals}
