@@ -15,6 +15,7 @@ BENCHMARKS = [
     "selections.py",
     "sparsemap.py",
     "losses.py",
+    "attention.py",
 ]
 
 if __name__ == "__main__":
