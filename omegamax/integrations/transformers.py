@@ -59,8 +59,8 @@ def _hooks() -> tuple[Any, Any, Any]:
         from transformers.masking_utils import AttentionMaskInterface, eager_mask
     except ImportError as error:
         raise ImportError(
-            "omegamax.integrations.transformers: transformers 5.17 or newer is needed, got none or an older one; install "
-            'it with pip install "omegamax[hf]"'
+            "omegamax.integrations.transformers: transformers 5.17 or newer is needed, got none or an older one; "
+            'install it with pip install "omegamax[hf]"'
         ) from error
     return AttentionInterface, AttentionMaskInterface, eager_mask
 
