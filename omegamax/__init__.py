@@ -1,5 +1,6 @@
 """Sparse and structured attention and differentiable dynamic programming."""
 
+from omegamax import integrations as integrations
 from omegamax.attention import Additive as Additive
 from omegamax.attention import Attended as Attended
 from omegamax.attention import Attention as Attention

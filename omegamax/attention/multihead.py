@@ -68,6 +68,11 @@ class MultiheadAttention(nn.MultiheadAttention):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Output and weights (None unless wanted), as PyTorch's layer returns them."""
+        if query.is_nested:
+            raise ValueError(
+                "MultiheadAttention: query must be a padded tensor, got a nested one; build nn.TransformerEncoder with "
+                "enable_nested_tensor=False, or let omegamax.integrations.convert replace its attention"
+            )
         unbatched = query.dim() == 2
         if unbatched:
             query, key, value = (x.unsqueeze(0) for x in (query, key, value))
