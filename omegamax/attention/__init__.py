@@ -2,6 +2,15 @@
 
 from omegamax.attention.attention import Attended as Attended
 from omegamax.attention.attention import Attention as Attention
+from omegamax.attention.estimators import Chosen as Chosen
+from omegamax.attention.estimators import Estimator as Estimator
+from omegamax.attention.estimators import Marginalize as Marginalize
+from omegamax.attention.estimators import Mixed as Mixed
+from omegamax.attention.estimators import MovingAverage as MovingAverage
+from omegamax.attention.estimators import Reinforce as Reinforce
+from omegamax.attention.estimators import StraightThrough as StraightThrough
+from omegamax.attention.hard import Glimpses as Glimpses
+from omegamax.attention.hard import HardAttention as HardAttention
 from omegamax.attention.multihead import MultiheadAttention as MultiheadAttention
 from omegamax.attention.normalizers import NormalizerModule as NormalizerModule
 from omegamax.attention.scores import Additive as Additive
