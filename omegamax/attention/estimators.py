@@ -4,8 +4,8 @@
     ∂L_s = Σ_s p(s) [∂ log p(y | s) + log p(y | s) ∂ log p(s)]
 
 `Reinforce` takes the sum over samples: right on average, and noisy. `StraightThrough` chooses in the forward pass and
-differentiates as if it had averaged: quieter, and biased. `Marginalize` takes the whole sum, over the support only: exact,
-and cheap where the normalizer is sparse. `Mixed` replaces choices by their average now and then.
+differentiates as if it had averaged: quieter, and biased. `Marginalize` takes the whole sum, over the support only:
+exact, and cheap where the normalizer is sparse. `SometimesSoft` replaces choices by their average now and then.
 
 Choices are (n, ..., Q, K): one-hot rows, n of them for every row of weights (..., Q, K).
 """
@@ -166,7 +166,7 @@ class Marginalize(Estimator):
         return torch.where(share > 0, share * likelihood, 0).sum(0).reshape(log_likelihood.shape[1:])
 
     def log_marginal(self, log_likelihood: Tensor, chosen: Chosen) -> Tensor:
-        """log p(y) = log Σ_s p(s) p(y | s): what L_s is a bound of, for estimators that have the whole support."""
+        """What L_s is a bound of: log p(y) = log Σ_s p(s) p(y | s)."""
         likelihood, share = self._aligned(log_likelihood, chosen)
         joint = torch.where(share > 0, chosen.log_prob + likelihood, -torch.inf)
         return joint.logsumexp(0).reshape(log_likelihood.shape[1:])
@@ -178,25 +178,28 @@ class Marginalize(Estimator):
         if share.shape[-1] == 1 and log_likelihood.shape == share.shape[:-1]:
             return self._aligned(log_likelihood.unsqueeze(-1), chosen)
         raise ValueError(
-            f"Marginalize: log_likelihood must have the shape {tuple(share.shape)}, one number for every choice of every "
-            f"query, got {tuple(log_likelihood.shape)}; where the queries act together, use Reinforce"
+            f"Marginalize: log_likelihood must have the shape {tuple(share.shape)}, one number for every choice of "
+            f"every query, got {tuple(log_likelihood.shape)}; where the queries act together, use Reinforce"
         )
 
 
-class Mixed(Estimator):
-    """Choices that are replaced, item by item, by their average: soft attention with probability `soft`.
+class SometimesSoft(Estimator):
+    """Choices that are replaced, item by item, by their average: soft attention with a given probability.
 
-    In training only. It lowers the variance of `Reinforce`; the score function of a replaced item is zero (Xu et al., 2015).
+    In training only. It lowers the variance of `Reinforce`; the score function of a replaced item is zero.
+    Xu et al., ICML 2015.
     """
 
-    def __init__(self, estimator: Estimator, *, soft: float = 0.5) -> None:
+    def __init__(self, estimator: Estimator, *, probability: float = 0.5) -> None:
         super().__init__()
         if not isinstance(estimator, (Reinforce, StraightThrough)):
             kind = type(estimator).__name__
-            raise TypeError(f"Mixed: estimator must be one that samples, got {kind}; use for example om.Reinforce()")
-        if not 0 <= soft <= 1:
-            raise ValueError(f"Mixed: soft must be a probability, got {soft}; 0.5 is the paper's")
-        self.estimator, self.soft = estimator, soft
+            raise TypeError(
+                f"SometimesSoft: estimator must be one that samples, got {kind}; use for example om.Reinforce()"
+            )
+        if not 0 <= probability <= 1:
+            raise ValueError(f"SometimesSoft: probability must lie in [0, 1], got {probability}; 0.5 is the paper's")
+        self.estimator, self.probability = estimator, probability
 
     def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Chosen:
         """The estimator's choices, or the weights themselves for some items."""
@@ -204,7 +207,7 @@ class Mixed(Estimator):
         if not self.training:
             return Chosen(choices, log_prob, share)
         items = choices.shape[:-2]
-        soft = torch.rand(items, device=weights.device, generator=generator) < self.soft
+        soft = torch.rand(items, device=weights.device, generator=generator) < self.probability
         choices = torch.where(soft[..., None, None], weights, choices)
         return Chosen(choices, torch.where(soft[..., None], 0, log_prob), share)
 
@@ -214,7 +217,7 @@ class Mixed(Estimator):
 
     def extra_repr(self) -> str:
         """The probability."""
-        return f"soft={self.soft}"
+        return f"probability={self.probability}"
 
 
 def row_entropy(weights: Tensor) -> Tensor:
@@ -240,6 +243,6 @@ def _for_each(log_likelihood: Tensor, per_query: Tensor) -> Tensor:
         return per_query.sum(-1)
     raise ValueError(
         f"objective: log_likelihood must have the shape {tuple(per_query.shape)}, one number for every choice, or "
-        f"{tuple(per_query.shape[:-1])}, one for all queries together, got {tuple(log_likelihood.shape)}; keep the axis of "
-        "the choices in front"
+        f"{tuple(per_query.shape[:-1])}, one for all queries together, got {tuple(log_likelihood.shape)}; keep the "
+        "axis of the choices in front"
     )

@@ -49,8 +49,8 @@ class Glimpses(NamedTuple):
 class HardAttention(nn.Module):
     """Attention that chooses one key for each query, and an estimator that learns to choose.
 
-    Queries (..., Q, dq), keys (..., K, dk), values (..., K, features). The normalizer must make every row a distribution.
-    Compute log p(y | s) from `output`, then maximise `objective(log_likelihood, glimpses)`:
+    Queries (..., Q, dq), keys (..., K, dk), values (..., K, features). The normalizer must make every row a
+    distribution. Compute log p(y | s) from `output`, then maximise `objective(log_likelihood, glimpses)`:
 
     >>> attention = HardAttention(DotProduct(), normalizer=SquaredNorm(), estimator=Marginalize())
     >>> query, key = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.5, 0.0], [-1.0, 0.0]])
@@ -103,7 +103,7 @@ class HardAttention(nn.Module):
         return self.estimator.objective(log_likelihood, glimpses.chosen, glimpses.entropy)
 
     def log_marginal(self, log_likelihood: Tensor, glimpses: Glimpses) -> Tensor:
-        """log p(y) itself, with `Marginalize`."""
+        """The whole of log p(y), with `Marginalize`."""
         if not isinstance(self.estimator, Marginalize):
             raise TypeError(
                 "HardAttention: log_marginal needs every choice in the support, got the estimator "

@@ -156,7 +156,7 @@ def test_entropy_bonus():
 
 def test_mixing_replaces_whole_items_by_their_average():
     query, key, value = toy(n_queries=2, batch=(200,))
-    attention = om.HardAttention(estimator=om.Mixed(om.Reinforce(), soft=0.5))
+    attention = om.HardAttention(estimator=om.SometimesSoft(om.Reinforce(), probability=0.5))
     glimpses = attention(query, key, value)
     hard = (glimpses.chosen.choices == 1).any(-1)[0]  # (batch, queries)
     assert (hard[:, 0] == hard[:, 1]).all() and 60 < hard[:, 0].sum() < 140
@@ -172,7 +172,9 @@ def test_mixing_replaces_whole_items_by_their_average():
 
 
 @pytest.mark.parametrize(
-    "estimator", [om.Reinforce(n_samples=3), om.StraightThrough(), om.Marginalize(), om.Mixed(om.Reinforce())], ids=str
+    "estimator",
+    [om.Reinforce(n_samples=3), om.StraightThrough(), om.Marginalize(), om.SometimesSoft(om.Reinforce())],
+    ids=str,
 )
 class TestEdges:
     def test_masked_keys_are_never_chosen_nor_read(self, estimator):
@@ -220,9 +222,9 @@ def test_errors():
     with pytest.raises(TypeError, match="every row a distribution, got the structured SparseMAP"):
         om.HardAttention(normalizer=om.SparseMAP(om.Subset(2)))
     with pytest.raises(TypeError, match="one that samples, got Marginalize"):
-        om.Mixed(om.Marginalize())
-    with pytest.raises(ValueError, match="soft must be a probability"):
-        om.Mixed(om.Reinforce(), soft=2.0)
+        om.SometimesSoft(om.Marginalize())
+    with pytest.raises(ValueError, match="probability must lie in"):
+        om.SometimesSoft(om.Reinforce(), probability=2.0)
     with pytest.raises(ValueError, match="decay must lie"):
         om.MovingAverage(1.0)
     attention = om.HardAttention()
