@@ -68,7 +68,7 @@ def right(task, model: nn.Module, generator: torch.Generator, length: int) -> fl
     return torch.cat(hits).float().mean().item()
 
 
-def main(n_copy: int = 1000, n_recall: int = 2000) -> None:
+def main(n_copy: int = 1000, n_recall: int = 1400) -> None:
     torch.set_num_threads(1)  # the tensors are tiny: threads would only wait for each other
     for name, task, n_steps, kind in (
         ("copy, with the memory of a neural Turing machine", copy, n_copy, om.TuringMemory),

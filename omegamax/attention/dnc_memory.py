@@ -42,7 +42,7 @@ class Linked(NamedTuple):
 
 
 def update_usage(usage: Tensor, write_weights: Tensor, read_weights: Tensor, free_gates: Tensor) -> Tensor:
-    """Usage after a write (..., slots), and reads (..., n_reads, slots) that give slots back by gates (..., n_reads)."""
+    """Usage after a write (..., slots), and reads (..., n_reads, slots) that give back by gates (..., n_reads)."""
     kept = (1 - free_gates.unsqueeze(-1) * read_weights).prod(-2)
     return (usage + write_weights - usage * write_weights) * kept
 

@@ -61,8 +61,10 @@ class MovingAverage(nn.Module):
     def forward(self, reward: Tensor) -> Tensor:
         """The average before this reward, which is then remembered in training: so b does not depend on the choice."""
         before = self.value.to(reward.dtype)
-        if self.training and reward.numel():
-            seen = reward.detach().mean().to(self.value.dtype)
+        seen = reward.detach()
+        seen = seen[seen.isfinite()]  # an impossible answer would stay in the average for ever
+        if self.training and seen.numel():
+            seen = seen.mean().to(self.value.dtype)
             self.value = self.decay * self.value + (1 - self.decay) * seen
         return before
 
@@ -77,7 +79,7 @@ class Reinforce(Estimator):
         ∂L_s ≈ 1/n Σ_n [∂ log p(y | sⁿ) + reward_scale (log p(y | sⁿ) − b) ∂ log p(sⁿ)] + entropy_bonus ∂H[s]
 
     `baseline` maps rewards (n, ...) to the number b that is taken off them; None takes off nothing. With the reward
-    scale at 1 and no bonus the gradient is right on average, whatever b is.
+    scale at 1 and no bonus the gradient is right on average, whatever b is. A reward of −inf has no score function.
 
     Williams, Machine Learning 1992; Xu et al., "Show, attend and tell", ICML 2015.
     """
@@ -105,7 +107,8 @@ class Reinforce(Estimator):
         log_prob, entropy = _for_each(log_likelihood, chosen.log_prob), _for_each(log_likelihood[0], entropy)
         reward = log_likelihood.detach()
         base = reward.new_zeros(()) if self.baseline is None else self.baseline(reward)
-        score = self.reward_scale * (reward - base) * log_prob
+        gain = torch.where(reward.isfinite(), self.reward_scale * (reward - base), 0)
+        score = gain * log_prob
         return (log_likelihood + score - score.detach()).mean(0) + self.entropy_bonus * entropy
 
     def extra_repr(self) -> str:

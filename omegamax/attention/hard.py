@@ -92,6 +92,11 @@ class HardAttention(nn.Module):
     ) -> Glimpses:
         """The chosen values, by default keys; masks as in `Attention`. A query that may see nothing chooses nothing."""
         value = key if value is None else value
+        if value.shape[-2] != key.shape[-2]:
+            raise ValueError(
+                f"HardAttention: there must be one value per key, got {value.shape[-2]} values and {key.shape[-2]} "
+                "keys; both have them on their last axis but one"
+            )
         scores = self.score(query, key)
         allowed = attention_mask(scores, mask=mask, lengths=lengths, causal=causal)
         weights = normalize(self.normalizer, scores, allowed)

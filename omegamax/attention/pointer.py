@@ -22,7 +22,7 @@ _SHANNON = Shannon()
 
 
 class Pointed(NamedTuple):
-    """Where a head points."""
+    """Where a pointer head points, and how surely."""
 
     scores: Tensor  # (..., Q, K), −inf where masked: what a Fenchel–Young loss of the same normalizer takes
     probabilities: Tensor  # (..., Q, K)

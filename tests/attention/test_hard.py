@@ -174,7 +174,7 @@ def test_mixing_replaces_whole_items_by_their_average():
 @pytest.mark.parametrize(
     "estimator",
     [om.Reinforce(n_samples=3), om.StraightThrough(), om.Marginalize(), om.SometimesSoft(om.Reinforce())],
-    ids=str,
+    ids=lambda estimator: type(estimator).__name__,
 )
 class TestEdges:
     def test_masked_keys_are_never_chosen_nor_read(self, estimator):
@@ -208,6 +208,26 @@ class TestEdges:
         assert attention.objective(drawn[0].output.sum(-1), drawn[0]).isfinite().all()
 
 
+def test_impossible_answers():
+    """A log-likelihood of −inf: nothing where the choice does not count, and no NaN where it does."""
+    query, key, value = toy(n_keys=6, n_queries=3)
+    attention = om.HardAttention(normalizer=om.SquaredNorm(), estimator=om.Marginalize())
+    glimpses = attention(query, key, value)
+    log_likelihood = likelihood(glimpses.output)
+    spoilt = torch.where(glimpses.chosen.share > 0, log_likelihood, -torch.inf)
+    for method in (attention.objective, attention.log_marginal):
+        found, expected = (method(x, glimpses) for x in (spoilt, log_likelihood))
+        torch.testing.assert_close(found, expected)
+        assert torch.autograd.grad(found.sum(), query, retain_graph=True)[0].isfinite().all()
+    attention = om.HardAttention(estimator=om.Reinforce(baseline=om.MovingAverage()))
+    glimpses = attention(query, key, value)
+    reward = torch.tensor([[-1.0, -torch.inf, -2.0]], dtype=torch.float64)
+    objective = attention.objective(reward, glimpses)
+    assert objective.tolist() == [-1.0, -torch.inf, -2.0]
+    assert float(attention.estimator.baseline.value) == pytest.approx(-0.15)
+    assert torch.autograd.grad(objective.sum(), query)[0].isfinite().all()
+
+
 def test_steps_can_be_joined():
     attention = om.HardAttention(estimator=om.Reinforce(n_samples=2))
     key = torch.randn(5, 3)
@@ -228,6 +248,8 @@ def test_errors():
     with pytest.raises(ValueError, match="decay must lie"):
         om.MovingAverage(1.0)
     attention = om.HardAttention()
+    with pytest.raises(ValueError, match="got 5 values and 4 keys"):
+        attention(torch.ones(2, 3), torch.ones(4, 3), torch.ones(5, 3))
     glimpses = attention(torch.ones(2, 3), torch.ones(4, 3))
     with pytest.raises(ValueError, match=r"must have the shape \(1, 2\)"):
         attention.objective(torch.zeros(2), glimpses)

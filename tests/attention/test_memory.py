@@ -240,6 +240,25 @@ class TestControllers:
         assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
+def test_a_step_of_a_turing_machine():
+    """Writes where the writing head points, then reads where the reading head points now."""
+    memory = om.TuringMemory(5, n_slots=4, width=3, n_reads=2).double()
+    state = om.TuringState(normal(4, 3), distribution(2, 4), distribution(1, 4))
+    controller = normal(5)
+    reads, new = memory(controller, state)
+    write = memory.writing(controller, state.memory, state.write_weights)
+    erase, add = memory.content(controller).reshape(2, 3)
+    expected = torch.empty(4, 3, dtype=torch.float64)
+    for i in range(4):
+        for c in range(3):
+            expected[i, c] = state.memory[i, c] * (1 - write[0, i] * erase[c].sigmoid()) + write[0, i] * add[c].tanh()
+    torch.testing.assert_close(new.memory, expected)
+    read = memory.reading(controller, expected, state.read_weights)
+    torch.testing.assert_close((new.read_weights, new.write_weights), (read, write))
+    for r in range(2):
+        torch.testing.assert_close(reads[r], sum(read[r, i] * expected[i] for i in range(4)))
+
+
 def test_a_tape_holds_what_was_written():
     """Weights that are set by hand: write at the first slots one after the other, then read them back."""
     memory = torch.zeros(5, 2)
