@@ -23,6 +23,8 @@ EXPECTED = """
     FenchelYoungLoss SoftmaxLoss SparsemaxLoss EntmaxLoss Entmax15Loss FusedmaxLoss PerceptronLoss CRFLoss SparseMAPLoss
     MarginLoss MarginSparseMAPLoss CTCLoss SoftDTWLoss fenchel_young_loss sparsemax_loss entmax15_loss entmax_loss
     soft_dtw_barycenter
+    HardAttention Reinforce StraightThrough Marginalize KeyValueMemory MemoryNetwork TuringMemory DNCMemory NTMHead
+    PointerHead CopyHead CTCHead
     Hardmax Softmax Sparsemax Entmax15 Entmax SqPNormMax Fusedmax Oscarmax Groupmax
     Transformer TransformerEncoder TransformerDecoder SinusoidalPositions LearnedPositions PreNorm PostNorm
     GaussianMixtureAttention LocationAware MonotonicAttention MixedAttention CoverageAttention coverage_loss
