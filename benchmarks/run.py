@@ -16,6 +16,7 @@ BENCHMARKS = [
     "sparsemap.py",
     "factor_graphs.py",
     "losses.py",
+    "attention.py",
 ]
 
 if __name__ == "__main__":

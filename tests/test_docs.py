@@ -17,6 +17,7 @@ _EXPORT_WARNINGS = ("DeprecationWarning", "FutureWarning", "RuntimeWarning")
 pytestmark = [pytest.mark.filterwarnings(f"ignore::{kind}") for kind in _EXPORT_WARNINGS]
 
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+NEEDS = {"onnx": "onnxscript", "hf.": "transformers"}  # a word in a block, and the package that it takes
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -45,7 +46,7 @@ def test_page(path):
     namespace = {"__name__": path.stem}
     for match in BLOCK.finditer(text):
         block = match.group(1)
-        if "onnx" in block and importlib.util.find_spec("onnxscript") is None:
+        if any(word in block and importlib.util.find_spec(package) is None for word, package in NEEDS.items()):
             continue
         line = text[: match.start(1)].count("\n")
         if ">>>" in block:

@@ -2,6 +2,7 @@
 
 from omegamax.operators.differentiable import Differentiable as Differentiable
 from omegamax.operators.fused import Fused as Fused
+from omegamax.operators.grid_tv import GridTV as GridTV
 from omegamax.operators.group_lasso import GroupLasso as GroupLasso
 from omegamax.operators.hard import Hard as Hard
 from omegamax.operators.oscar import Oscar as Oscar

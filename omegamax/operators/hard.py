@@ -31,9 +31,11 @@ class Hard(Regularizer):
             return Solution(weights, scores.new_full(scores.shape[:-1], -torch.inf), (weights,))
         value, index = scores.max(-1)
         undefined = value.isnan() | (value == torch.inf)
-        weights = torch.zeros_like(scores).scatter_(-1, index.unsqueeze(-1), 1)
-        weights = weights.masked_fill((value == -torch.inf).unsqueeze(-1), 0)
-        weights = weights.masked_fill(undefined.unsqueeze(-1), torch.nan)
+        top = (value > -torch.inf).to(scores.dtype).unsqueeze(-1)  # 0 where nothing is allowed
+        weights = torch.zeros_like(scores).scatter_(-1, index.unsqueeze(-1), top)
+        weights.masked_fill_(
+            undefined.unsqueeze(-1), torch.nan
+        )  # in place: rows of attention are long, copies are dear
         value = value.masked_fill(undefined, torch.nan)
         return Solution(weights, value, (weights,))
 

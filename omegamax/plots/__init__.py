@@ -12,6 +12,7 @@ except ImportError as error:
     ) from error
 
 from omegamax.plots.alignments import alignment_comparison as alignment_comparison
+from omegamax.plots.attention import attention_maps as attention_maps
 from omegamax.plots.denoising import denoising as denoising
 from omegamax.plots.losses import binary_losses as binary_losses
 from omegamax.plots.operators import figure2 as figure2

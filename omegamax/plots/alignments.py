@@ -7,20 +7,17 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from omegamax.operators.hard import Hard
 from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
-from omegamax.plots.style import INK, bare, look
+from omegamax.plots.style import INK, WEIGHTS, bare, look
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.soft_dtw import soft_dtw_alignment
 
 _OMEGAS = {"hard: DTW": Hard(), "entropy: soft-DTW": Shannon(), "squared norm: sparse": SquaredNorm()}
-# Exact zeros are white; the least weight above zero is already seen.
-_MAP = LinearSegmentedColormap.from_list("weights", ["#C7DCEC", "#0072B2", "#002B45"]).with_extremes(bad="white")
 
 
 def alignment_comparison(
@@ -70,7 +67,7 @@ def _draw_series(axes: Axes, series: Tensor, *, upright: bool) -> None:
 
 def _draw_weights(axes: Axes, weights: Tensor) -> None:
     positive = np.ma.masked_equal(weights.numpy(), 0)
-    axes.imshow(positive, cmap=_MAP, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    axes.imshow(positive, cmap=WEIGHTS, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     axes.set_xticks([])
     axes.set_yticks([])
     share = float((weights == 0).double().mean())

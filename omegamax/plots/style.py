@@ -8,6 +8,7 @@ from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 
 # Okabe & Ito's palette, without its yellow, which vanishes on white; brown stands in for it.
 COLOURS = {
@@ -24,6 +25,8 @@ COLOURS = {
 }
 INK = "#333333"  # axes and text
 ZERO = "#E4E4E4"  # a weight that is exactly zero
+# In a map of weights exact zeros, masked, are white, and the least weight above zero is already seen.
+WEIGHTS = LinearSegmentedColormap.from_list("weights", ["#C7DCEC", "#0072B2", "#002B45"]).with_extremes(bad="white")
 
 _LOOK: dict[str, Any] = {
     "font.family": "STIXGeneral",  # Times-like, and shipped with matplotlib: the same on every machine

@@ -1,0 +1,251 @@
+"""How to learn through a choice: estimators of the gradient of hard attention.
+
+    L_s  = Σ_s p(s) log p(y | s)  ≤  log Σ_s p(s) p(y | s) = log p(y)
+    ∂L_s = Σ_s p(s) [∂ log p(y | s) + log p(y | s) ∂ log p(s)]
+
+`Reinforce` takes the sum over samples: right on average, and noisy. `StraightThrough` chooses in the forward pass and
+differentiates as if it had averaged: quieter, and biased. `Marginalize` takes the whole sum, over the support only:
+exact, and cheap where the normalizer is sparse. `SometimesSoft` replaces choices by their average now and then.
+
+Choices are (n, ..., Q, K): one-hot rows, n of them for every row of weights (..., Q, K).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from omegamax import checks
+from omegamax.sampling import sample
+
+
+class Chosen(NamedTuple):
+    """Choices, how likely they were, and how much each counts."""
+
+    choices: Tensor  # (n, ..., Q, K)
+    log_prob: Tensor  # (n, ..., Q): log p(s), differentiable; 0 where nothing was drawn
+    share: Tensor  # (n, ..., Q): the coefficient of a choice in the sum, 1/n for samples
+
+
+class Estimator(nn.Module, ABC):
+    """What is chosen, and an objective whose gradient is that of L_s, exactly or on average."""
+
+    @abstractmethod
+    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Chosen:
+        """Choices for weights (..., Q, K), each row a distribution."""
+
+    @abstractmethod
+    def objective(self, log_likelihood: Tensor, chosen: Chosen, entropy: Tensor) -> Tensor:
+        """L_s, to be maximised: its value, and an estimate of its gradient.
+
+        `log_likelihood` is log p(y | s), for every choice (n, ..., Q) or for all the queries together (n, ...); the
+        result has its shape without n. `entropy` (..., Q) is that of the weights.
+        """
+
+
+class MovingAverage(nn.Module):
+    """A baseline that remembers past rewards: b ← decay · b + (1 − decay) · mean reward, starting at 0."""
+
+    value: Tensor
+
+    def __init__(self, decay: float = 0.9) -> None:
+        super().__init__()
+        if not 0 <= decay < 1:
+            raise ValueError(f"MovingAverage: decay must lie in [0, 1), got {decay}; 0.9 is the paper's")
+        self.decay = decay
+        self.register_buffer("value", torch.zeros(()))
+
+    def forward(self, reward: Tensor) -> Tensor:
+        """The average before this reward, which is then remembered in training: so b does not depend on the choice."""
+        before = self.value.to(reward.dtype)
+        seen = reward.detach()
+        seen = seen[seen.isfinite()]  # an impossible answer would stay in the average for ever
+        if self.training and seen.numel():
+            seen = seen.mean().to(self.value.dtype)
+            self.value = self.decay * self.value + (1 - self.decay) * seen
+        return before
+
+    def extra_repr(self) -> str:
+        """The decay."""
+        return f"decay={self.decay}"
+
+
+class Reinforce(Estimator):
+    """Samples, and the score-function gradient.
+
+        ∂L_s ≈ 1/n Σ_n [∂ log p(y | sⁿ) + reward_scale (log p(y | sⁿ) − b) ∂ log p(sⁿ)] + entropy_bonus ∂H[s]
+
+    `baseline` maps rewards (n, ...) to the number b that is taken off them; None takes off nothing. With the reward
+    scale at 1 and no bonus the gradient is right on average, whatever b is. A reward of −inf has no score function.
+
+    Williams, Machine Learning 1992; Xu et al., "Show, attend and tell", ICML 2015.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_samples: int = 1,
+        baseline: nn.Module | None = None,
+        reward_scale: float = 1.0,
+        entropy_bonus: float = 0.0,
+    ) -> None:
+        super().__init__()
+        checks.check_count("Reinforce", "n_samples", n_samples)
+        self.n_samples, self.reward_scale, self.entropy_bonus = n_samples, reward_scale, entropy_bonus
+        self.baseline = baseline
+
+    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Chosen:
+        """Samples of the Multinoulli distribution in each row."""
+        choices = sample(weights, self.n_samples, generator=generator)
+        return Chosen(choices, _log((weights * choices).sum(-1)), _evenly(choices))
+
+    def objective(self, log_likelihood: Tensor, chosen: Chosen, entropy: Tensor) -> Tensor:
+        """The mean log-likelihood and the bonus; the score function enters the gradient only."""
+        log_prob, entropy = _for_each(log_likelihood, chosen.log_prob), _for_each(log_likelihood[0], entropy)
+        reward = log_likelihood.detach()
+        base = reward.new_zeros(()) if self.baseline is None else self.baseline(reward)
+        gain = torch.where(reward.isfinite(), self.reward_scale * (reward - base), 0)
+        score = gain * log_prob
+        return (log_likelihood + score - score.detach()).mean(0) + self.entropy_bonus * entropy
+
+    def extra_repr(self) -> str:
+        """The numbers."""
+        return f"n_samples={self.n_samples}, reward_scale={self.reward_scale}, entropy_bonus={self.entropy_bonus}"
+
+
+class StraightThrough(Estimator):
+    """Samples in the forward pass, weights in the backward pass: choice + (weights − weights held fixed).
+
+    The choice is one-hot to the bit; its gradient is biased, unless log p(y | s) is linear in the choice.
+    Bengio, Léonard & Courville, arXiv:1308.3432.
+    """
+
+    def __init__(self, *, n_samples: int = 1) -> None:
+        super().__init__()
+        checks.check_count("StraightThrough", "n_samples", n_samples)
+        self.n_samples = n_samples
+
+    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Chosen:
+        """Samples that carry the gradient of the weights."""
+        choices = sample(weights, self.n_samples, generator=generator)
+        log_prob = _log((weights * choices).sum(-1))
+        return Chosen(choices + (weights - weights.detach()), log_prob, _evenly(choices))
+
+    def objective(self, log_likelihood: Tensor, chosen: Chosen, entropy: Tensor) -> Tensor:
+        """The mean log-likelihood."""
+        _for_each(log_likelihood, chosen.log_prob)
+        return log_likelihood.mean(0)
+
+    def extra_repr(self) -> str:
+        """The number of samples."""
+        return f"n_samples={self.n_samples}"
+
+
+class Marginalize(Estimator):
+    """Every choice in the support, weighted: the sum itself, without variance.
+
+        L_s = Σ_{s: p(s) > 0} p(s) log p(y | s)
+
+    n is the size of the largest support in the batch: a few for sparse normalizers, K for softmax. Rows with a smaller
+    one are filled up with choices of nothing that do not count. Needs a log-likelihood for every query, (n, ..., Q).
+    """
+
+    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Chosen:
+        """The support, heaviest first."""
+        n_keys = weights.shape[-1]
+        largest = int((weights > 0).sum(-1).amax()) if weights.numel() else 0
+        share, place = weights.topk(min(max(1, largest), n_keys), -1)  # (..., Q, n)
+        counts = (share > 0).unsqueeze(-1).to(weights.dtype)
+        choices = weights.new_zeros(*share.shape, n_keys).scatter(-1, place.unsqueeze(-1), counts)
+        share = share.movedim(-1, 0)
+        return Chosen(choices.movedim(-2, 0), _log(share), share)
+
+    def objective(self, log_likelihood: Tensor, chosen: Chosen, entropy: Tensor) -> Tensor:
+        """The sum; a choice of weight zero never counts, even where it is impossible."""
+        likelihood, share = self._aligned(log_likelihood, chosen)
+        return torch.where(share > 0, share * likelihood, 0).sum(0).reshape(log_likelihood.shape[1:])
+
+    def log_marginal(self, log_likelihood: Tensor, chosen: Chosen) -> Tensor:
+        """What L_s is a bound of: log p(y) = log Σ_s p(s) p(y | s)."""
+        likelihood, share = self._aligned(log_likelihood, chosen)
+        joint = torch.where(share > 0, chosen.log_prob + likelihood, -torch.inf)
+        return joint.logsumexp(0).reshape(log_likelihood.shape[1:])
+
+    def _aligned(self, log_likelihood: Tensor, chosen: Chosen) -> tuple[Tensor, Tensor]:
+        share = chosen.share
+        if log_likelihood.shape == share.shape:
+            return torch.where(share > 0, log_likelihood, 0), share
+        if share.shape[-1] == 1 and log_likelihood.shape == share.shape[:-1]:
+            return self._aligned(log_likelihood.unsqueeze(-1), chosen)
+        raise ValueError(
+            f"Marginalize: log_likelihood must have the shape {tuple(share.shape)}, one number for every choice of "
+            f"every query, got {tuple(log_likelihood.shape)}; where the queries act together, use Reinforce"
+        )
+
+
+class SometimesSoft(Estimator):
+    """Choices that are replaced, item by item, by their average: soft attention with a given probability.
+
+    In training only. It lowers the variance of `Reinforce`; the score function of a replaced item is zero.
+    Xu et al., ICML 2015.
+    """
+
+    def __init__(self, estimator: Estimator, *, probability: float = 0.5) -> None:
+        super().__init__()
+        if not isinstance(estimator, (Reinforce, StraightThrough)):
+            kind = type(estimator).__name__
+            raise TypeError(
+                f"SometimesSoft: estimator must be one that samples, got {kind}; use for example om.Reinforce()"
+            )
+        if not 0 <= probability <= 1:
+            raise ValueError(f"SometimesSoft: probability must lie in [0, 1], got {probability}; 0.5 is the paper's")
+        self.estimator, self.probability = estimator, probability
+
+    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Chosen:
+        """The estimator's choices, or the weights themselves for some items."""
+        choices, log_prob, share = self.estimator.choose(weights, generator)
+        if not self.training:
+            return Chosen(choices, log_prob, share)
+        items = choices.shape[:-2]
+        soft = torch.rand(items, device=weights.device, generator=generator) < self.probability
+        choices = torch.where(soft[..., None, None], weights, choices)
+        return Chosen(choices, torch.where(soft[..., None], 0, log_prob), share)
+
+    def objective(self, log_likelihood: Tensor, chosen: Chosen, entropy: Tensor) -> Tensor:
+        """The estimator's."""
+        return self.estimator.objective(log_likelihood, chosen, entropy)
+
+    def extra_repr(self) -> str:
+        """The probability."""
+        return f"probability={self.probability}"
+
+
+def row_entropy(weights: Tensor) -> Tensor:
+    """−Σ p log p of each row, with zeros where p is zero, in its gradient too."""
+    return -(weights * _log(weights)).sum(-1)
+
+
+def _log(probability: Tensor) -> Tensor:
+    """The logarithm; 0 where nothing was possible, with zero gradient."""
+    possible = probability > 0
+    return torch.where(possible, torch.where(possible, probability, 1).log(), 0)
+
+
+def _evenly(choices: Tensor) -> Tensor:
+    return choices.new_full(choices.shape[:-1], 1 / len(choices))
+
+
+def _for_each(log_likelihood: Tensor, per_query: Tensor) -> Tensor:
+    """(..., Q) as it is, or summed over the queries where they act together."""
+    if log_likelihood.shape == per_query.shape:
+        return per_query
+    if log_likelihood.shape == per_query.shape[:-1]:
+        return per_query.sum(-1)
+    raise ValueError(
+        f"objective: log_likelihood must have the shape {tuple(per_query.shape)}, one number for every choice, or "
+        f"{tuple(per_query.shape[:-1])}, one for all queries together, got {tuple(log_likelihood.shape)}; keep the "
+        "axis of the choices in front"
+    )

@@ -1,0 +1,121 @@
+"""Hard attention: look at one place instead of averaging over all.
+
+    s ~ Multinoulli(argmax_Ω(score(query, key))),      output = value[s]
+
+A choice has no derivative; an `Estimator` supplies one (see `omegamax.attention.estimators`).
+Xu et al., "Show, attend and tell", ICML 2015.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from omegamax.attention.attention import _average
+from omegamax.attention.estimators import Chosen, Estimator, Marginalize, Reinforce, row_entropy
+from omegamax.attention.masks import attention_mask
+from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
+from omegamax.attention.scores import ScaledDotProduct, Score
+from omegamax.operators.shannon import Shannon
+from omegamax.structures.smoothed import Smoothed
+from omegamax.structures.sparsemap import SparseMAP
+
+_SHANNON = Shannon()
+
+
+class Glimpses(NamedTuple):
+    """What hard attention returns: n choices for every query."""
+
+    output: Tensor  # (n, ..., Q, features)
+    weights: Tensor  # (..., Q, K), the probabilities of the choices
+    chosen: Chosen  # choices (n, ..., Q, K), their log-probabilities and shares
+    entropy: Tensor  # (..., Q), of the weights
+
+    @staticmethod
+    def join(steps: Sequence[Glimpses]) -> Glimpses:
+        """The glimpses of a sequence of steps, one after the other along the queries."""
+        chosen = Chosen(
+            torch.cat([step.chosen.choices for step in steps], -2),
+            torch.cat([step.chosen.log_prob for step in steps], -1),
+            torch.cat([step.chosen.share for step in steps], -1),
+        )
+        output, weights = (torch.cat(parts, -2) for parts in zip(*(step[:2] for step in steps)))
+        return Glimpses(output, weights, chosen, torch.cat([step.entropy for step in steps], -1))
+
+
+class HardAttention(nn.Module):
+    """Attention that chooses one key for each query, and an estimator that learns to choose.
+
+    Queries (..., Q, dq), keys (..., K, dk), values (..., K, features). The normalizer must make every row a
+    distribution. Compute log p(y | s) from `output`, then maximise `objective(log_likelihood, glimpses)`:
+
+    >>> attention = HardAttention(DotProduct(), normalizer=SquaredNorm(), estimator=Marginalize())
+    >>> query, key = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.5, 0.0], [-1.0, 0.0]])
+    >>> glimpses = attention(query, key, torch.tensor([[-1.0], [-2.0], [-8.0]]))
+    >>> glimpses.chosen.share.squeeze(-1)
+    tensor([0.7500, 0.2500])
+    >>> attention.objective(glimpses.output.squeeze(-1), glimpses)     # pretend that values are log-likelihoods
+    tensor([-1.2500])
+    """
+
+    def __init__(
+        self,
+        score: Score | None = None,
+        *,
+        normalizer: Normalizer = _SHANNON,
+        estimator: Estimator | None = None,
+    ) -> None:
+        super().__init__()
+        check_normalizer("HardAttention", normalizer)
+        if isinstance(normalizer, (Smoothed, SparseMAP)):
+            raise TypeError(
+                "HardAttention: normalizer must make every row a distribution, got the structured "
+                f"{type(normalizer).__name__}; use a regularizer such as om.SquaredNorm()"
+            )
+        self.score = ScaledDotProduct() if score is None else score
+        self.normalizer = normalizer
+        self.estimator = Reinforce() if estimator is None else estimator
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        causal: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> Glimpses:
+        """The chosen values, by default keys; masks as in `Attention`. A query that may see nothing chooses nothing."""
+        value = key if value is None else value
+        if value.shape[-2] != key.shape[-2]:
+            raise ValueError(
+                f"HardAttention: there must be one value per key, got {value.shape[-2]} values and {key.shape[-2]} "
+                "keys; both have them on their last axis but one"
+            )
+        scores = self.score(query, key)
+        allowed = attention_mask(scores, mask=mask, lengths=lengths, causal=causal)
+        weights = normalize(self.normalizer, scores, allowed)
+        chosen = self.estimator.choose(weights, generator)
+        return Glimpses(_average(chosen.choices, value, allowed), weights, chosen, row_entropy(weights))
+
+    def objective(self, log_likelihood: Tensor, glimpses: Glimpses) -> Tensor:
+        """L_s ≤ log p(y), to be maximised, of log p(y | s) (n, ..., Q) or (n, ...); without the axis n."""
+        return self.estimator.objective(log_likelihood, glimpses.chosen, glimpses.entropy)
+
+    def log_marginal(self, log_likelihood: Tensor, glimpses: Glimpses) -> Tensor:
+        """The whole of log p(y), with `Marginalize`."""
+        if not isinstance(self.estimator, Marginalize):
+            raise TypeError(
+                "HardAttention: log_marginal needs every choice in the support, got the estimator "
+                f"{type(self.estimator).__name__}; use estimator=om.Marginalize()"
+            )
+        return self.estimator.log_marginal(log_likelihood, glimpses.chosen)
+
+    def extra_repr(self) -> str:
+        """The normalizer, where it is not a module."""
+        return "" if isinstance(self.normalizer, nn.Module) else f"normalizer={self.normalizer}"

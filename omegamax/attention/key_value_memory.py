@@ -1,0 +1,56 @@
+"""A memory of pairs: found by key, answered by value, asked again.
+
+    p = argmax_Ω(score(q, key)),     o = Σ_i p_i value_i,     q ← R_j (q + o)          for hops j = 1 ... H
+
+Miller et al., "Key-value memory networks for directly reading documents", EMNLP 2016.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from omegamax import checks
+from omegamax.attention.attention import Attention
+from omegamax.attention.normalizers import Normalizer
+from omegamax.attention.scores import DotProduct, Score
+from omegamax.operators.shannon import Shannon
+
+_SHANNON = Shannon()
+
+
+class Hops(NamedTuple):
+    """What a memory with several hops returns."""
+
+    output: Tensor  # (..., Q, size), the question after the last hop
+    weights: Tensor  # (..., hops, Q, K)
+
+
+class KeyValueMemory(nn.Module):
+    """Hops over pairs: questions (..., Q, size), keys (..., K, size) and values (..., K, size).
+
+    R_j are learned matrices, identities at first. Masks are those of `Attention`.
+    """
+
+    def __init__(
+        self, size: int, *, n_hops: int = 1, score: Score | None = None, normalizer: Normalizer = _SHANNON
+    ) -> None:
+        super().__init__()
+        checks.check_count("KeyValueMemory", "n_hops", n_hops)
+        self.attention = Attention(DotProduct() if score is None else score, normalizer=normalizer)
+        self.update = nn.ModuleList(nn.Linear(size, size, bias=False) for _ in range(n_hops))
+        for layer in self.update:
+            nn.init.eye_(layer.weight)  # type: ignore[arg-type]
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None
+    ) -> Hops:
+        """The question after all hops, and what each of them looked at."""
+        seen = []
+        for update in self.update:
+            found, weights = self.attention(query, key, value, mask=mask, lengths=lengths)
+            query = update(query + found)
+            seen.append(weights)
+        return Hops(query, torch.stack(seen, -3))

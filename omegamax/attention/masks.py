@@ -1,0 +1,35 @@
+"""Who may attend to what: boolean, and True means "may attend"."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from omegamax import checks
+
+
+def attention_mask(
+    scores: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None, causal: bool = False
+) -> Tensor | None:
+    """All that is asked for in one mask that broadcasts to scores (..., Q, K); None where everything is allowed."""
+    allowed = None
+    if mask is not None:
+        checks.check_mask("attention", scores, mask)
+        allowed = mask
+    if lengths is not None:
+        checks.check_lengths("attention", tuple(scores.shape[:-2]), lengths)
+        shaped = lengths.to(scores.device).reshape(lengths.shape + (1,) * (scores.dim() - lengths.dim()))
+        within = torch.arange(scores.shape[-1], device=scores.device) < shaped
+        allowed = within if allowed is None else allowed & within
+    if causal:
+        past = causal_mask(scores.shape[-2], scores.shape[-1], device=scores.device)
+        allowed = past if allowed is None else allowed & past
+    if allowed is not None and allowed.dim() < 2:
+        allowed = allowed.reshape((1,) * (2 - allowed.dim()) + tuple(allowed.shape))
+    return allowed
+
+
+def causal_mask(n_queries: int, n_keys: int, *, device: torch.device | None = None) -> Tensor:
+    """(Q, K): the last query sees every key, each one before it one key less."""
+    query = torch.arange(n_keys - n_queries, n_keys, device=device).unsqueeze(-1)
+    return torch.arange(n_keys, device=device) <= query

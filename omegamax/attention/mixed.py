@@ -1,0 +1,60 @@
+"""Mixed attention: by content and by place.
+
+    weights_t = argmax_Ω(score(q_t, k_u) + log φ(t, u))          under Shannon, ∝ exp(score) · φ
+
+The window φ (of `GaussianMixtureAttention`) says where to look next, the score what for. A softmax under a Gaussian is
+the "local" attention of Luong, Pham & Manning, EMNLP 2015; here the window moves monotonically and Ω is any.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from omegamax.attention.attention import _average
+from omegamax.attention.gaussian_mixture import GaussianMixtureAttention
+from omegamax.attention.located import Located, allowed_for, values_of
+from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
+from omegamax.attention.scores import Score
+from omegamax.operators.shannon import Shannon
+
+_SHANNON = Shannon()
+
+
+class MixedAttention(nn.Module):
+    """Content scores plus the logarithm of a sliding Gaussian window, then any normalizer.
+
+    Queries (..., Q, dq), keys (..., K, dk), values (..., K, features). `state` is the window's κ, (..., components).
+
+    >>> attention = MixedAttention(DotProduct(), GaussianMixtureAttention(3, 2), normalizer=SquaredNorm())
+    >>> attention(torch.randn(4, 3), torch.randn(7, 3)).weights.sum(-1)
+    tensor([1., 1., 1., 1.], grad_fn=<SumBackward1>)
+    """
+
+    def __init__(self, score: Score, location: GaussianMixtureAttention, *, normalizer: Normalizer = _SHANNON) -> None:
+        super().__init__()
+        check_normalizer("MixedAttention", normalizer)
+        if location.normalizer is not None:
+            raise ValueError(
+                "MixedAttention: location must be a window without a normalizer, got one with "
+                f"{type(location.normalizer).__name__}; give the normalizer to MixedAttention"
+            )
+        self.score = score
+        self.location = location
+        self.normalizer = normalizer
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor | None = None,
+        *,
+        state: Tensor | None = None,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+    ) -> Located:
+        """Averages of the values, by default of the keys, the weights and κ. True in `mask`: "may attend"."""
+        value = values_of("MixedAttention", key, value)
+        allowed = allowed_for(query, key, mask, lengths)
+        window = self.location.window(query, key.shape[-2], state=state)
+        weights = normalize(self.normalizer, self.score(query, key) + window.scores, allowed).to(value.dtype)
+        return Located(_average(weights, value, allowed), weights, window.state)

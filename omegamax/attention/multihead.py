@@ -1,0 +1,170 @@
+"""Multi-head attention: the constructor, the call and the weights of `torch.nn.MultiheadAttention`, and any normalizer.
+
+    head_i = argmax_Ω(Q W_i^Q (K W_i^K)ᵀ / √d) V W_i^V,      output = [head_1; ...; head_h] W^O
+
+Vaswani et al., "Attention is all you need", NeurIPS 2017.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
+from omegamax.operators.shannon import Shannon
+
+_SHANNON = Shannon()
+
+
+class MultiheadAttention(nn.MultiheadAttention):
+    """`torch.nn.MultiheadAttention` with `normalizer=`: same arguments, same state_dict, same results under Shannon.
+
+    As in PyTorch, and unlike the rest of this library, True in `attn_mask` and `key_padding_mask` means "may NOT
+    attend". A query that may attend to nothing gets zeros where PyTorch gives NaN. A normalizer that sees the whole
+    (queries, keys) matrix does so for every head; parameters of a layer such as `Entmax(alpha=Above(1.0, start=1.5,
+    shape=(heads, 1, 1)))` broadcast against scores (batch, heads, queries, keys). `key_size` is the paper's d_k, the
+    features of a head's queries and keys; by default embed_dim / num_heads, as PyTorch has it always.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        normalizer: Normalizer = _SHANNON,
+        key_size: int | None = None,
+    ) -> None:
+        super().__init__(
+            embed_dim, num_heads, dropout, bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first, device, dtype
+        )
+        if key_size is not None and key_size * num_heads != embed_dim:
+            self._resize_keys(key_size * num_heads)
+        check_normalizer("MultiheadAttention", normalizer)
+        self.normalizer = normalizer
+        # TransformerEncoderLayer's fast path, in eval without gradients, would compute softmax with our weights and
+        # never call us. This flag keeps it off; `_project` looks at the weights themselves.
+        self._qkv_same_embed_dim = False
+
+    def forward(  # type: ignore[override]
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Output and weights (None unless wanted), as PyTorch's layer returns them."""
+        if query.is_nested:
+            raise ValueError(
+                "MultiheadAttention: query must be a padded tensor, got a nested one; build nn.TransformerEncoder with "
+                "enable_nested_tensor=False, or let omegamax.integrations.convert replace its attention"
+            )
+        unbatched = query.dim() == 2
+        if unbatched:
+            query, key, value = (x.unsqueeze(0) for x in (query, key, value))
+            key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+        elif not self.batch_first:
+            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+        if is_causal and attn_mask is None:
+            raise ValueError(
+                "MultiheadAttention: is_causal is a hint about attn_mask, as in PyTorch, got no attn_mask; pass the "
+                "mask itself, for example nn.Transformer.generate_square_subsequent_mask(n)"
+            )
+        output, weights = self._attend(*self._project(query, key, value), key_padding_mask, attn_mask)
+        if unbatched:
+            output, weights = output.squeeze(0), weights.squeeze(0)
+        elif not self.batch_first:
+            output = output.transpose(0, 1)
+        if not need_weights:
+            return output, None
+        return output, weights.mean(-3) if average_attn_weights else weights
+
+    def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(batch, length, features) each."""
+        if query is key and key is value and self.in_proj_weight is not None:  # one product instead of three
+            q, k, v = nn.functional.linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
+        else:
+            q, k, v = (nn.functional.linear(x, *by) for x, by in zip((query, key, value), self._projections()))
+        return q, k, v
+
+    def _projections(self) -> list[tuple[Tensor, Tensor | None]]:
+        """Weight and bias for queries, keys and values; they are kept as one matrix where the sizes agree."""
+        if self.in_proj_weight is not None:
+            weights = self.in_proj_weight.chunk(3)
+        else:
+            weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        if self.in_proj_bias is None:
+            return [(weight, None) for weight in weights]
+        return list(zip(weights, self.in_proj_bias.split([len(weight) for weight in weights])))
+
+    def _resize_keys(self, size: int) -> None:
+        """Queries and keys of another size than values, which PyTorch's layer cannot have."""
+        if size <= 0 or self.bias_k is not None:
+            raise ValueError(
+                f"MultiheadAttention: key_size must be positive and without add_bias_kv, got {size // self.num_heads} "
+                f"and add_bias_kv={self.bias_k is not None}; leave one of them out"
+            )
+        new = self.out_proj.weight.new_empty
+        self.register_parameter("in_proj_weight", None)
+        self.q_proj_weight = nn.Parameter(new(size, self.embed_dim))
+        self.k_proj_weight = nn.Parameter(new(size, self.kdim))
+        self.v_proj_weight = nn.Parameter(new(self.embed_dim, self.vdim))
+        for weight in (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            nn.init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            self.in_proj_bias = nn.Parameter(new(2 * size + self.embed_dim).zero_())
+
+    def _attend(
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        batch, n_queries, _ = query.shape
+        if self.bias_k is not None and self.bias_v is not None:
+            key = torch.cat([key, self.bias_k.expand(batch, 1, -1)], 1)
+            value = torch.cat([value, self.bias_v.expand(batch, 1, -1)], 1)
+        query, key, value = (x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in (query, key, value))
+        if self.add_zero_attn:
+            key, value = (nn.functional.pad(x, (0, 0, 0, 1)) for x in (key, value))
+        scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)  # (batch, heads, queries, keys)
+        scores, mask = self._masked(scores, key_padding_mask, attn_mask)
+        weights = normalize(self.normalizer, scores, mask)
+        weights = nn.functional.dropout(weights, self.dropout, self.training)
+        if mask is not None:  # a padded value is never read, whatever it holds
+            read = mask.expand(*mask.shape[:-2], n_queries, scores.shape[-1]).any(-2)
+            value = torch.where(read.unsqueeze(-1), value, 0)
+        output = (weights @ value).transpose(1, 2).flatten(-2)
+        return self.out_proj(output), weights
+
+    def _masked(
+        self, scores: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Scores plus additive masks, and what boolean masks allow: (batch or 1, heads or 1, queries or 1, keys)."""
+        batch, n_keys = scores.shape[0], scores.shape[-1]
+        allowed = None
+        for mask, is_padding in ((key_padding_mask, True), (attn_mask, False)):
+            if mask is None:
+                continue
+            if is_padding:
+                mask = mask[:, None, None]
+            elif mask.dim() == 3:  # (batch · heads, queries, keys)
+                mask = mask.unflatten(0, (batch, self.num_heads))
+            extra = n_keys - mask.shape[-1]  # bias_k and the zero key are for everybody
+            mask = nn.functional.pad(mask, (0, extra), value=False if mask.dtype is torch.bool else 0.0)
+            if mask.dtype is not torch.bool:
+                scores = scores + mask.to(scores.dtype)
+                mask = mask == -torch.inf
+            allowed = ~mask if allowed is None else allowed & ~mask
+        return scores, allowed

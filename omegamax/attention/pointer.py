@@ -1,0 +1,129 @@
+"""Attention as the output: point at the input, or copy from it.
+
+    PointerHead  p(i)  = argmax_Ω(score(query, key))_i
+    CopyHead     P(w)  = g P_vocabulary(w) + (1 − g) Σ_{i: x_i = w} a_i,      g = σ(w_hᵀ h + w_sᵀ s + w_xᵀ x + b)
+
+Vinyals, Fortunato & Jaitly, "Pointer networks", NIPS 2015; See, Liu & Manning, "Get to the point", ACL 2017.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from omegamax.attention.masks import attention_mask
+from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
+from omegamax.attention.scores import ScaledDotProduct, Score
+from omegamax.operators.shannon import Shannon
+
+_SHANNON = Shannon()
+
+
+class Pointed(NamedTuple):
+    """Where a pointer head points, and how surely."""
+
+    scores: Tensor  # (..., Q, K), −inf where masked: what a Fenchel–Young loss of the same normalizer takes
+    probabilities: Tensor  # (..., Q, K)
+
+
+class PointerHead(nn.Module):
+    """A distribution over the keys themselves, as many as there are.
+
+    Queries (..., Q, dq) and keys (..., K, dk). Train with the loss that belongs to the normalizer, on scores:
+
+    >>> head = PointerHead(DotProduct(), normalizer=SquaredNorm())
+    >>> pointed = head(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.5, 0.0], [-1.0, 0.0]]))
+    >>> pointed.probabilities
+    tensor([[0.7500, 0.2500, 0.0000]])
+    >>> FenchelYoungLoss(SquaredNorm())(pointed.scores, torch.tensor([0]))
+    tensor(0.0625)
+    """
+
+    def __init__(self, score: Score | None = None, *, normalizer: Normalizer = _SHANNON) -> None:
+        super().__init__()
+        check_normalizer("PointerHead", normalizer)
+        self.score = ScaledDotProduct() if score is None else score
+        self.normalizer = normalizer
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        *,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        causal: bool = False,
+    ) -> Pointed:
+        """Scores and probabilities; masks as in `Attention`, for example of keys that were pointed at already."""
+        scores = self.score(query, key)
+        allowed = attention_mask(scores, mask=mask, lengths=lengths, causal=causal)
+        if allowed is not None:
+            scores = torch.where(allowed, scores, -torch.inf)
+        return Pointed(scores, normalize(self.normalizer, scores, None))
+
+    def extra_repr(self) -> str:
+        """The normalizer, where it is not a module."""
+        return "" if isinstance(self.normalizer, nn.Module) else f"normalizer={self.normalizer}"
+
+
+class Copied(NamedTuple):
+    """The next word, from the vocabulary or from the source."""
+
+    probabilities: Tensor  # (..., Q, n_words + n_extra)
+    gate: Tensor  # (..., Q, 1), the probability of generating
+
+
+class CopyHead(nn.Module):
+    """A mixture of generating a word and copying one from the source, which may be outside of the vocabulary.
+
+    The decoder's state s (..., Q, state_size), the attended context h (..., Q, context_size) and the decoder's input x
+    (..., Q, input_size) decide between the two; V' (V [s; h] + b) + b' scores the words of the vocabulary. Words of the
+    source that the vocabulary lacks have the numbers n_words, n_words + 1, ... in this source.
+    """
+
+    def __init__(
+        self,
+        state_size: int,
+        context_size: int,
+        input_size: int,
+        n_words: int,
+        *,
+        hidden_size: int | None = None,
+        normalizer: Normalizer = _SHANNON,
+    ) -> None:
+        super().__init__()
+        check_normalizer("CopyHead", normalizer)
+        hidden_size = state_size if hidden_size is None else hidden_size
+        self.n_words, self.normalizer = n_words, normalizer
+        self.generates = nn.Linear(context_size + state_size + input_size, 1)
+        self.vocabulary = nn.Sequential(
+            nn.Linear(state_size + context_size, hidden_size), nn.Linear(hidden_size, n_words)
+        )
+
+    def forward(
+        self, state: Tensor, context: Tensor, inputs: Tensor, weights: Tensor, source: Tensor, *, n_extra: int = 0
+    ) -> Copied:
+        """Probabilities of n_words + n_extra words from attention weights (..., Q, K) over the words source (..., K).
+
+        Where the weights of a query are all zero there is nothing to copy, and it generates.
+        """
+        n_all = self.n_words + n_extra
+        if source.shape[-1] != weights.shape[-1]:
+            raise ValueError(
+                f"CopyHead: there must be one word of the source for each weight, got {source.shape[-1]} words and "
+                f"{weights.shape[-1]} weights; source is (..., K)"
+            )
+        if source.numel() and not (int(source.min()) >= 0 and int(source.max()) < n_all):
+            raise ValueError(
+                f"CopyHead: words of the source must lie between 0 and {n_all - 1}, got {int(source.min())} to "
+                f"{int(source.max())}; n_extra is how many are outside of the vocabulary"
+            )
+        gate = self.generates(torch.cat([context, state, inputs], -1)).sigmoid()  # (..., Q, 1)
+        gate = torch.where((weights > 0).any(-1, keepdim=True), gate, 1)
+        generated = normalize(self.normalizer, self.vocabulary(torch.cat([state, context], -1)), None)
+        generated = nn.functional.pad(gate * generated, (0, n_extra))
+        copied = (1 - gate) * weights
+        source = source.unsqueeze(-2).expand(*copied.shape[:-2], copied.shape[-2], -1)
+        return Copied(generated.scatter_add(-1, source, copied.to(generated.dtype)), gate)

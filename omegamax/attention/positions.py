@@ -1,0 +1,72 @@
+"""Positions: attention sees a set, so the order of a sequence is added to its vectors.
+
+    PE(pos, 2i) = sin(pos / 10000^(2i/d)),      PE(pos, 2i + 1) = cos(pos / 10000^(2i/d))
+
+or a table that is learned. Vaswani et al., "Attention is all you need", NeurIPS 2017, section 3.5.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+
+class Positions(nn.Module, ABC):
+    """Adds to vectors (..., N, size) what says where they stand."""
+
+    @abstractmethod
+    def forward(self, x: Tensor, *, start: int = 0) -> Tensor:
+        """Vectors with their positions; the first one stands at `start`."""
+
+
+class SinusoidalPositions(Positions):
+    """Sines and cosines of geometrically growing wavelengths, from 2π to `wavelength` · 2π. Nothing to learn.
+
+    A shift by k positions is a rotation, the same everywhere: what a head learns at one distance holds at any place.
+
+    >>> SinusoidalPositions()(torch.zeros(2, 4))
+    tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+            [0.8415, 0.5403, 0.0100, 0.9999]])
+    """
+
+    def __init__(self, wavelength: float = 10000.0) -> None:
+        super().__init__()
+        self.wavelength = wavelength
+
+    def forward(self, x: Tensor, *, start: int = 0) -> Tensor:
+        """Computed in float64: an angle of many thousands has no good sine in float32."""
+        n, size = x.shape[-2:]
+        even = torch.arange(0, size, 2, device=x.device).double()
+        position = torch.arange(start, start + n, device=x.device).double()
+        angle = position.unsqueeze(-1) / self.wavelength ** (even / max(1, size))
+        waves = torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)  # (N, size), or one more where size is odd
+        return x + waves[:, :size].to(x.dtype)
+
+    def extra_repr(self) -> str:
+        """The wavelength, where it is not the paper's."""
+        return "" if self.wavelength == 10000.0 else f"wavelength={self.wavelength}"
+
+
+class LearnedPositions(Positions):
+    """A vector for each of the first `max_length` positions."""
+
+    def __init__(self, max_length: int, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(max_length, size))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def forward(self, x: Tensor, *, start: int = 0) -> Tensor:
+        """One row of the table each."""
+        stop = start + x.shape[-2]
+        if stop > len(self.weight):
+            raise ValueError(
+                f"LearnedPositions: there are {len(self.weight)} positions, got a sequence that ends at {stop}; make "
+                "max_length larger, or use SinusoidalPositions, which have no end"
+            )
+        return x + self.weight[start:stop].to(x.dtype)
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        return f"{self.weight.shape[0]}, {self.weight.shape[1]}"

@@ -1,0 +1,74 @@
+"""Attention that recalls where it looked: one query after another, past weights are features of the next scores.
+
+    score_tj = w₂ᵀ tanh(W_q q_t + W_k k_j + W_f f_j(state) + b),     weights_t = argmax_Ω(score_t)
+
+`LocationAware` and `CoverageAttention` say what the state is and which features it has.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from omegamax.attention.attention import _average
+from omegamax.attention.located import Located, allowed_for, batch_of, values_of
+from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
+from omegamax.attention.scores import Additive
+
+
+class RecallingAttention(nn.Module, ABC):
+    """Additive attention with features of a state (..., K) that begins at zero, where nothing was looked at."""
+
+    def __init__(
+        self, query_size: int, key_size: int, hidden_size: int | None, n_features: int, normalizer: Normalizer
+    ) -> None:
+        super().__init__()
+        check_normalizer(type(self).__name__, normalizer)
+        if getattr(normalizer, "event_ndim", 1) != 1:
+            raise ValueError(
+                f"{type(self).__name__}: normalizer must act on rows, got {type(normalizer).__name__} over the matrix "
+                "of queries and keys; queries come one at a time, use for example om.SquaredNorm()"
+            )
+        self.score = Additive(query_size, key_size, hidden_size)
+        self.of_feature = nn.Linear(n_features, self.score.out.in_features, bias=False)
+        self.normalizer = normalizer
+
+    @abstractmethod
+    def features(self, state: Tensor) -> Tensor:
+        """Features (..., K, n_features) of a state (..., K)."""
+
+    @abstractmethod
+    def advance(self, state: Tensor, weights: Tensor, key: Tensor) -> Tensor:
+        """The state after weights (..., K) on keys (..., K, key_size)."""
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor | None = None,
+        *,
+        state: Tensor | None = None,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+    ) -> Located:
+        """Averages of the values, by default of the keys, the weights, and the state after the last query.
+
+        Queries (..., Q, query_size) are taken in turn. `mask` is boolean and broadcasts to (..., Q, K): True means "may
+        attend"; `lengths` counts the keys of an item.
+        """
+        value = values_of(type(self).__name__, key, value)
+        allowed = allowed_for(query, key, mask, lengths)
+        of_query, of_key = self.score.of_query(query), self.score.of_key(key)  # (..., Q, hidden), (..., K, hidden)
+        if state is None:
+            state = query.new_zeros(*batch_of(query, key), key.shape[-2])
+        rows = [of_query.new_zeros(*batch_of(query, key), 0, key.shape[-2])]
+        for t in range(query.shape[-2]):
+            hidden = of_query[..., t, None, :] + of_key + self.of_feature(self.features(state))
+            scores = self.score.out(hidden.tanh()).transpose(-1, -2)  # (..., 1, K)
+            row = None if allowed is None else allowed[..., t if allowed.shape[-2] > 1 else 0, None, :]
+            rows.append(normalize(self.normalizer, scores, row))
+            state = self.advance(state, rows[-1].squeeze(-2), key)
+        weights = torch.cat(rows, -2).to(value.dtype)
+        return Located(_average(weights, value, allowed), weights, state)

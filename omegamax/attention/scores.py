@@ -1,0 +1,112 @@
+"""Score functions: how well a key answers a query.
+
+    DotProduct        q · k
+    ScaledDotProduct  q · k / √d           the spread of scores does not grow with d
+    Bilinear          qᵀ W k
+    Additive          w₂ᵀ tanh(W₁ [q; k])   the multi-layer perceptron of Bahdanau et al., ICLR 2015
+    Cosine            q · k / (‖q‖ ‖k‖), times a sharpness
+
+Queries (..., Q, dq) and keys (..., K, dk) give scores (..., Q, K); batch axes broadcast.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+
+class Score(nn.Module, ABC):
+    """Queries (..., Q, dq) and keys (..., K, dk) to scores (..., Q, K)."""
+
+    @abstractmethod
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """How well each key answers each query."""
+
+
+class DotProduct(Score):
+    """q · k: for queries and keys of the same size, without parameters (Luong et al., EMNLP 2015)."""
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """One product."""
+        _check_sizes(self, query, key)
+        return query @ key.transpose(-1, -2)
+
+
+class ScaledDotProduct(Score):
+    """q · k / √d (Vaswani et al., NeurIPS 2017), or with another scale."""
+
+    def __init__(self, scale: float | None = None) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """Queries are scaled, not scores: they are fewer numbers."""
+        _check_sizes(self, query, key)
+        scale = 1 / math.sqrt(max(1, query.shape[-1])) if self.scale is None else self.scale
+        return (query * scale) @ key.transpose(-1, -2)
+
+    def extra_repr(self) -> str:
+        """The scale, where it is not 1/√d."""
+        return "" if self.scale is None else f"scale={self.scale}"
+
+
+class Bilinear(Score):
+    """qᵀ W k: a learned product, also between sizes that differ (Luong's "general")."""
+
+    def __init__(self, query_size: int, key_size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(query_size, key_size))
+        nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """The query is carried over to the keys."""
+        return (query @ self.weight) @ key.transpose(-1, -2)
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        return f"{self.weight.shape[0]}, {self.weight.shape[1]}"
+
+
+class Additive(Score):
+    """w₂ᵀ tanh(W₁ [q; k] + b): a hidden layer that sees both. W₁ is kept in two halves, so [q; k] is never built."""
+
+    def __init__(self, query_size: int, key_size: int, hidden_size: int | None = None, *, bias: bool = True) -> None:
+        super().__init__()
+        hidden_size = query_size if hidden_size is None else hidden_size
+        self.of_query = nn.Linear(query_size, hidden_size, bias=bias)
+        self.of_key = nn.Linear(key_size, hidden_size, bias=False)
+        self.out = nn.Linear(hidden_size, 1, bias=False)  # a constant would move every score alike
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """Every pair passes through the hidden layer."""
+        hidden = self.of_query(query).unsqueeze(-2) + self.of_key(key).unsqueeze(-3)  # (..., Q, K, hidden)
+        return self.out(hidden.tanh()).squeeze(-1)
+
+
+class Cosine(Score):
+    """The cosine of the angle between q and k, times a sharpness (the β of the neural Turing machine)."""
+
+    def __init__(self, sharpness: float = 1.0) -> None:
+        super().__init__()
+        self.sharpness = sharpness
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """A vector of zeros has cosine 0 with everything."""
+        _check_sizes(self, query, key)
+        query, key = (nn.functional.normalize(x, dim=-1) for x in (query, key))
+        return self.sharpness * (query @ key.transpose(-1, -2))
+
+    def extra_repr(self) -> str:
+        """The sharpness."""
+        return f"sharpness={self.sharpness}"
+
+
+def _check_sizes(score: Score, query: Tensor, key: Tensor) -> None:
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(
+            f"{type(score).__name__}: query and key must have features of one size, got {query.shape[-1]} and "
+            f"{key.shape[-1]}; project one of them, or use Bilinear or Additive"
+        )

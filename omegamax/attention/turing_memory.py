@@ -1,0 +1,74 @@
+"""The memory of a neural Turing machine: a tape with heads that read, erase and add.
+
+    M ← M ∘ Π_h (1 − w_h e_hᵀ) + Σ_h w_h a_hᵀ,      r = w_read M
+
+Graves, Wayne & Danihelka, "Neural Turing machines", arXiv:1410.5401.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from omegamax.attention.addressing import NTMHead, erase_and_add
+from omegamax.attention.external_memory import ExternalMemory, Recalled
+from omegamax.attention.normalizers import Normalizer
+from omegamax.operators.shannon import Shannon
+
+_SHANNON = Shannon()
+
+
+class TuringState(NamedTuple):
+    """The tape and where the heads are."""
+
+    memory: Tensor  # (..., slots, width)
+    read_weights: Tensor  # (..., n_reads, slots)
+    write_weights: Tensor  # (..., n_writes, slots)
+
+
+class TuringMemory(ExternalMemory):
+    """Reads and writes by content and by place, with any normalizer. Heads begin at the first slot."""
+
+    def __init__(
+        self,
+        controller_size: int,
+        *,
+        n_slots: int,
+        width: int,
+        n_reads: int = 1,
+        n_writes: int = 1,
+        max_shift: int = 1,
+        normalizer: Normalizer = _SHANNON,
+        shift_normalizer: Normalizer = _SHANNON,
+    ) -> None:
+        super().__init__(controller_size, n_slots, width, n_reads)
+        self.n_writes = n_writes
+
+        def head(n_heads: int) -> NTMHead:
+            return NTMHead(
+                controller_size,
+                width,
+                n_heads=n_heads,
+                max_shift=max_shift,
+                normalizer=normalizer,
+                shift_normalizer=shift_normalizer,
+            )
+
+        self.reading, self.writing = head(n_reads), head(n_writes)
+        self.content = nn.Linear(controller_size, n_writes * 2 * width)
+
+    def initial(self, *batch: int, like: Tensor) -> TuringState:
+        """An empty tape."""
+        read, write = (like.new_zeros(*batch, n, self.n_slots) for n in (self.n_reads, self.n_writes))
+        read[..., 0], write[..., 0] = 1, 1
+        return TuringState(like.new_zeros(*batch, self.n_slots, self.width), read, write)
+
+    def forward(self, controller: Tensor, state: TuringState) -> Recalled:
+        """Writes, then reads."""
+        memory, read, write = state
+        write = self.writing(controller, memory, write)
+        erase, add = self.content(controller).unflatten(-1, (self.n_writes, 2, self.width)).unbind(-2)
+        memory = erase_and_add(memory, write, erase.sigmoid(), add.tanh())
+        read = self.reading(controller, memory, read)
+        return Recalled(read @ memory, TuringState(memory, read, write))

@@ -1,0 +1,257 @@
+"""Hard attention: every estimator against the exact gradient, by enumeration of the choices."""
+
+import itertools
+
+import pytest
+import torch
+
+import omegamax as om
+
+SPARSE = om.Scaled(om.SquaredNorm(), 2.0)
+
+
+def toy(n_keys=4, n_queries=1, batch=()):
+    """Query, keys and values, and log p(y | s) as a curved function of what was chosen."""
+    query = torch.randn(*batch, n_queries, 3, dtype=torch.float64, requires_grad=True)
+    key = torch.randn(*batch, n_keys, 3, dtype=torch.float64)
+    value = torch.randn(*batch, n_keys, 2, dtype=torch.float64, requires_grad=True)
+    return query, key, value
+
+
+def likelihood(output):
+    """Of every choice: (n, ..., Q)."""
+    return -(output - 0.3).square().sum(-1) + output.prod(-1).sin()
+
+
+def exact(query, key, value, normalizer):
+    """L_s = Σ_s p(s) log p(y | s) and its gradients, as plain loops over the keys."""
+    weights = normalizer.argmax(query @ key.T / 3**0.5)
+    total = 0
+    for q, k in itertools.product(range(weights.shape[0]), range(weights.shape[1])):
+        total = total + weights[q, k] * likelihood(value[k])
+    return total, torch.autograd.grad(total, (query, value))
+
+
+@pytest.mark.parametrize("normalizer", [om.Shannon(), SPARSE, om.Tsallis(1.5)], ids=str)
+class TestGradients:
+    @pytest.mark.parametrize("baseline", [None, om.MovingAverage()], ids=["bare", "baseline"])
+    def test_reinforce_is_right_on_average(self, normalizer, baseline):
+        query, key, value = toy(n_queries=2)
+        expected, gradients = exact(query, key, value, normalizer)
+        estimator = om.Reinforce(n_samples=40_000, baseline=baseline)
+        attention = om.HardAttention(normalizer=normalizer, estimator=estimator)
+        for _ in range(2):  # the second time with a baseline that is not zero
+            glimpses = attention(query, key, value, generator=torch.Generator().manual_seed(1))
+            objective = attention.objective(likelihood(glimpses.output), glimpses).sum()
+            found = torch.autograd.grad(objective, (query, value))
+        torch.testing.assert_close(objective, expected, atol=0.05, rtol=0)
+        torch.testing.assert_close(found, gradients, atol=0.08, rtol=0)
+
+    def test_reinforce_by_enumeration(self, normalizer):
+        """The mean over all choices, each with its probability, is exact whatever is taken off the reward."""
+        query, key, value = toy()
+        _, gradients = exact(query, key, value, normalizer)
+        estimator = om.Reinforce(baseline=om.MovingAverage())
+        estimator.eval()
+        estimator.baseline.value.fill_(-1.7)
+        weights = normalizer.argmax(query @ key.T / 3**0.5)
+        total = 0
+        for k in range(4):
+            choice = torch.eye(4, dtype=torch.float64)[k].reshape(1, 1, 4)
+            probability = (weights * choice[0]).sum(-1)
+            if probability > 0:
+                chosen = om.Chosen(choice, probability.log().unsqueeze(0), torch.ones(1, 1))
+                objective = estimator.objective(likelihood(choice @ value), chosen, torch.zeros(1))
+                total = total + probability.detach() * objective
+        found = torch.autograd.grad(total.sum(), (query, value))
+        torch.testing.assert_close(found, gradients)
+
+    def test_marginalization_is_exact(self, normalizer):
+        query, key, value = toy(n_keys=6, n_queries=3)
+        expected, gradients = exact(query, key, value, normalizer)
+        attention = om.HardAttention(normalizer=normalizer, estimator=om.Marginalize())
+        glimpses = attention(query, key, value)
+        objective = attention.objective(likelihood(glimpses.output), glimpses).sum()
+        torch.testing.assert_close(objective, expected)
+        torch.testing.assert_close(torch.autograd.grad(objective, (query, value)), gradients)
+        assert len(glimpses.output) == (glimpses.weights > 0).sum(-1).max()
+
+    def test_the_bound(self, normalizer):
+        """L_s ≤ log p(y), and equal where only one choice is possible (the lecture)."""
+        query, key, value = toy(n_keys=6, n_queries=3, batch=(5,))
+        attention = om.HardAttention(normalizer=normalizer, estimator=om.Marginalize())
+        glimpses = attention(query, key, value)
+        log_likelihood = likelihood(glimpses.output)
+        bound, marginal = (f(log_likelihood, glimpses) for f in (attention.objective, attention.log_marginal))
+        assert (bound <= marginal + 1e-12).all()
+        each = likelihood(value).unsqueeze(-2)  # (batch, 1, keys)
+        torch.testing.assert_close(marginal, (glimpses.weights * each.exp()).sum(-1).log())
+        sure = (glimpses.weights > 0).sum(-1) == 1
+        torch.testing.assert_close(bound[sure], marginal[sure])
+
+
+def test_straight_through_is_one_hot_forward_and_soft_backward():
+    query, key, value = toy(n_queries=2)
+    attention = om.HardAttention(normalizer=om.Shannon(), estimator=om.StraightThrough(n_samples=50))
+    glimpses = attention(query, key, value)
+    choices = glimpses.chosen.choices
+    assert ((choices == 0) | (choices == 1)).all() and (choices.sum(-1) == 1).all()
+    direction = torch.randn(4, dtype=torch.float64)
+    found = torch.autograd.grad((choices * direction).sum() / 50, query, retain_graph=True)[0]
+    expected = torch.autograd.grad((glimpses.weights * direction).sum(), query, retain_graph=True)[0]
+    torch.testing.assert_close(found, expected)
+    # A likelihood that is linear in the choice is the one case without bias.
+    objective = attention.objective(glimpses.output.sum(-1), glimpses).sum()
+    linear = (glimpses.weights @ value).sum()
+    found, expected = (torch.autograd.grad(x, query, retain_graph=True)[0] for x in (objective, linear))
+    torch.testing.assert_close(found, expected)
+
+
+def test_queries_that_act_together_share_the_reward():
+    """One log-likelihood for both queries: the exact gradient is a sum over pairs of choices."""
+    query, key, value = toy(n_keys=3, n_queries=2)
+
+    def joint(output):  # (n, Q, features) to (n,)
+        return (output[..., 0, :] * output[..., 1, :]).sum(-1).tanh()
+
+    weights = om.Shannon().argmax(query @ key.T / 3**0.5)
+    total = sum(
+        weights[0, i] * weights[1, j] * joint(torch.stack([value[i], value[j]]))
+        for i, j in itertools.product(range(3), repeat=2)
+    )
+    expected = torch.autograd.grad(total, (query, value))
+    attention = om.HardAttention(estimator=om.Reinforce(n_samples=40_000))
+    glimpses = attention(query, key, value, generator=torch.Generator().manual_seed(0))
+    objective = attention.objective(joint(glimpses.output), glimpses)
+    torch.testing.assert_close(torch.autograd.grad(objective, (query, value)), expected, atol=0.03, rtol=0)
+    with pytest.raises(ValueError, match="Marginalize: log_likelihood must have the shape"):
+        attention = om.HardAttention(estimator=om.Marginalize())
+        attention.objective(joint(attention(query, key, value).output), attention(query, key, value))
+
+
+def test_moving_average():
+    baseline = om.MovingAverage(0.9)
+    rewards = [torch.tensor([[-1.0], [-3.0]]), torch.tensor([[-4.0], [-4.0]])]
+    assert [float(baseline(reward)) for reward in rewards] == pytest.approx([0, -0.2])
+    assert float(baseline.value) == pytest.approx(0.9 * -0.2 + 0.1 * -4)
+    baseline.eval()
+    baseline(rewards[0])
+    assert float(baseline.value) == pytest.approx(-0.58)
+
+
+def test_entropy_bonus():
+    query, key, value = toy()
+    weights = om.Shannon().argmax(query @ key.T / 3**0.5)
+    entropy = -(weights * weights.log()).sum()
+    expected = torch.autograd.grad(entropy, query)[0]
+    objectives = []
+    for bonus in (0.0, 0.5):
+        attention = om.HardAttention(estimator=om.Reinforce(entropy_bonus=bonus))
+        glimpses = attention(query, key, value, generator=torch.Generator().manual_seed(3))
+        objectives.append(attention.objective(likelihood(glimpses.output), glimpses).sum())
+    found = torch.autograd.grad(objectives[1] - objectives[0], query)[0]
+    torch.testing.assert_close(found, 0.5 * expected)
+    torch.testing.assert_close(objectives[1] - objectives[0], 0.5 * entropy)
+
+
+def test_mixing_replaces_whole_items_by_their_average():
+    query, key, value = toy(n_queries=2, batch=(200,))
+    attention = om.HardAttention(estimator=om.SometimesSoft(om.Reinforce(), probability=0.5))
+    glimpses = attention(query, key, value)
+    hard = (glimpses.chosen.choices == 1).any(-1)[0]  # (batch, queries)
+    assert (hard[:, 0] == hard[:, 1]).all() and 60 < hard[:, 0].sum() < 140
+    soft = ~hard[:, 0]
+    torch.testing.assert_close(glimpses.output[0][soft], (glimpses.weights @ value)[soft])
+    assert not glimpses.chosen.log_prob[0][soft].any()
+    # The gradient of a soft item is that of soft attention.
+    objective = attention.objective(likelihood(glimpses.output), glimpses)
+    found = torch.autograd.grad(objective.sum(), query, retain_graph=True)[0]
+    expected = torch.autograd.grad(likelihood(glimpses.weights @ value).sum(), query)[0]
+    torch.testing.assert_close(found[soft], expected[soft])
+    assert (attention.eval()(query, key, value).chosen.choices.amax(-1) == 1).all()
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [om.Reinforce(n_samples=3), om.StraightThrough(), om.Marginalize(), om.SometimesSoft(om.Reinforce())],
+    ids=lambda estimator: type(estimator).__name__,
+)
+class TestEdges:
+    def test_masked_keys_are_never_chosen_nor_read(self, estimator):
+        query, key, value = toy(n_keys=5, n_queries=3, batch=(2,))
+        lengths = torch.tensor([5, 2])
+        spoilt = torch.where(torch.arange(5).unsqueeze(-1) < lengths[:, None, None], value, torch.nan)
+        attention = om.HardAttention(normalizer=om.SquaredNorm(), estimator=estimator)
+        glimpses = attention(query, key, spoilt, lengths=lengths)
+        assert not glimpses.chosen.choices[:, 1, :, 2:].any() and glimpses.output.isfinite().all()
+
+    def test_nothing_allowed(self, estimator):
+        query, key, value = toy(n_queries=2)
+        mask = torch.tensor([[True] * 4, [False] * 4])
+        attention = om.HardAttention(estimator=estimator)
+        glimpses = attention(query, key, value, mask=mask)
+        assert not glimpses.output[:, 1].any() and not glimpses.entropy[1] and not glimpses.chosen.log_prob[:, 1].any()
+        attention.objective(likelihood(glimpses.output), glimpses).sum().backward()
+        assert query.grad.isfinite().all() and not query.grad[1].any()
+
+    def test_sizes_one_and_none(self, estimator):
+        attention = om.HardAttention(estimator=estimator)
+        assert attention(torch.ones(1, 2), torch.ones(1, 2)).output.shape[1:] == (1, 2)
+        glimpses = attention(torch.ones(3, 2), torch.ones(0, 2))
+        assert glimpses.output.shape[1:] == (3, 2) and not glimpses.output.any()
+
+    def test_half_and_generator(self, estimator):
+        attention = om.HardAttention(normalizer=om.SquaredNorm(), estimator=estimator)
+        query, key = torch.randn(4, 3, dtype=torch.bfloat16), torch.randn(6, 3, dtype=torch.bfloat16)
+        drawn = [attention(query, key, generator=torch.Generator().manual_seed(5)) for _ in range(2)]
+        assert torch.equal(drawn[0].output, drawn[1].output) and drawn[0].output.dtype is torch.bfloat16
+        assert attention.objective(drawn[0].output.sum(-1), drawn[0]).isfinite().all()
+
+
+def test_impossible_answers():
+    """A log-likelihood of −inf: nothing where the choice does not count, and no NaN where it does."""
+    query, key, value = toy(n_keys=6, n_queries=3)
+    attention = om.HardAttention(normalizer=om.SquaredNorm(), estimator=om.Marginalize())
+    glimpses = attention(query, key, value)
+    log_likelihood = likelihood(glimpses.output)
+    spoilt = torch.where(glimpses.chosen.share > 0, log_likelihood, -torch.inf)
+    for method in (attention.objective, attention.log_marginal):
+        found, expected = (method(x, glimpses) for x in (spoilt, log_likelihood))
+        torch.testing.assert_close(found, expected)
+        assert torch.autograd.grad(found.sum(), query, retain_graph=True)[0].isfinite().all()
+    attention = om.HardAttention(estimator=om.Reinforce(baseline=om.MovingAverage()))
+    glimpses = attention(query, key, value)
+    reward = torch.tensor([[-1.0, -torch.inf, -2.0]], dtype=torch.float64)
+    objective = attention.objective(reward, glimpses)
+    assert objective.tolist() == [-1.0, -torch.inf, -2.0]
+    assert float(attention.estimator.baseline.value) == pytest.approx(-0.15)
+    assert torch.autograd.grad(objective.sum(), query)[0].isfinite().all()
+
+
+def test_steps_can_be_joined():
+    attention = om.HardAttention(estimator=om.Reinforce(n_samples=2))
+    key = torch.randn(5, 3)
+    steps = [attention(torch.randn(1, 3), key) for _ in range(4)]
+    joined = om.Glimpses.join(steps)
+    assert joined.output.shape == (2, 4, 3) and joined.weights.shape == (4, 5) and joined.entropy.shape == (4,)
+    torch.testing.assert_close(joined.chosen.log_prob[:, 2], steps[2].chosen.log_prob[:, 0])
+    assert attention.objective(torch.randn(2), joined).shape == ()
+
+
+def test_errors():
+    with pytest.raises(TypeError, match="every row a distribution, got the structured SparseMAP"):
+        om.HardAttention(normalizer=om.SparseMAP(om.Subset(2)))
+    with pytest.raises(TypeError, match="one that samples, got Marginalize"):
+        om.SometimesSoft(om.Marginalize())
+    with pytest.raises(ValueError, match="probability must lie in"):
+        om.SometimesSoft(om.Reinforce(), probability=2.0)
+    with pytest.raises(ValueError, match="decay must lie"):
+        om.MovingAverage(1.0)
+    attention = om.HardAttention()
+    with pytest.raises(ValueError, match="got 5 values and 4 keys"):
+        attention(torch.ones(2, 3), torch.ones(4, 3), torch.ones(5, 3))
+    glimpses = attention(torch.ones(2, 3), torch.ones(4, 3))
+    with pytest.raises(ValueError, match=r"must have the shape \(1, 2\)"):
+        attention.objective(torch.zeros(2), glimpses)
+    with pytest.raises(TypeError, match="got the estimator Reinforce"):
+        attention.log_marginal(torch.zeros(1, 2), glimpses)

@@ -1,0 +1,132 @@
+"""The drop-in for nn.MultiheadAttention: the same numbers under Shannon, the same state_dict, in PyTorch's layers."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import omegamax as om
+
+KINDS = [
+    {},
+    {"batch_first": True},
+    {"bias": False},
+    {"add_bias_kv": True},
+    {"add_zero_attn": True},
+    {"kdim": 5, "vdim": 7},
+    {"add_bias_kv": True, "add_zero_attn": True, "batch_first": True},
+]
+
+
+def pair(**kind):
+    theirs = nn.MultiheadAttention(8, 2, **kind)
+    ours = om.MultiheadAttention(8, 2, **kind)
+    ours.load_state_dict(theirs.state_dict())
+    return theirs, ours
+
+
+def inputs(kind):
+    shapes = [(3, 4, 8), (3, 6, kind.get("kdim", 8)), (3, 6, kind.get("vdim", 8))]
+    tensors = [torch.randn(*shape) for shape in shapes]
+    return tensors if kind.get("batch_first") else [x.transpose(0, 1) for x in tensors]
+
+
+def masks():
+    padding = torch.zeros(3, 6, dtype=torch.bool)
+    padding[1, 4:] = True
+    ahead = torch.zeros(4, 6, dtype=torch.bool)
+    ahead[0, 3:] = True
+    return [
+        {},
+        {"key_padding_mask": padding},
+        {"attn_mask": ahead},
+        {"key_padding_mask": padding, "attn_mask": ahead},
+        {"attn_mask": torch.randn(6, 4, 6)},
+        {"key_padding_mask": torch.where(padding, -torch.inf, 0.0)},
+        {"key_padding_mask": padding, "average_attn_weights": False},
+        {"need_weights": False},
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("options", masks(), ids=lambda o: ",".join(o) or "plain")
+def test_shannon_equals_torch(kind, options):
+    theirs, ours = pair(**kind)
+    given = inputs(kind)
+    expected, found = theirs(*given, **options), ours(*given, **options)
+    for a, b in zip(found, expected):
+        assert (a is None) == (b is None)
+        if a is not None:
+            torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)
+
+
+def test_unbatched():
+    theirs, ours = pair()
+    query, key = torch.randn(4, 8), torch.randn(6, 8)
+    for a, b in zip(ours(query, key, key), theirs(query, key, key)):
+        torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)
+
+
+def test_state_dict_both_ways():
+    theirs, ours = pair(add_bias_kv=True)
+    assert list(theirs.state_dict()) == list(ours.state_dict())
+    theirs.load_state_dict(ours.state_dict())
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_inside_an_encoder_layer(training):
+    """The fast path of eval without gradients would bring softmax back in silence."""
+    theirs = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    ours = copy.deepcopy(theirs)
+    ours.self_attn = om.MultiheadAttention(8, 2, batch_first=True)
+    ours.self_attn.load_state_dict(theirs.self_attn.state_dict())
+    theirs.train(training), ours.train(training)
+    x, padding = torch.randn(2, 5, 8), torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    with torch.set_grad_enabled(training):
+        found, expected = (layer(x, src_key_padding_mask=padding) for layer in (ours, theirs))
+        torch.testing.assert_close(found[0], expected[0], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(found[1, :3], expected[1, :3], atol=1e-5, rtol=1e-5)
+        ours.self_attn.normalizer = om.SquaredNorm()
+        assert not torch.allclose(ours(x)[0], expected[0], atol=1e-3)
+
+
+def test_inside_a_stack_and_a_decoder_layer():
+    for make in (
+        lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True), 2),
+        lambda: nn.TransformerDecoderLayer(8, 2, 16, 0.0, batch_first=True),
+    ):
+        theirs = make().eval()
+        ours = copy.deepcopy(theirs)
+        for parent in list(ours.modules()):
+            for name, child in list(parent.named_children()):
+                if type(child) is nn.MultiheadAttention:
+                    twin = om.MultiheadAttention(8, 2, batch_first=True)
+                    twin.load_state_dict(child.state_dict())
+                    setattr(parent, name, twin.eval())
+        x = torch.randn(2, 5, 8)
+        arguments = (x, x) if isinstance(theirs, nn.TransformerDecoderLayer) else (x,)
+        with torch.no_grad():
+            torch.testing.assert_close(ours(*arguments), theirs(*arguments), atol=1e-5, rtol=1e-5)
+
+
+def test_an_order_per_head_learns():
+    normalizer = om.Entmax(alpha=om.Above(1.0, start=1.5, shape=(2, 1, 1)))
+    layer = om.MultiheadAttention(8, 2, batch_first=True, normalizer=normalizer)
+    x = torch.randn(3, 5, 8)
+    layer(x, x, x)[0].square().sum().backward()
+    assert normalizer.alpha.raw.grad.abs().min() > 0
+    assert "normalizer.alpha.raw" in layer.state_dict()
+
+
+def test_nothing_allowed_gives_zeros_not_nan():
+    layer = om.MultiheadAttention(8, 2, batch_first=True, normalizer=om.SquaredNorm())
+    x = torch.randn(1, 4, 8)
+    _, weights = layer(x, x, x, key_padding_mask=torch.ones(1, 4, dtype=torch.bool))
+    assert not weights.any()
+
+
+def test_is_causal_needs_its_mask():
+    layer = om.MultiheadAttention(8, 2)
+    with pytest.raises(ValueError, match="pass the mask itself"):
+        layer(torch.zeros(3, 1, 8), torch.zeros(3, 1, 8), torch.zeros(3, 1, 8), is_causal=True)
