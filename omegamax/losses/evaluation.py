@@ -55,6 +55,11 @@ def loss_of(
         wide, dtype = _widened(scores)
         losses = reduced(losses_at_structure(who, smooth, wide, target, **options), reduction)
         return losses if dtype is None else losses.to(dtype)
+    if smooth.event_ndim != 1:
+        raise ValueError(
+            f"{who}: smooth must act on rows or on a structure, got {type(smooth).__name__} over {smooth.event_ndim} "
+            "axes; write smooth.max(scores) + smooth.omega(target) − (scores · target).sum((-2, -1))"
+        )
     if target_edges is not None:
         raise ValueError(f"{who}: target_edges is for structures, got it with rows of scores; give the target alone")
     checks.check_scores(who, scores)

@@ -184,3 +184,8 @@ CRF = om.Smoothed(om.Chain(), om.Shannon())
 def test_refuses(call, kind, said):
     with pytest.raises(kind, match=said):
         call()
+
+
+def test_operators_over_two_axes_are_refused():
+    with pytest.raises(ValueError, match="rows or on a structure, got GridTV over 2 axes; write smooth.max"):
+        om.FenchelYoungLoss(om.GridTV())(torch.zeros(2, 3, 3), torch.zeros(2, 3, 3))
