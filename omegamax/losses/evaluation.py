@@ -55,9 +55,10 @@ def loss_of(
         wide, dtype = _widened(scores)
         losses = reduced(losses_at_structure(who, smooth, wide, target, **options), reduction)
         return losses if dtype is None else losses.to(dtype)
-    if smooth.event_ndim != 1:
+    inner = smooth.inner if isinstance(smooth, Scaled) else smooth
+    if inner.event_ndim != 1 and structure_of(inner) is None:
         raise ValueError(
-            f"{who}: smooth must act on rows or on a structure, got {type(smooth).__name__} over {smooth.event_ndim} "
+            f"{who}: smooth must act on rows or on a structure, got {type(inner).__name__} over {inner.event_ndim} "
             "axes; write smooth.max(scores) + smooth.omega(target) − (scores · target).sum((-2, -1))"
         )
     if target_edges is not None:
