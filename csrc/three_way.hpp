@@ -86,19 +86,26 @@ struct ShannonThree {
     return {q.diagonal * (d.diagonal - mean), q.up * (d.up - mean), q.left * (d.left - mean)};
   }
 
-  // `row` has its parts `stride` apart, room for whole vectors, and values in the first.
+  // `row` has its parts `stride` apart, room for whole vectors, and values in the first. Beyond `count` there may be
+  // anything, which is not looked at: 1 = 1 2^0 stands in for it.
   template <class T>
   static void encode(T* row, std::int64_t count, std::int64_t stride) {
     for (std::int64_t i = 0; i < count; i += kLanes<T>) {
       Vector<T> k;
-      store(row + i, exp_in_octaves(load(row + i), k));
+      store(row + i, exp_in_octaves(load_up_to(row + i, count - i, T(0)), k));
       store(row + stride + i, k);
     }
   }
   template <class T>
   static void decode(T* row, std::int64_t count, std::int64_t stride) {
-    for (std::int64_t i = 0; i < count; i += kLanes<T>)
-      store(row + i, log_of_octaves(load(row + i), load(row + stride + i)));
+    for (std::int64_t i = 0; i < count; i += kLanes<T>) {
+      const Vector<T> m = load_up_to(row + i, count - i, T(1)), k = load_up_to(row + stride + i, count - i, T(0));
+      store(row + i, log_of_octaves(m, k));
+    }
+  }
+  template <class T>
+  static Vector<T> load_up_to(const T* from, std::int64_t count, T fill) {
+    return count < kLanes<T> ? load_some(from, count, fill) : load(from);
   }
 };
 
