@@ -21,14 +21,8 @@ RESULTS = Path(__file__).parent / "results"
 clock = time.perf_counter  # or time.process_time, for one thread on a machine that others keep busy
 
 
-def fastest(
-    contestants: dict[str, Callable[[], object]], *, seconds: float = 0.4, least: int = 5, pause: float = 0.0
-) -> dict[str, float]:
-    """Seconds per call of each contestant. They take turns, so that a busy moment hits all of them.
-
-    `pause` seconds of sleep before each call let the threads of the one before go to rest: pools of OpenMP and numba
-    spin for a while after their work, and on two cores that slows down whoever comes next.
-    """
+def fastest(contestants: dict[str, Callable[[], object]], *, seconds: float = 0.4, least: int = 5) -> dict[str, float]:
+    """Seconds per call of each contestant. They take turns, so that a busy moment hits all of them."""
     for run in contestants.values():
         run()
     best = dict.fromkeys(contestants, float("inf"))
@@ -36,7 +30,6 @@ def fastest(
     gc.disable()
     while rounds < least or clock() - start < seconds * len(contestants):
         for name, run in contestants.items():
-            time.sleep(pause)
             before = clock()
             run()
             best[name] = min(best[name], clock() - before)
