@@ -144,6 +144,7 @@ class TestConvert:
 
 class TestCompiled:
     @every_row
+    @pytest.mark.slow
     def test_attention(self, normalizer):
         query, key = torch.randn(2, 4, 8, requires_grad=True), torch.randn(2, 6, 8)
         lengths = torch.tensor([6, 4])

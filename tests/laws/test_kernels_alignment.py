@@ -45,6 +45,7 @@ def some_lengths(batch, m, n):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("omega", OMEGAS, ids=lambda omega: type(omega).__name__)
 @pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.slow
 def test_native_is_generic(arch, size, omega, dtype):
     tolerance = 2e-4 if dtype == torch.float32 else 1e-10
     for band in BANDS:
@@ -58,6 +59,7 @@ def test_native_is_generic(arch, size, omega, dtype):
 
 @pytest.mark.parametrize("omega", OMEGAS, ids=lambda omega: type(omega).__name__)
 @pytest.mark.parametrize("size", [(1, 5), (6, 6), (40, 100), (100, 40), (140, 150)], ids=str)
+@pytest.mark.slow
 def test_packed_bands(arch, size, omega):
     for band in (om.SakoeChiba(3), om.Itakura(2.0)):
         structure = om.BandedAlignment(band, n_columns=size[1])

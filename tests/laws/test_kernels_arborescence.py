@@ -57,6 +57,7 @@ def test_the_same_best_tree(single_root, kind, arch, monkeypatch):
 
 @roots
 @kinds
+@pytest.mark.slow
 def test_the_same_sums(single_root, kind, arch, monkeypatch):
     tolerance = {"×1000": 1e-9, "×1e30": 1e-9}.get(kind, 1e-12)
     for n in (1, 2, 3, 7, 8, 9, 16, 23):
@@ -80,6 +81,7 @@ def sweeps(program, scores):
 @roots
 @pytest.mark.parametrize("kind", ["normal", "half forbidden", "×1000"])
 @pytest.mark.parametrize("limit", [0, 5, 10_000])
+@pytest.mark.slow
 def test_the_same_samples(single_root, kind, limit, arch, monkeypatch):
     """From the same numbers: walks, heads one after the other, and both."""
     monkeypatch.setattr(wilson, "max_steps", lambda size: limit)

@@ -41,6 +41,7 @@ def best_ordering(clustered, x, strength):
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.02, 0.1, 0.7])
+@pytest.mark.slow
 def test_the_problem_is_solved(twin, clustered, strength):
     omega = clustered.omega(strength)
     for n, scale in itertools.product([2, 3, 5], [0.1, 1.0]):

@@ -88,6 +88,7 @@ def scores(n, scale, dtype, rows=24):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("case", SMOOTH, ids=str)
+@pytest.mark.slow
 def test_native_matches_oracle(case, dtype, arch):
     unit = torch.finfo(dtype).eps
     steep = case.name.startswith("entmax") and case.parameters[0] > 2

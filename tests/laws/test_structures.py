@@ -74,6 +74,7 @@ def test_hard_and_shannon_against_all_structures(case, backend):
 
 @structures
 @regularizers
+@pytest.mark.slow
 def test_expected_structure_is_the_mean_of_the_random_walk(case, omega, backend):
     potentials = case.potentials()
     weights = parts_of(case.structure.argmax(potentials, omega, **case.options()))

@@ -85,6 +85,7 @@ def smooth_grids(strength, count, *shape, mask=None, reach=2e-3):
 
 @pytest.mark.parametrize("shape", [(2, 2), (2, 3)], ids=str)
 @pytest.mark.parametrize("strength", [0.1, 0.5])
+@pytest.mark.slow
 def test_weights_and_value_agree_with_all_orderings(shape, strength):
     theta = normal(*shape, seed=1, scale=0.7)
     best = by_orderings(theta.numpy().ravel(), lambda p: strength * total_variation(p.reshape(shape))).reshape(shape)
@@ -180,6 +181,7 @@ def test_symmetries_of_the_grid():
 
 
 @pytest.mark.parametrize("strength", [0.05, 0.2])
+@pytest.mark.slow
 def test_gradcheck(strength):
     theta = smooth_grids(strength, 2, 3, 4).requires_grad_()
     smooth = om.GridTV(strength)

@@ -141,6 +141,7 @@ def test_gradcheck(name):
 
 
 @pytest.mark.parametrize("write", [*CYCLIC.values(), without_cycles])
+@pytest.mark.slow
 def test_derivatives_of_joined_factors(write):
     """Along random directions: affine between faces, so that differences are exact, and the same in both modes."""
     made = graph(write)
@@ -174,6 +175,7 @@ def matching(n):
     return graph(write)
 
 
+@pytest.mark.slow
 def test_derivatives_at_constant_scores():
     made = matching(3)
     scores = torch.full((2, 9), 0.3, dtype=torch.float64, requires_grad=True)

@@ -27,6 +27,7 @@ def plain(theta, n_steps=20_000):
 
 @pytest.mark.parametrize("shape", [(1, 1), (4, 4), (3, 5), (5, 2)])
 @pytest.mark.parametrize("gamma", [0.3, 1.0, 10.0])
+@pytest.mark.slow
 def test_equals_plain_sinkhorn(shape, gamma, backend):
     scores = torch.randn(2, *shape, dtype=torch.float64)
     found = om.Matching().sinkhorn(scores, gamma).numpy()
