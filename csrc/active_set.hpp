@@ -40,7 +40,6 @@ class ActiveSet {
   std::vector<Member> take_members() { return std::move(members_); }  // the last that is asked of a set
   const std::vector<double>& probabilities() const { return p_; }
   std::int64_t size() const { return static_cast<std::int64_t>(members_.size()); }
-  double gram(std::int64_t i, std::int64_t j) const { return gram_[i * room_ + j]; }
   double factor(std::int64_t i, std::int64_t j) const { return factor_[i * room_ + j]; }
 
   // The gradient in the parts: scores - mu where regularised, the scores themselves elsewhere.

@@ -41,8 +41,8 @@ struct SparsemapItem {
   double gap = std::numeric_limits<double>::infinity();
   std::int64_t n_calls = 0;
   std::vector<ActiveSet::Member> members;
-  std::vector<double> probabilities;       // zero for members that only span the face
-  std::vector<double> factor;              // (members, members): the Cholesky factor of K + 1 1', if a face is wanted
+  std::vector<double> probabilities;  // zero for members that only span the face
+  std::vector<double> factor;         // (members, members): the Cholesky factor of K + 1 1', if a face is wanted
 };
 
 class SparsemapSearch {
@@ -156,7 +156,8 @@ class SparsemapSearch {
       turned_ = gradient_;
       const double scale = turn * (1 + largest_on_members());
       for (std::int64_t i = 0; i < options_.n_regularized; ++i) turned_[i] += scale * side[i];
-      if (!answered(ask, turned_.data())) return false;
+      ask(turned_.data(), vertex_);
+      if (vertex_.size < 0) return false;  // an oracle that fails now does not undo what was found
       const double tied = kTied * (size_along(gradient_.data()) + set_.magnitude() + 1);
       if (along(gradient_.data()) >= level - tied) return !set_.holds(vertex_) && set_.append(vertex_, 0.0);
     }

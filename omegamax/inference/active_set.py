@@ -227,7 +227,9 @@ def _turn(
     for turn in _TURNS:
         turned = direction.copy()
         turned[: active.n_regularized] += turn * side
-        vertex = (yield turned).vertex
+        value, vertex = yield turned
+        if not np.isfinite(value):  # an oracle that fails now does not undo what was found
+            return False
         tied = _TIED * (1 + _magnitude(active, direction, vertex))
         if _along(direction, vertex) >= level - tied:
             return not active.holds(vertex) and active.append(vertex, 0.0)

@@ -161,6 +161,10 @@ class TestErrors:
         with pytest.raises(ValueError, match="max_iter"):
             SIMPLEX.sparsemap(torch.zeros(3), max_iter=0)
 
+    def test_atol(self):
+        with pytest.raises(ValueError, match="atol must be at least 0, got -1"):
+            SIMPLEX.sparsemap(torch.zeros(3), atol=-1.0)
+
     def test_what_the_oracle_returns(self):
         with pytest.raises(ValueError, match="not its index"):
             om.Polytope.from_oracle(lambda scores: scores.argmax()).map(torch.zeros(3))
