@@ -1,212 +1,31 @@
 """Sparse and structured attention and differentiable dynamic programming."""
 
-from omegamax import integrations as integrations
-from omegamax.attention import Additive as Additive
-from omegamax.attention import Address as Address
-from omegamax.attention import AdjacentEmbeddings as AdjacentEmbeddings
-from omegamax.attention import Answered as Answered
-from omegamax.attention import Attended as Attended
-from omegamax.attention import Attention as Attention
-from omegamax.attention import BagOfWords as BagOfWords
-from omegamax.attention import Bilinear as Bilinear
-from omegamax.attention import ChainNormalizer as ChainNormalizer
-from omegamax.attention import Chosen as Chosen
-from omegamax.attention import ControllerRun as ControllerRun
-from omegamax.attention import ControllerState as ControllerState
-from omegamax.attention import Copied as Copied
-from omegamax.attention import CopyHead as CopyHead
-from omegamax.attention import Cosine as Cosine
-from omegamax.attention import CoverageAttention as CoverageAttention
-from omegamax.attention import CTCHead as CTCHead
-from omegamax.attention import Decoded as Decoded
-from omegamax.attention import DecoderCache as DecoderCache
-from omegamax.attention import DNCMemory as DNCMemory
-from omegamax.attention import DNCState as DNCState
-from omegamax.attention import DotProduct as DotProduct
-from omegamax.attention import DrawAttention as DrawAttention
-from omegamax.attention import DrawWindow as DrawWindow
-from omegamax.attention import Encoded as Encoded
-from omegamax.attention import Estimator as Estimator
-from omegamax.attention import ExternalMemory as ExternalMemory
-from omegamax.attention import GaussianMixtureAttention as GaussianMixtureAttention
-from omegamax.attention import Glimpses as Glimpses
-from omegamax.attention import GlimpseSensor as GlimpseSensor
-from omegamax.attention import GridAttention as GridAttention
-from omegamax.attention import HardAttention as HardAttention
-from omegamax.attention import Hops as Hops
-from omegamax.attention import KeyValueMemory as KeyValueMemory
-from omegamax.attention import LayerWiseEmbeddings as LayerWiseEmbeddings
-from omegamax.attention import LearnedPositions as LearnedPositions
-from omegamax.attention import Located as Located
-from omegamax.attention import LocationAware as LocationAware
-from omegamax.attention import Marginalize as Marginalize
-from omegamax.attention import MemoryController as MemoryController
-from omegamax.attention import MemoryNetwork as MemoryNetwork
-from omegamax.attention import MixedAttention as MixedAttention
-from omegamax.attention import MonotonicAttention as MonotonicAttention
-from omegamax.attention import MovingAverage as MovingAverage
-from omegamax.attention import MultiheadAttention as MultiheadAttention
-from omegamax.attention import NormalizerModule as NormalizerModule
-from omegamax.attention import NormPlacement as NormPlacement
-from omegamax.attention import NTMHead as NTMHead
-from omegamax.attention import Pointed as Pointed
-from omegamax.attention import PointerHead as PointerHead
-from omegamax.attention import PositionEncoding as PositionEncoding
-from omegamax.attention import Positions as Positions
-from omegamax.attention import PostNorm as PostNorm
-from omegamax.attention import PreNorm as PreNorm
-from omegamax.attention import Recalled as Recalled
-from omegamax.attention import RecallingAttention as RecallingAttention
-from omegamax.attention import Reinforce as Reinforce
-from omegamax.attention import ScaledDotProduct as ScaledDotProduct
-from omegamax.attention import Score as Score
-from omegamax.attention import SinusoidalPositions as SinusoidalPositions
-from omegamax.attention import SometimesSoft as SometimesSoft
-from omegamax.attention import Stepped as Stepped
-from omegamax.attention import StoryEmbeddings as StoryEmbeddings
-from omegamax.attention import StraightThrough as StraightThrough
-from omegamax.attention import Transcript as Transcript
-from omegamax.attention import Transformer as Transformer
-from omegamax.attention import TransformerDecoder as TransformerDecoder
-from omegamax.attention import TransformerEncoder as TransformerEncoder
-from omegamax.attention import Translated as Translated
-from omegamax.attention import TreeNormalizer as TreeNormalizer
-from omegamax.attention import TuringMemory as TuringMemory
-from omegamax.attention import TuringState as TuringState
-from omegamax.attention import Window as Window
-from omegamax.attention import WordEncoding as WordEncoding
-from omegamax.attention import coverage_loss as coverage_loss
-from omegamax.attention import monotonic_alignment as monotonic_alignment
-from omegamax.functional import entmax as entmax
-from omegamax.functional import entmax15 as entmax15
-from omegamax.functional import fusedmax as fusedmax
-from omegamax.functional import gate as gate
-from omegamax.functional import groupmax as groupmax
-from omegamax.functional import hardmax as hardmax
-from omegamax.functional import oscarmax as oscarmax
-from omegamax.functional import smooth_argmax as smooth_argmax
-from omegamax.functional import smooth_max as smooth_max
-from omegamax.functional import softmax as softmax
-from omegamax.functional import sparsemax as sparsemax
-from omegamax.functional import sqpnormmax as sqpnormmax
-from omegamax.losses import CRFLoss as CRFLoss
-from omegamax.losses import CTCLoss as CTCLoss
-from omegamax.losses import Entmax15Loss as Entmax15Loss
-from omegamax.losses import EntmaxLoss as EntmaxLoss
-from omegamax.losses import FenchelYoungLoss as FenchelYoungLoss
-from omegamax.losses import FusedmaxLoss as FusedmaxLoss
-from omegamax.losses import GroupmaxLoss as GroupmaxLoss
-from omegamax.losses import Loss as Loss
-from omegamax.losses import MarginLoss as MarginLoss
-from omegamax.losses import MarginSparseMAPLoss as MarginSparseMAPLoss
-from omegamax.losses import OscarmaxLoss as OscarmaxLoss
-from omegamax.losses import PerceptronLoss as PerceptronLoss
-from omegamax.losses import SoftDTWDivergenceLoss as SoftDTWDivergenceLoss
-from omegamax.losses import SoftDTWLoss as SoftDTWLoss
-from omegamax.losses import SoftmaxLoss as SoftmaxLoss
-from omegamax.losses import SparseMAPLoss as SparseMAPLoss
-from omegamax.losses import SparsemaxLoss as SparsemaxLoss
-from omegamax.losses import SqPNormMaxLoss as SqPNormMaxLoss
-from omegamax.losses import entmax15_loss as entmax15_loss
-from omegamax.losses import entmax_loss as entmax_loss
-from omegamax.losses import fenchel_young_loss as fenchel_young_loss
-from omegamax.losses import fusedmax_loss as fusedmax_loss
-from omegamax.losses import groupmax_loss as groupmax_loss
-from omegamax.losses import oscarmax_loss as oscarmax_loss
-from omegamax.losses import softmax_loss as softmax_loss
-from omegamax.losses import sparsemax_loss as sparsemax_loss
-from omegamax.losses import sqpnormmax_loss as sqpnormmax_loss
-from omegamax.modules import Above as Above
-from omegamax.modules import Entmax as Entmax
-from omegamax.modules import Entmax15 as Entmax15
-from omegamax.modules import Fusedmax as Fusedmax
-from omegamax.modules import Groupmax as Groupmax
-from omegamax.modules import Hardmax as Hardmax
-from omegamax.modules import Oscarmax as Oscarmax
-from omegamax.modules import Softmax as Softmax
-from omegamax.modules import Sparsemax as Sparsemax
-from omegamax.modules import SqPNormMax as SqPNormMax
-from omegamax.operators import Differentiable as Differentiable
-from omegamax.operators import Fused as Fused
-from omegamax.operators import GridTV as GridTV
-from omegamax.operators import GroupLasso as GroupLasso
-from omegamax.operators import Hard as Hard
-from omegamax.operators import Oscar as Oscar
-from omegamax.operators import Regularizer as Regularizer
-from omegamax.operators import Scaled as Scaled
-from omegamax.operators import Shannon as Shannon
-from omegamax.operators import SquaredNorm as SquaredNorm
-from omegamax.operators import SquaredPNorm as SquaredPNorm
-from omegamax.operators import Tsallis as Tsallis
-from omegamax.proximal import isotonic_regression as isotonic_regression
-from omegamax.proximal import project_simplex as project_simplex
-from omegamax.proximal import prox_group as prox_group
-from omegamax.proximal import prox_oscar as prox_oscar
-from omegamax.proximal import prox_owl as prox_owl
-from omegamax.proximal import prox_tv1d as prox_tv1d
-from omegamax.sampling import gumbel_argmax as gumbel_argmax
-from omegamax.sampling import sample as sample
-from omegamax.sampling import straight_through_argmax as straight_through_argmax
-from omegamax.smoothmax import Pulled as Pulled
-from omegamax.smoothmax import Slope as Slope
-from omegamax.smoothmax import SmoothMax as SmoothMax
-from omegamax.smoothmax import Solution as Solution
-from omegamax.smoothmax import Weighed as Weighed
-from omegamax.structures import CTC as CTC
-from omegamax.structures import Alignment as Alignment
-from omegamax.structures import AllowedTransitions as AllowedTransitions
-from omegamax.structures import Arborescence as Arborescence
-from omegamax.structures import Backpointers as Backpointers
-from omegamax.structures import Band as Band
-from omegamax.structures import BandedAlignment as BandedAlignment
-from omegamax.structures import Barycenter as Barycenter
-from omegamax.structures import Budget as Budget
-from omegamax.structures import Chain as Chain
-from omegamax.structures import ConstituencyTree as ConstituencyTree
-from omegamax.structures import CtcPotentials as CtcPotentials
-from omegamax.structures import Dag as Dag
-from omegamax.structures import DynamicProgram as DynamicProgram
-from omegamax.structures import FactoredChain as FactoredChain
-from omegamax.structures import FactorGraph as FactorGraph
-from omegamax.structures import FactorGraphBuilder as FactorGraphBuilder
-from omegamax.structures import FactorGraphScores as FactorGraphScores
-from omegamax.structures import FactorGraphSparsemap as FactorGraphSparsemap
-from omegamax.structures import GappedScores as GappedScores
-from omegamax.structures import GlobalAlignment as GlobalAlignment
-from omegamax.structures import Grammar as Grammar
-from omegamax.structures import Hypergraph as Hypergraph
-from omegamax.structures import HypergraphBuilder as HypergraphBuilder
-from omegamax.structures import Itakura as Itakura
-from omegamax.structures import LocalAlignment as LocalAlignment
-from omegamax.structures import Marginal as Marginal
-from omegamax.structures import Matching as Matching
-from omegamax.structures import NullableScores as NullableScores
-from omegamax.structures import Parse as Parse
-from omegamax.structures import Pcfg as Pcfg
-from omegamax.structures import Polytope as Polytope
-from omegamax.structures import ProjectiveTree as ProjectiveTree
-from omegamax.structures import SakoeChiba as SakoeChiba
-from omegamax.structures import SemiMarkov as SemiMarkov
-from omegamax.structures import Sinkhorn as Sinkhorn
-from omegamax.structures import Smoothed as Smoothed
-from omegamax.structures import SparseMAP as SparseMAP
-from omegamax.structures import Sparsemap as Sparsemap
-from omegamax.structures import Structure as Structure
-from omegamax.structures import Subset as Subset
-from omegamax.structures import Support as Support
-from omegamax.structures import Table as Table
-from omegamax.structures import TableScores as TableScores
-from omegamax.structures import TopK as TopK
-from omegamax.structures import TransitionMatrices as TransitionMatrices
-from omegamax.structures import WithExtra as WithExtra
-from omegamax.structures import allowed_transitions as allowed_transitions
-from omegamax.structures import ctc_loss as ctc_loss
-from omegamax.structures import edit_distance as edit_distance
-from omegamax.structures import soft_dtw as soft_dtw
-from omegamax.structures import soft_dtw_alignment as soft_dtw_alignment
-from omegamax.structures import soft_dtw_barycenter as soft_dtw_barycenter
-from omegamax.structures import soft_dtw_divergence as soft_dtw_divergence
-from omegamax.structures import soft_dtw_from_costs as soft_dtw_from_costs
-from omegamax.structures import squared_euclidean as squared_euclidean
+import typing as _typing
 
 __version__ = "0.1.0"
+
+
+def _is_the_command() -> bool:
+    """Whether this process is `omegamax ...` or `python -m omegamax ...`."""
+    import sys
+    from pathlib import Path
+
+    module = sys.orig_argv[sys.orig_argv.index("-m") + 1 :] if "-m" in sys.orig_argv else []
+    return module[:1] == ["omegamax"] or Path(sys.argv[0]).stem == "omegamax"
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """The public names where they were not loaded at import."""
+    if not name.startswith("_"):
+        from importlib import import_module
+
+        public = import_module("omegamax.public")
+        if hasattr(public, name):
+            return getattr(public, name)
+    raise AttributeError(f"module 'omegamax' has no attribute {name!r}")
+
+
+# PyTorch takes two seconds to load. A program that imports omegamax wants it, and wants our operators registered with
+# it; the command line wants to answer --help first.
+if _typing.TYPE_CHECKING or not _is_the_command():
+    from omegamax.public import *  # noqa: F403

@@ -1,0 +1,1 @@
+"""Whole networks as plain modules: what a recipe trains."""

@@ -1,0 +1,30 @@
+"""One task per file, and one training loop for all of them. Needs the extra `nlp`.
+
+`TASKS` names the recipes for the command line: it is a table of strings, so that `--help` loads nothing heavy.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class TaskEntry(NamedTuple):
+    """Where a task lives: "module:name" of its class and of its settings (which import no PyTorch)."""
+
+    summary: str
+    task: str
+    settings: str
+
+
+TASKS: dict[str, TaskEntry] = {
+    "dates": TaskEntry(
+        "normalise dates written in many languages to ISO form (generated data)",
+        "omegamax.recipes.dates:Dates",
+        "omegamax.recipes.settings:DatesSettings",
+    ),
+    "seq2seq": TaskEntry(
+        "any two-column TSV: translation, transliteration, summarization of short texts",
+        "omegamax.recipes.seq2seq:SequenceToSequence",
+        "omegamax.recipes.settings:Seq2SeqSettings",
+    ),
+}

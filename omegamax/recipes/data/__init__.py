@@ -1,0 +1,1 @@
+"""Loaders and makers of data: files or rules to examples."""

@@ -1,0 +1,75 @@
+"""What can be chosen about a run: frozen dataclasses of plain values, without PyTorch, so that `--help` is quick.
+
+Each field is an option of the command line (`learning_rate` is `--learning-rate`), a key of a TOML file and a line of
+the run's config.json; its metadata teaches what it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def option(default: Any, help: str, *, choices: Sequence[str] | None = None, metavar: str | None = None) -> Any:
+    """A field with the help that the command line shows."""
+    return field(default=default, metadata={"help": help, "choices": choices, "metavar": metavar})
+
+
+@dataclass(frozen=True)
+class AttentionSettings:
+    """Which normalizer, and its parameters; None means the operator's own default."""
+
+    attention: str = option(
+        "softmax", "softmax, sparsemax, entmax15, entmax, sqpnormmax, fusedmax, oscarmax, hard or none"
+    )
+    gamma: float = option(1.0, "temperature: larger is smoother")
+    strength: float | None = option(None, "penalty of fusedmax (0.1) or oscarmax (0.01)")
+    alpha: float | None = option(None, "order of entmax (1.5)")
+    p: float | None = option(None, "norm of sqpnormmax (1.5)")
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """The loop's own choices, the same for every task."""
+
+    epochs: int = option(10, "passes over the training data")
+    batch_size: int = option(64, "examples per step, over all processes")
+    accumulate: int = option(
+        1, "split each batch into this many parts, one backward pass each: less memory, same result"
+    )
+    learning_rate: float = option(1e-3, "of Adam, at its highest")
+    schedule: str = option("cosine", "learning rate over time", choices=("constant", "cosine", "linear", "plateau"))
+    warmup: int = option(0, "steps during which the learning rate rises from zero")
+    weight_decay: float = option(0.0, "of AdamW")
+    clip: float = option(1.0, "largest norm of the gradient; 0 switches clipping off")
+    patience: int = option(0, "stop after this many epochs without a better metric; 0 never stops early")
+    precision: str = option("float32", "bfloat16 runs the forward pass under autocast", choices=("float32", "bfloat16"))
+    sharding: str = option("ddp", "with torchrun: what each process holds", choices=("ddp", "fsdp"))
+    save_every: int = option(200, "steps between checkpoints; one is also written after every epoch")
+    seed: int = option(0, "of everything random")
+    threads: int = option(0, "of PyTorch and the kernels; 0 leaves it to them")
+
+
+@dataclass(frozen=True)
+class Seq2SeqSettings(AttentionSettings):
+    """An encoder-decoder with attention on pairs of texts."""
+
+    data: str | None = option(None, "a TSV of source and target, or a directory with train.tsv, dev.tsv, test.tsv")
+    level: str = option("word", "what a token is", choices=("char", "word"))
+    embedding_size: int = option(64, "features of a token")
+    hidden_size: int = option(128, "features of the decoder; each direction of the encoder has half")
+    dropout: float = option(0.1, "on embeddings and outputs")
+    max_tokens: int = option(10_000, "largest vocabulary of each side")
+    max_length: int = option(200, "longer training examples are left out, and no output is longer")
+    beam: int = option(1, "hypotheses kept while decoding; 1 is greedy")
+
+
+@dataclass(frozen=True)
+class DatesSettings(Seq2SeqSettings):
+    """Dates of many locales to ISO form; data=None generates them."""
+
+    level: str = option("char", "what a token is", choices=("char", "word"))
+    examples: int = option(20_000, "training examples to generate")
+    locales: str = option("", "comma-separated CLDR locales; empty means a few dozen")
+    typos: float = option(0.0, "probability of a typing error in an input")

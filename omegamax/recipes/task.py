@@ -1,0 +1,85 @@
+"""What a recipe tells the training loop: its data, its model, its loss and its numbers.
+
+The loop (loop.py) knows nothing of texts or trees: it asks a `Task` for examples, gathers them into batches, and adds
+up losses. Evaluation is `score(examples, predict(model, examples))`, so that predictions can be spread over processes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from torch import Tensor, nn
+
+
+class Loss(NamedTuple):
+    """A sum and what it counts: the loop divides, so that parts of a batch and processes give one mean."""
+
+    total: Tensor  # scalar, the sum over the batch's items
+    n_items: int  # tokens, tags, pairs
+
+
+class AttentionMap(NamedTuple):
+    """Where a model looked while it made one output."""
+
+    rows: Sequence[str]  # output tokens
+    columns: Sequence[str]  # input tokens
+    weights: Tensor  # (rows, columns), or (heads, rows, columns)
+
+
+class Task(ABC):
+    """One problem with its data. Settings are plain values; what data taught (vocabularies) is in `assets`."""
+
+    metric: ClassVar[str]  # the entry of `score` that early stopping and the best checkpoint watch; higher is better
+    settings: Any  # a frozen dataclass of plain values
+
+    @classmethod
+    @abstractmethod
+    def prepare(cls, settings: Any) -> Task:
+        """From data: reads or makes the splits and their vocabularies."""
+
+    @classmethod
+    @abstractmethod
+    def restore(cls, settings: Any, assets: Mapping[str, Any]) -> Task:
+        """From a checkpoint: ready to predict; the data is read only if `examples` is called."""
+
+    @abstractmethod
+    def assets(self) -> dict[str, Any]:
+        """Plain JSON values from which `restore` makes the same task."""
+
+    @abstractmethod
+    def examples(self, split: str) -> Sequence[Any]:
+        """The examples of "train", "dev" or "test", always in the same order."""
+
+    @abstractmethod
+    def read(self, lines: Iterable[str]) -> list[Any]:
+        """Examples without targets from a user's own input."""
+
+    @abstractmethod
+    def length(self, example: Any) -> int:
+        """How long an example's input is: batches have examples of about the same length."""
+
+    @abstractmethod
+    def model(self) -> nn.Module:
+        """A fresh model; its parameters are drawn from PyTorch's global generator, which the loop has seeded."""
+
+    @abstractmethod
+    def collate(self, examples: Sequence[Any]) -> Any:
+        """A batch: a NamedTuple of tensors."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Any) -> Loss:
+        """To be minimised. Calls `model(...)` itself, not its methods, so that it may be wrapped."""
+
+    @abstractmethod
+    def predict(self, model: nn.Module, examples: Sequence[Any]) -> list[str]:
+        """One line of output for each example of one batch."""
+
+    @abstractmethod
+    def score(self, examples: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:
+        """Metrics by name, the watched one first."""
+
+    @abstractmethod
+    def attend(self, model: nn.Module, examples: Sequence[Any]) -> list[AttentionMap]:
+        """Where the model looks while it predicts each example; empty where it has no attention."""
