@@ -146,6 +146,8 @@ NB_MODULE(_native, m) {
                 (Address{scores}, Address{weights}, Address{value}));
   OMEGAMAX_BIND(m, "sparsemax_product", SparsemaxProduct, (At weights, At direction, At product),
                 (Address{weights}, Address{direction}, Address{product}));
+  OMEGAMAX_BIND(m, "hardmax", Hardmax, (At scores, At weights, At value),
+                (Address{scores}, Address{weights}, Address{value}));
   OMEGAMAX_BIND(m, "softmax", Softmax, (At scores, At weights, At value),
                 (Address{scores}, Address{weights}, Address{value}));
   OMEGAMAX_BIND(m, "softmax_product", SoftmaxProduct, (At weights, At direction, At product),

@@ -40,7 +40,7 @@ class Ordering {
   void set(std::int64_t i, Key key) { items_[i] = {key, static_cast<std::uint32_t>(i)}; }
   void sort(std::int64_t n) {
     if (is_sorted(n)) return;
-    if (n <= 16) return insertion_sort(n);
+    if (n <= 6) return insertion_sort(n);
     if (n <= 64) return counting_sort(n);
     if (n <= 2000) return radix_sort<8>(n);
     radix_sort<11>(n);

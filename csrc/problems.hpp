@@ -25,6 +25,7 @@ namespace omegamax {
   X(GroupmaxProduct)            \
   X(Sparsemax)                  \
   X(SparsemaxProduct)           \
+  X(Hardmax)                    \
   X(Softmax)                    \
   X(SoftmaxProduct)             \
   X(Entmax)                     \

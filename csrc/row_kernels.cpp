@@ -5,6 +5,7 @@
 #include "fusedmax.hpp"
 #include "groupmax.hpp"
 #include "groupmax_product.hpp"
+#include "hardmax.hpp"
 #include "isotonic.hpp"
 #include "oscarmax.hpp"
 #include "owl.hpp"

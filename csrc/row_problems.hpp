@@ -23,6 +23,15 @@ struct SparsemaxProduct {
   std::int64_t columns;
 };
 
+// Hardmax: one at the first largest score.
+template <class T>
+struct Hardmax {
+  const T* scores;
+  T* weights;
+  T* value;
+  std::int64_t columns;
+};
+
 // Softmax and its log-partition.
 template <class T>
 struct Softmax {
@@ -153,7 +162,7 @@ struct Isotonic {
   std::int64_t columns;
 };
 
-// Oscarmax, with the cluster of each supported entry (-1 elsewhere).
+// Oscarmax, with the cluster of each supported entry (-1 elsewhere) where `labels` is not null.
 template <class T>
 struct Oscarmax {
   const T* scores;

@@ -16,15 +16,20 @@ namespace OMEGAMAX_ARCH {
 
 // u^(q-2) for p = 1.5, where q = 3.
 struct CubicOrder {
+  static double root(double x, double) { return __builtin_cbrt(x); }
   template <class V, class T> static V lowest(V, V u, T) { return u; }
+  // u^(q-2) has a bounded slope, so Newton's error is squared: after a step this small the next would change nothing.
+  template <class T> static double last_step() { return __builtin_sqrt(double(std::numeric_limits<T>::epsilon())) / 8; }
 };
 
 struct AnyOrder {
+  static double root(double x, double q) { return exp_of<double>(log_normal<double>(x) / q); }
   template <class V, class T> static V lowest(V w, V u, T q) {
     const V inside = u > V{} ? w : V{};
     const V y = exp_of<V>((q - 2) * log1p_normal<V>(inside));
     return u > V{} ? y : V{};
   }
+  template <class T> static double last_step() { return std::numeric_limits<T>::epsilon() * 0.5; }
 };
 
 struct NormSums {
@@ -45,6 +50,7 @@ inline NormSums norm_sums(const T* shifted, std::int64_t count, T r, T q) {
       a_block += lowest * u;
       b_block += lowest * u * u;
     }
+    if (count <= kBlockSize<T>) return {sum_lanes<T>(a_block), sum_lanes<T>(b_block), sum_lanes<T>(c_block)};
     a.add(a_block);
     b.add(b_block);
     c.add(c_block);
@@ -52,33 +58,58 @@ inline NormSums norm_sums(const T* shifted, std::int64_t count, T r, T q) {
   return {a.total(), b.total(), c.total()};
 }
 
+constexpr int kNormRows = kLanes<double>;
+constexpr std::int64_t kNormGroup = 4096;  // columns up to which rows are taken together: their candidates must stay near
+
+// The root c of as many rows as a vector has doubles: while one waits for its sums the others go on. A lane that has
+// arrived stays where it is, so the result for a row does not depend on its neighbours.
 template <class Order, class T>
-inline double norm_level(const T* shifted, std::int64_t count, double q) {
-  double low = exp_of<double>(-2 / q * log_normal<double>(static_cast<double>(count))) / 2, high = 1, c = 1;
-  for (int iteration = 0; iteration < 100; ++iteration) {
-    const NormSums sums = norm_sums<Order>(shifted, count, static_cast<T>(1 / c), static_cast<T>(q));
-    const double excess = c * sums.a - exp_of<double>((1 - 2 / q) * log_normal<double>(sums.b));
-    if (excess < 0) low = c;
-    else high = c;
-    double next = c - excess / ((q - 1) * sums.c - (q - 2) * sums.a * sums.a / sums.b);
-    const double step = next > c ? next - c : c - next;
-    if (!(step > std::numeric_limits<T>::epsilon() * 0.5 * c)) break;
-    if (!(next > low && next < high)) next = (low + high) / 2;
-    if (next == c) break;
-    c = next;
+inline Doubles norm_levels(const T* candidates, std::int64_t stride, const std::int64_t* counts, int rows, double q) {
+  alignas(kVectorBytes) double sizes[kNormRows], a[kNormRows], b[kNormRows], slopes[kNormRows], inverse[kNormRows];
+  unsigned moving = 0;
+  for (int row = 0; row < kNormRows; ++row) {
+    const bool used = row < rows && counts[row] > 0;
+    sizes[row] = used ? static_cast<double>(counts[row]) : 1;
+    a[row] = b[row] = slopes[row] = 1;
+    moving |= static_cast<unsigned>(used) << row;
+  }
+  const Doubles one = splat(1.0), rounding = splat(std::numeric_limits<T>::epsilon() * 0.5);
+  Doubles c = one, high = one, low = exp_of<Doubles>(-2 / q * log_normal<Doubles>(load(sizes))) / 2;
+  for (int iteration = 0; iteration < 100 && moving != 0; ++iteration) {
+    store(inverse, 1 / c);
+    for (int row = 0; row < rows; ++row) {
+      if (((moving >> row) & 1u) == 0) continue;
+      const NormSums sums = norm_sums<Order>(candidates + row * stride, counts[row], static_cast<T>(inverse[row]),
+                                             static_cast<T>(q));
+      a[row] = sums.a;
+      b[row] = sums.b;
+      slopes[row] = (q - 1) * sums.c - (q - 2) * sums.a * sums.a / sums.b;
+    }
+    const Doubles excess = c * load(a) - exp_of<Doubles>((1 - 2 / q) * log_normal<Doubles>(load(b)));
+    low = excess < 0 ? c : low;
+    high = excess < 0 ? high : c;
+    Doubles next = c - excess / load(slopes);
+    const Doubles step = larger(next - c, c - next);
+    const unsigned arrived = ~where_greater(step, rounding * c);
+    const unsigned inside = where_greater(next, low) & where_greater(high, next);
+    const unsigned last = inside & where_greater(Order::template last_step<T>() * c, step);
+    next = next > low ? (next < high ? next : (low + high) / 2) : (low + high) / 2;
+    alignas(kVectorBytes) double was[kNormRows], now[kNormRows];
+    store(was, c);
+    store(now, next);
+    const unsigned unchanged = ~(where_greater(next, c) | where_greater(c, next));
+    for (int row = 0; row < kNormRows; ++row)
+      if ((moving & ~arrived) >> row & 1u) was[row] = now[row];
+    c = load(was);
+    moving &= ~(arrived | last | unchanged);
   }
   return c;
 }
 
+// The weights given c, and the value.
 template <class Order, class T>
-inline void sqpnorm_row(const T* x, T* weights, T* value, std::int64_t n, double q, T* peaks, T* candidates) {
-  const Top<T> found = find_top(x, n, peaks);
-  if (!found.usual()) return fill_unusual(found.bad, weights, value, n);
-  const T top = found.score, floor = just_below(top - 1);
-  const std::int64_t count = pad(candidates, collect(x, n, peaks, floor, top, T(1), candidates), T(-4));
-  const double c = norm_level<Order>(candidates, count, q);
-  const T r = static_cast<T>(1 / c);
-
+inline void write_norm_row(const T* x, T* weights, T* value, std::int64_t n, T top, double c, double q, const T* peaks) {
+  const T r = static_cast<T>(1 / c), floor = just_below(top - 1);
   LongSum<T> sums, norms;
   for (std::int64_t i = 0; i < n; i += kBlockSize<T>, peaks += kLanes<T>) {
     const std::int64_t size = n - i < kBlockSize<T> ? n - i : kBlockSize<T>;
@@ -101,26 +132,49 @@ inline void sqpnorm_row(const T* x, T* weights, T* value, std::int64_t n, double
     norms.add(norm);
   }
   scale_row(weights, n, static_cast<T>(1 / sums.total()));
-  const double norm = c * exp_of<double>(log_normal<double>(norms.total()) / q);  // ||z||_q = ||weights||_p
+  const double norm = c * Order::root(norms.total(), q);  // ||z||_q = ||weights||_p
   *value = top + static_cast<T>(0.5 - c + 0.5 * norm * norm);
+}
+
+template <class Order, class T>
+inline void sqpnorm_rows(const Sqpnormmax<T>& problem, std::int64_t begin, std::int64_t end, double q) {
+  const std::int64_t n = problem.columns, room = peaks_size<T>(n), stride = candidates_size<T>(n);
+  const int group = n <= kNormGroup ? kNormRows : 1;
+  Buffer buffer(Buffer::size<T>(group * room) + Buffer::size<T>(group * stride));
+  T* peaks = buffer.take<T>(group * room);
+  T* candidates = buffer.take<T>(group * stride);
+  for (std::int64_t first = begin; first < end; first += group) {
+    const int rows = static_cast<int>(end - first < group ? end - first : group);
+    Top<T> tops[kNormRows];
+    std::int64_t counts[kNormRows];
+    for (int row = 0; row < rows; ++row) {
+      const T* x = problem.scores + (first + row) * n;
+      tops[row] = find_top(x, n, peaks + row * room);
+      const T top = tops[row].score;
+      T* kept = candidates + row * stride;
+      counts[row] = tops[row].usual() ? collect(x, n, peaks + row * room, just_below(top - 1), top, T(1), kept) : 0;
+      if (counts[row] > 0) counts[row] = pad(kept, counts[row], T(-4));
+    }
+    alignas(kVectorBytes) double levels[kNormRows];
+    store(levels, norm_levels<Order>(candidates, stride, counts, rows, q));
+    for (int row = 0; row < rows; ++row) {
+      const T* x = problem.scores + (first + row) * n;
+      T* weights = problem.weights + (first + row) * n;
+      T* value = problem.value + first + row;
+      if (tops[row].usual())
+        write_norm_row<Order>(x, weights, value, n, tops[row].score, levels[row], q, peaks + row * room);
+      else
+        fill_unusual(tops[row].bad, weights, value, n);
+    }
+  }
 }
 
 template <class T>
 void run(const Sqpnormmax<T>& problem, std::int64_t begin, std::int64_t end) {
-  const std::int64_t n = problem.columns;
   if (problem.p == 2)
-    return threshold_rows<Linear>(problem.scores, problem.weights, problem.value, n, begin, end);
-  Buffer buffer(Buffer::size<T>(peaks_size<T>(n)) + Buffer::size<T>(candidates_size<T>(n)));
-  T* peaks = buffer.take<T>(peaks_size<T>(n));
-  T* candidates = buffer.take<T>(candidates_size<T>(n));
-  for (std::int64_t row = begin; row < end; ++row) {
-    const T* x = problem.scores + row * n;
-    T* weights = problem.weights + row * n;
-    if (problem.p == 1.5)
-      sqpnorm_row<CubicOrder>(x, weights, problem.value + row, n, 3.0, peaks, candidates);
-    else
-      sqpnorm_row<AnyOrder>(x, weights, problem.value + row, n, problem.p / (problem.p - 1), peaks, candidates);
-  }
+    return threshold_rows<Linear>(problem.scores, problem.weights, problem.value, problem.columns, begin, end);
+  if (problem.p == 1.5) return sqpnorm_rows<CubicOrder>(problem, begin, end, 3.0);
+  sqpnorm_rows<AnyOrder>(problem, begin, end, problem.p / (problem.p - 1));
 }
 
 // Jacobian times direction. On the support the Hessian of 1/2 ||y||_p^2 is a diagonal plus a rank-one matrix; its inverse M

@@ -76,6 +76,11 @@ class SmoothMax(abc.ABC):
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """J v, a differentiable function of the certificate's weights and of the direction."""
 
+    def answer(self, scores: Tensor) -> Weighed:
+        """`solve` where nothing will be differentiated; a leaf may write it where a certificate costs."""
+        weights, value, _ = self.solve(scores)
+        return Weighed(weights, value)
+
     def omega_without(self, weights: Tensor, removed: Tensor) -> Tensor:
         """Ω(p) on the row without the positions that are removed, as a mask removes them; their weight is zero."""
         return self.omega(weights)
@@ -158,8 +163,7 @@ def evaluate(smooth: SmoothMax, scores: Tensor, parameters: tuple[Tensor, ...]) 
         return _TransformableSolve.apply(smooth, scores, *parameters)[:2]
     if routing.needs_grad(scores, *parameters) or routing.dual_level_active():
         return _Solve.apply(smooth, scores, *parameters)[:2]
-    solution = smooth.solve(scores)
-    return solution.weights, solution.value
+    return smooth.answer(scores)
 
 
 def _evaluate_in_graph(smooth: SmoothMax, scores: Tensor, parameters: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:

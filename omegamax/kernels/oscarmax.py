@@ -58,13 +58,28 @@ def oscarmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Te
 
 @oscarmax.twin
 def _(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    labels = torch.empty_like(rows, dtype=torch.int32, memory_format=torch.contiguous_format)
+    return *_solve_native(rows, strength, labels), labels
+
+
+@kernel
+def oscarmax_alone(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor]:
+    """The weights and the value of `oscarmax` without its labels, which are as large as the weights."""
+    return oscarmax.reference(rows, strength)[:2]
+
+
+@oscarmax_alone.twin
+def _(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor]:
+    return _solve_native(rows, strength, None)
+
+
+def _solve_native(rows: Tensor, strength: float | Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
     rows = rows.contiguous()
     weights, value = new_solution(rows)
-    labels = torch.empty_like(rows, dtype=torch.int32)
     if rows.shape[-1] == 0:
-        return weights, value.fill_(-torch.inf), labels
-    launch("oscarmax", rows, rows, *native_parameter(strength, rows), weights, value, labels)
-    return weights, value, labels
+        return weights, value.fill_(-torch.inf)
+    launch("oscarmax", rows, rows, *native_parameter(strength, rows), weights, value, 0 if labels is None else labels)
+    return weights, value
 
 
 @kernel

@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from omegamax.kernels.hardmax import hardmax
 from omegamax.operators.regularizer import Regularizer, Solution
 
 
@@ -26,17 +27,7 @@ class Hard(Regularizer):
 
     def solve(self, scores: Tensor) -> Solution:
         """One-hot rows."""
-        if scores.shape[-1] == 0:
-            weights = torch.zeros_like(scores)
-            return Solution(weights, scores.new_full(scores.shape[:-1], -torch.inf), (weights,))
-        value, index = scores.max(-1)
-        undefined = value.isnan() | (value == torch.inf)
-        top = (value > -torch.inf).to(scores.dtype).unsqueeze(-1)  # 0 where nothing is allowed
-        weights = torch.zeros_like(scores).scatter_(-1, index.unsqueeze(-1), top)
-        weights.masked_fill_(
-            undefined.unsqueeze(-1), torch.nan
-        )  # in place: rows of attention are long, copies are dear
-        value = value.masked_fill(undefined, torch.nan)
+        weights, value = hardmax(scores)
         return Solution(weights, value, (weights,))
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
@@ -44,5 +35,6 @@ class Hard(Regularizer):
         return 0 * certificate[0] + torch.zeros_like(direction)
 
     def solve_for_onnx(self, scores: Tensor) -> Solution:
-        """The same solver: it has no loop."""
-        return self.solve(scores)
+        """The PyTorch twin: it has no loop."""
+        weights, value = hardmax.reference(scores)
+        return Solution(weights, value, (weights,))

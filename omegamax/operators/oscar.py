@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.kernels.oscarmax import oscarmax, oscarmax_product
-from omegamax.operators.regularizer import Regularizer, Slope, Solution, total
+from omegamax.kernels.oscarmax import oscarmax, oscarmax_alone, oscarmax_product
+from omegamax.operators.regularizer import Regularizer, Slope, Solution, Weighed, total
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +47,10 @@ class Oscar(Regularizer):
         """Isotonic regression of the sorted, tilted scores, then projection onto the simplex."""
         weights, value, labels = oscarmax(scores, self.strength)
         return Solution(weights, value, (weights, labels))
+
+    def answer(self, scores: Tensor) -> Weighed:
+        """The same without clusters, which only a derivative needs."""
+        return Weighed(*oscarmax_alone(scores, self.strength))
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """Averages the direction over each cluster of the support, then centres it on the support."""

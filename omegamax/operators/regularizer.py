@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, graph
-from omegamax.smoothmax import Pulled, Slope, SmoothMax, Solution, evaluate
+from omegamax.smoothmax import Pulled, Slope, SmoothMax, Solution, Weighed, evaluate
 
 R = TypeVar("R", bound="Regularizer")
 
@@ -69,4 +69,4 @@ def total(weights: Tensor) -> Tensor:
     return weights.sum(-1, keepdim=True)
 
 
-__all__ = ["Pulled", "Regularizer", "Slope", "Solution", "total"]
+__all__ = ["Pulled", "Regularizer", "Slope", "Solution", "Weighed", "total"]

@@ -13,7 +13,7 @@ from kernel_cases import DTYPES, INF, NAN, check_differentiable, dense_jacobian,
 from oracles.simplex_qp import by_orderings
 
 from omegamax.kernels.fusedmax import fusedmax, fusedmax_product
-from omegamax.kernels.oscarmax import oscarmax, oscarmax_product
+from omegamax.kernels.oscarmax import oscarmax, oscarmax_alone, oscarmax_product
 from omegamax.kernels.sparsemax import sparsemax, sparsemax_product
 
 
@@ -65,6 +65,14 @@ def assorted(n, dtype):
     tail = torch.where(torch.arange(n) >= max(1, n // 2), -INF, rows)
     special = torch.cat([torch.full((1, n), -INF), rows[:1] + 1e4, rows[:1] * 1e30, rows[:1].round() + 1e6])
     return torch.cat([rows, hidden, tail, special]).to(dtype)
+
+
+@pytest.mark.parametrize("n", [1, 5, 80, 300])
+def test_labels_change_nothing(twin, n):
+    rows = assorted(n, torch.float32)
+    for strength in (0.0, 0.5 / n, torch.linspace(0, 1, len(rows))[:, None]):
+        for one, other in zip(twin(oscarmax_alone, rows, strength), twin(oscarmax, rows, strength)):
+            torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
