@@ -6,14 +6,56 @@ the run's config.json; its metadata teaches what it does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar, get_args, get_type_hints
+
+Kind = TypeVar("Kind")
 
 
 def option(default: Any, help: str, *, choices: Sequence[str] | None = None, metavar: str | None = None) -> Any:
     """A field with the help that the command line shows."""
     return field(default=default, metadata={"help": help, "choices": choices, "metavar": metavar})
+
+
+def check_choices(settings: Any) -> None:
+    """Every field with choices holds one of them."""
+    for each in fields(settings):
+        choices = each.metadata.get("choices")
+        if choices:
+            _check(settings, each.name, getattr(settings, each.name) in choices, "one of " + ", ".join(choices))
+
+
+def _check(settings: Any, name: str, holds: bool, expected: str) -> None:
+    if not holds:
+        who, value = type(settings).__name__, getattr(settings, name)
+        raise ValueError(f"{who}: {name} must be {expected}, got {value!r}; change it with --{name.replace('_', '-')}")
+
+
+def plain(settings: Any) -> dict[str, Any]:
+    """A settings dataclass as JSON values."""
+    return {each.name: getattr(settings, each.name) for each in fields(settings)}
+
+
+def revive(kind: type[Kind], values: Mapping[str, Any]) -> Kind:
+    """The inverse of `plain`; refuses unknown and missing names and values of another type."""
+    hints, names = get_type_hints(kind), {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    for wrong, what in ((set(values) - names, "unknown"), (names - set(values), "missing")):
+        if wrong:
+            raise ValueError(f"{kind.__name__}: {what} setting {min(wrong)!r}; this file is of another version")
+    for name in names:
+        if not _fits(values[name], hints[name]):
+            raise ValueError(f"{kind.__name__}: {name} must be of type {hints[name]}, got {values[name]!r}")
+    return kind(**values)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    kinds = get_args(hint) or (hint,)
+    if isinstance(value, bool):
+        return bool in kinds
+    if isinstance(value, int) and float in kinds:
+        return True
+    return any(isinstance(value, kind) for kind in kinds if isinstance(kind, type))
 
 
 @dataclass(frozen=True)
@@ -41,14 +83,25 @@ class TrainingSettings:
     learning_rate: float = option(1e-3, "of Adam, at its highest")
     schedule: str = option("cosine", "learning rate over time", choices=("constant", "cosine", "linear", "plateau"))
     warmup: int = option(0, "steps during which the learning rate rises from zero")
-    weight_decay: float = option(0.0, "of AdamW")
+    plateau: int = option(2, "epochs without a better metric after which the schedule `plateau` halves the rate")
+    weight_decay: float = option(0.0, "of AdamW, on matrices; vectors (biases, gains) are left alone")
     clip: float = option(1.0, "largest norm of the gradient; 0 switches clipping off")
     patience: int = option(0, "stop after this many epochs without a better metric; 0 never stops early")
     precision: str = option("float32", "bfloat16 runs the forward pass under autocast", choices=("float32", "bfloat16"))
     sharding: str = option("ddp", "with torchrun: what each process holds", choices=("ddp", "fsdp"))
     save_every: int = option(200, "steps between checkpoints; one is also written after every epoch")
+    log_every: int = option(50, "steps between lines of metrics.jsonl; one is also written after every epoch")
     seed: int = option(0, "of everything random")
     threads: int = option(0, "of PyTorch and the kernels; 0 leaves it to them")
+    device: str = option("auto", "cpu, cuda, cuda:1, ...; auto takes a GPU if there is one")
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        for name in ("batch_size", "accumulate", "save_every", "log_every", "plateau"):
+            _check(self, name, getattr(self, name) >= 1, "at least 1")
+        for name in ("epochs", "warmup", "weight_decay", "clip", "patience", "threads", "seed"):
+            _check(self, name, getattr(self, name) >= 0, "0 or more")
+        _check(self, "learning_rate", self.learning_rate > 0, "positive")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 
@@ -28,10 +29,24 @@ class AttentionMap(NamedTuple):
     weights: Tensor  # (rows, columns), or (heads, rows, columns)
 
 
+def place(batch: Any, device: torch.device) -> Any:
+    """The same batch with its tensors on a device: tensors, and tuples, lists and dictionaries of them."""
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(place(item, device) for item in batch))
+    if isinstance(batch, (tuple, list)):
+        return type(batch)(place(item, device) for item in batch)
+    if isinstance(batch, dict):
+        return {key: place(item, device) for key, item in batch.items()}
+    return batch
+
+
 class Task(ABC):
     """One problem with its data. Settings are plain values; what data taught (vocabularies) is in `assets`."""
 
     metric: ClassVar[str]  # the entry of `score` that early stopping and the best checkpoint watch; higher is better
+    settings_type: ClassVar[type]  # the class of `settings`, from which a checkpoint's values are read back
     settings: Any  # a frozen dataclass of plain values
 
     @classmethod
@@ -70,11 +85,14 @@ class Task(ABC):
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Any) -> Loss:
-        """To be minimised. Calls `model(...)` itself, not its methods, so that it may be wrapped."""
+        """To be minimised. Calls `model(...)` itself, not its methods, so that it may be wrapped.
+
+        Every parameter that requires a gradient takes part, or several processes would wait for it in vain.
+        """
 
     @abstractmethod
     def predict(self, model: nn.Module, examples: Sequence[Any]) -> list[str]:
-        """One line of output for each example of one batch."""
+        """One line of output for each example of one batch. Starts from `batch_for`; the caller has chosen eval mode."""
 
     @abstractmethod
     def score(self, examples: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:
@@ -83,3 +101,13 @@ class Task(ABC):
     @abstractmethod
     def attend(self, model: nn.Module, examples: Sequence[Any]) -> list[AttentionMap]:
         """Where the model looks while it predicts each example; empty where it has no attention."""
+
+    def batch_for(self, model: nn.Module, examples: Sequence[Any]) -> Any:
+        """`collate`, placed where the model is."""
+        parameter = next(model.parameters(), None)
+        device = torch.device("cpu") if parameter is None else parameter.device
+        return place(self.collate(examples), device)
+
+    def blocks(self, model: nn.Module) -> Sequence[nn.Module]:
+        """Parts that FSDP may shard one by one; each must be called as a module, never by its other methods."""
+        return ()
