@@ -136,5 +136,5 @@ def _largest(scores: Tensor, count: int) -> Tensor:
     above, equal = scores > smallest, scores == smallest
     wanted = above | (equal & (equal.cumsum(-1) <= count - above.sum(-1, keepdim=True)))
     place = wanted.nonzero()[:, 1].view(len(scores), count)
-    order = scores.gather(1, place).sort(-1, descending=True, stable=True).indices
+    order = scores.gather(1, place).sort(dim=-1, descending=True, stable=True).indices
     return place.gather(1, order)

@@ -62,11 +62,11 @@ class HardReader(Reader):
     def __init__(self, attention: HardAttention) -> None:
         super().__init__()
         self.attention = attention
-        self.best = Attention(attention.score, normalizer=Hard())
 
     def forward(self, query: Tensor, source: SourceStates) -> Read:
         """The state with the highest score."""
-        return Read(*self.best(query, source.states, lengths=source.lengths))
+        best = Attention(self.attention.score, normalizer=Hard())  # not kept: the score has its place already
+        return Read(*best(query, source.states, lengths=source.lengths))
 
     def log_likelihood(self, query: Tensor, source: SourceStates, answer: Callable[[Tensor], Tensor]) -> Tensor:
         """The estimator's objective, a lower bound of log p(y)."""

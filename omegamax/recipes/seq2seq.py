@@ -48,6 +48,7 @@ class SequenceToSequence(Task):
     """Learns to write the second column of a table from the first."""
 
     metric: ClassVar[str] = "bleu"
+    settings_type: ClassVar[type] = Seq2SeqSettings
     settings: Seq2SeqSettings
 
     def __init__(
@@ -98,7 +99,7 @@ class SequenceToSequence(Task):
             split: [TextPair(tuple(split_text(source, settings.level)), target) for source, target in found[split]]
             for split in SPLITS
         }
-        return {**splits, "train": _short(splits["train"], settings)}
+        return {**splits, "train": keep_short(splits["train"], settings)}
 
     @classmethod
     def _reserved(cls, settings: Seq2SeqSettings) -> Sequence[str]:
@@ -151,7 +152,7 @@ class SequenceToSequence(Task):
         return [join_tokens(tokens, self.settings.level) for tokens in self._write(model, examples)]
 
     def _write(self, model: nn.Module, examples: Sequence[TextPair]) -> list[list[str]]:
-        batch = self.collate(examples).__class__(*(part.to(_device(model)) for part in self.collate(examples)))
+        batch = self.batch_for(model, examples)
         n_beams = self.settings.beam
         encoded = model.encode(batch.source, batch.lengths)
         state = model.start(encoded)
@@ -191,9 +192,8 @@ class SequenceToSequence(Task):
         """The weights under the model's own output, the end of the text included."""
         outputs = self._write(model, examples)
         target = _padded([[START, *self.target.numbers(tokens), END] for tokens in outputs])
-        batch = self.collate(examples)
-        device = _device(model)
-        weights = model.attend(batch.source.to(device), batch.lengths.to(device), target.to(device))
+        batch = self.batch_for(model, examples)
+        weights = model.attend(batch.source, batch.lengths, target.to(batch.target.device))
         if weights is None:
             return []
         maps = []
@@ -215,7 +215,7 @@ def _reader(settings: Seq2SeqSettings) -> Reader:
     return SoftReader(Attention(score, normalizer=normalizer_of(settings)))
 
 
-def _short(pairs: list[TextPair], settings: Seq2SeqSettings) -> list[TextPair]:
+def keep_short(pairs: list[TextPair], settings: Seq2SeqSettings) -> list[TextPair]:
     short = [
         pair
         for pair in pairs
@@ -233,6 +233,3 @@ def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
     longest = max(map(len, rows))
     return torch.tensor([[*row, *[PADDING] * (longest - len(row))] for row in rows])
 
-
-def _device(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
