@@ -1,1 +1,20 @@
 """Whole networks as plain modules: what a recipe trains."""
+
+from omegamax.models.beam_search import Hypotheses, beam_search
+from omegamax.models.encoder_decoder import DecoderStep, EncoderDecoder
+from omegamax.models.readers import FixedReader, HardReader, Read, Reader, SoftReader
+from omegamax.models.recurrent_encoder import RecurrentEncoder, SourceStates
+
+__all__ = [
+    "DecoderStep",
+    "EncoderDecoder",
+    "FixedReader",
+    "HardReader",
+    "Hypotheses",
+    "Read",
+    "Reader",
+    "RecurrentEncoder",
+    "SoftReader",
+    "SourceStates",
+    "beam_search",
+]

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 
 class TaskEntry(NamedTuple):
@@ -14,6 +16,7 @@ class TaskEntry(NamedTuple):
     summary: str
     task: str
     settings: str
+    training: Mapping[str, Any] = MappingProxyType({})  # defaults of TrainingSettings that suit the task better
 
 
 TASKS: dict[str, TaskEntry] = {

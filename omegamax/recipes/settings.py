@@ -122,7 +122,11 @@ class Seq2SeqSettings(AttentionSettings):
 class DatesSettings(Seq2SeqSettings):
     """Dates of many locales to ISO form; data=None generates them."""
 
+    data: str | None = option(None, "a TSV of locale, text and ISO date, or a directory; generated if left out")
     level: str = option("char", "what a token is", choices=("char", "word"))
-    examples: int = option(20_000, "training examples to generate")
-    locales: str = option("", "comma-separated CLDR locales; empty means a few dozen")
+    max_length: int = option(60, "longer training examples are left out, and no output is longer")
+    examples: int = option(20_000, "training examples to generate; a tenth as many for dev and test each")
+    locales: str = option("", "comma-separated CLDR locales (fr,en_GB); empty means about fifty")
+    default_locale: str = option("en", "of input lines that do not name one")
     typos: float = option(0.0, "probability of a typing error in an input")
+    data_seed: int = option(0, "of the generated dates and their splits")

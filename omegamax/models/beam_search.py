@@ -1,0 +1,140 @@
+"""Beam search: the likeliest sequences that a step function can write, found by keeping a few at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from omegamax import checks
+
+# Tokens (B·n,) and their state to log-probabilities of the next token (B·n, V) and the new state. A state is a tensor
+# (B·n, ...), or a tuple of states.
+State = Any
+Step = Callable[[Tensor, State], tuple[Tensor, State]]
+
+
+class Hypotheses(NamedTuple):
+    """The n best outputs of each item, best first."""
+
+    tokens: Tensor  # (B, n, T): without the end token, and `end` beyond the length
+    lengths: Tensor  # (B, n): without the end token
+    scores: Tensor  # (B, n): log-probability / (number of tokens, end token included) ^ length_penalty; -inf: no more
+
+
+class _Candidates(NamedTuple):
+    """Hypotheses, one token longer than before, best first."""
+
+    tokens: Tensor  # (B, m, t)
+    log_prob: Tensor  # (B, m); -inf where there are fewer
+    parent: Tensor  # (B, m): the row of the state that each came from
+
+
+def beam_search(
+    step: Step,
+    state: State,
+    *,
+    n_items: int,
+    n_beams: int,
+    start: int,
+    end: int,
+    max_length: int,
+    length_penalty: float = 1.0,
+) -> Hypotheses:
+    """Sequences of at most `max_length` tokens; one that has not ended by then is taken as it is.
+
+    `state` has n_items rows; `step` sees n_beams copies of each, one after the other. An output has ended when an end
+    token is among the n_beams best continuations; an item is done when n_beams outputs have ended. One beam is greedy
+    search. Among equals the older hypothesis wins, then the lower token.
+
+    >>> def step(token, state):                        # after 0 comes 1, then 2, which ends
+    ...     return torch.eye(3)[(token + 1).clamp(max=2)].log(), state
+    >>> beam_search(step, torch.zeros(1), n_items=1, n_beams=1, start=0, end=2, max_length=5).tokens
+    tensor([[[1, 2, 2, 2, 2]]])
+    """
+    for name, count in (("n_items", n_items), ("n_beams", n_beams), ("max_length", max_length)):
+        checks.check_count("beam_search", name, count)
+    device = _device_of(state)
+    rows = torch.arange(n_items, device=device).repeat_interleave(n_beams)
+    state = _rows_of(state, rows)
+    nowhere = torch.full((n_items, n_beams), -torch.inf, device=device)
+    only_the_first = nowhere.clone()  # copies of the start cannot be chosen
+    only_the_first[:, 0] = 0
+    beam = _Candidates(torch.full((n_items, n_beams, 1), start, device=device), only_the_first, rows)
+    ended = Hypotheses(
+        torch.full((n_items, n_beams, max_length), end, device=device), torch.zeros_like(nowhere).long(), nowhere
+    )
+    for length in range(1, max_length + 1):
+        log_probs, state = step(beam.tokens[:, :, -1].flatten(), state)
+        candidates = _continuations(beam, log_probs)
+        is_end = candidates.tokens[:, :, -1] == end
+        busy = ended.scores[:, -1:] == -torch.inf  # from an item that is done, nothing more is taken
+        ends = busy & (is_end | (length == max_length))
+        ends[:, n_beams:] = False
+        ended = _merged(ended, candidates, ends, is_end, end, length_penalty)
+        beam = _alive(candidates, is_end, n_beams)
+        if not ((ended.scores[:, -1:] == -torch.inf) & (beam.log_prob > -torch.inf)).any():
+            break
+        state = _rows_of(state, beam.parent.flatten())
+    return ended
+
+
+def _device_of(state: State) -> torch.device:
+    return state.device if isinstance(state, Tensor) else _device_of(state[0])
+
+
+def _rows_of(state: State, rows: Tensor) -> State:
+    if isinstance(state, Tensor):
+        return state[rows]
+    parts = [_rows_of(part, rows) for part in state]
+    return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+
+
+def _continuations(beam: _Candidates, log_probs: Tensor) -> _Candidates:
+    """The best 2n of the n·V continuations: at most n of them end, so that n can go on."""
+    (n_items, n_beams, _), n_tokens = beam.tokens.shape, log_probs.shape[-1]
+    log_probs = torch.where(log_probs.isnan(), -torch.inf, log_probs).to(beam.log_prob)  # NaN is never the best
+    scores = (beam.log_prob.unsqueeze(-1) + log_probs.view(n_items, n_beams, n_tokens)).flatten(1)  # (B, n·V)
+    place = _largest(scores, min(2 * n_beams, scores.shape[-1]))
+    parent, token = place // n_tokens, place % n_tokens
+    rows = parent + n_beams * torch.arange(n_items, device=place.device).unsqueeze(-1)
+    return _Candidates(torch.cat([_pick(beam.tokens, parent), token.unsqueeze(-1)], -1), scores.gather(1, place), rows)
+
+
+def _merged(
+    ended: Hypotheses, candidates: _Candidates, ends: Tensor, is_end: Tensor, end: int, length_penalty: float
+) -> Hypotheses:
+    """The best of what had ended and what ends now."""
+    length = candidates.tokens.shape[-1] - 1  # without the start token
+    tokens = ended.tokens.new_full((*ends.shape, ended.tokens.shape[-1]), end)
+    tokens[:, :, :length] = candidates.tokens[:, :, 1:]
+    scores = torch.where(ends, candidates.log_prob / length**length_penalty, -torch.inf)
+    scores = torch.cat([ended.scores, scores], 1)
+    lengths = torch.cat([ended.lengths, length - is_end.long()], 1)
+    best = _largest(scores, ended.scores.shape[1])
+    return Hypotheses(
+        _pick(torch.cat([ended.tokens, tokens], 1), best), lengths.gather(1, best), scores.gather(1, best)
+    )
+
+
+def _alive(candidates: _Candidates, is_end: Tensor, n_beams: int) -> _Candidates:
+    """The best n candidates that go on."""
+    log_prob = torch.where(is_end, -torch.inf, candidates.log_prob)
+    best = _largest(log_prob, n_beams)
+    return _Candidates(_pick(candidates.tokens, best), log_prob.gather(1, best), candidates.parent.gather(1, best))
+
+
+def _pick(tokens: Tensor, place: Tensor) -> Tensor:
+    return tokens.gather(1, place.unsqueeze(-1).expand(-1, -1, tokens.shape[-1]))
+
+
+def _largest(scores: Tensor, count: int) -> Tensor:
+    """Places of the largest of each row, in order; among equals the first ones (`topk` promises no order)."""
+    smallest = scores.topk(count, -1).values[:, -1:]
+    above, equal = scores > smallest, scores == smallest
+    wanted = above | (equal & (equal.cumsum(-1) <= count - above.sum(-1, keepdim=True)))
+    place = wanted.nonzero()[:, 1].view(len(scores), count)
+    order = scores.gather(1, place).sort(dim=-1, descending=True, stable=True).indices
+    return place.gather(1, order)

@@ -1,0 +1,99 @@
+"""Tables of tab-separated text: one file, or a directory with train.tsv, dev.tsv and test.tsv; also compressed (.gz).
+
+Every complaint names the file, the line and what to do.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+SPLITS = ("train", "dev", "test")
+_OF_TEN = {0: "dev", 1: "test"}  # of ten equal parts, one each; eight are for training
+
+Row = tuple[str, ...]
+
+
+def read_splits(path: str | Path, columns: Sequence[str]) -> dict[str, list[Row]]:
+    """The rows of "train", "dev" and "test", in the order of the file.
+
+    Of a single file, a row belongs to the split that its first columns (all but the last, the target) hash to: the same
+    one on every machine, whatever else the file holds, and inputs that occur twice never stand on both sides.
+    """
+    path = Path(path)
+    if path.is_dir():
+        found = {split: read_rows(_file_of(path, split), columns) for split in SPLITS}
+    elif path.exists():
+        found = {split: [] for split in SPLITS}
+        for row in read_rows(path, columns):
+            found[split_of("\t".join(row[:-1]))].append(row)
+    else:
+        raise FileNotFoundError(
+            f"{path}: no such file or directory; give a .tsv file, or a directory with train.tsv, dev.tsv and test.tsv"
+        )
+    for split, rows in found.items():
+        if not rows:
+            why = "the file has no rows" if path.is_dir() else "none of the file's rows fell to it (one in ten should)"
+            raise ValueError(
+                f"{path}: the {split} split is empty, because {why}; "
+                "add rows, or give a directory with train.tsv, dev.tsv and test.tsv"
+            )
+    return found
+
+
+def split_of(key: str) -> str:
+    """ "train" for eight keys in ten, "dev" and "test" for one each, decided by the key alone."""
+    part = hashlib.sha256(key.encode()).digest()[0] * 10 // 256
+    return _OF_TEN.get(part, "train")
+
+
+def read_rows(path: str | Path, columns: Sequence[str]) -> list[Row]:
+    """The rows of one file, each with these columns; blank lines are passed over."""
+    path = Path(path)
+    rows = []
+    for number, line in enumerate(_text(path).split("\n"), start=1):
+        line = line.removesuffix("\r")
+        if not line.strip():
+            continue
+        cells = tuple(cell.strip() for cell in line.split("\t"))
+        if len(cells) != len(columns):
+            raise ValueError(
+                f"{path}, line {number}: expected {len(columns)} columns separated by tabs ({', '.join(columns)}), "
+                f"got {len(cells)}; correct or remove the line"
+            )
+        if not all(cells):
+            empty = columns[cells.index("")]
+            raise ValueError(f"{path}, line {number}: the column {empty} is empty; fill it in or remove the line")
+        rows.append(cells)
+    return rows
+
+
+def _file_of(directory: Path, split: str) -> Path:
+    for name in (f"{split}.tsv", f"{split}.tsv.gz"):
+        if (directory / name).is_file():
+            return directory / name
+    raise FileNotFoundError(
+        f"{directory}: no {split}.tsv or {split}.tsv.gz; the directory must have train.tsv, dev.tsv and test.tsv, "
+        "or give a single file, which is then divided"
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+        if path.suffix == ".gz":
+            data = gzip.decompress(data)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: no such file; check the path") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path}: not a whole gzip file ({error}); compress it again") from None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        number = data[: error.start].count(b"\n") + 1
+        raise ValueError(
+            f"{path}, line {number}: not UTF-8 (byte 0x{data[error.start]:02x}); convert the file to UTF-8"
+        ) from None

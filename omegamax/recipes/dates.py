@@ -1,0 +1,97 @@
+"""Dates written in many languages and styles, to ISO form: `seq2seq` with generated data.
+
+    omegamax train dates --attention fusedmax
+
+"vendredi 3 mars 2017", "3/3/17" and "Mar. 3rd, 2017" all become 2017-03-03. The locale is the first token of the input,
+since 03/04/17 means nothing without it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from omegamax.recipes.data.date_patterns import LOCALES, as_typed, babel_locale
+from omegamax.recipes.data.dates import WrittenDate, generate_dates
+from omegamax.recipes.data.tsv import SPLITS, read_splits
+from omegamax.recipes.data.vocabulary import split_text
+from omegamax.recipes.seq2seq import SequenceToSequence, TextPair, keep_short
+from omegamax.recipes.settings import DatesSettings, Seq2SeqSettings
+
+
+class Dates(SequenceToSequence):
+    """Learns to read dates."""
+
+    metric: ClassVar[str] = "exact_match"
+    settings_type: ClassVar[type] = DatesSettings
+    settings: DatesSettings
+
+    @classmethod
+    def _read_splits(cls, settings: Seq2SeqSettings) -> dict[str, list[TextPair]]:
+        assert isinstance(settings, DatesSettings)
+        if settings.data is None:
+            return {split: _pairs(_generated(settings, split), settings) for split in SPLITS}
+        known = locales_of(settings)
+        found = {}
+        for split, rows in read_splits(settings.data, ("locale", "text", "date")).items():
+            dates = [WrittenDate(_known(locale, known), as_typed(text), _iso(date)) for locale, text, date in rows]
+            found[split] = _pairs(dates, settings)
+        return {**found, "train": keep_short(found["train"], settings)}
+
+    @classmethod
+    def _reserved(cls, settings: Seq2SeqSettings) -> Sequence[str]:
+        assert isinstance(settings, DatesSettings)
+        return [_token(locale) for locale in locales_of(settings)]
+
+    def read(self, lines: Iterable[str]) -> list[TextPair]:
+        """Lines "fr<TAB>vendredi 3 mars 2017", or only the text for the default locale."""
+        known, default = locales_of(self.settings), self.settings.default_locale
+        cells = [line.rstrip("\r\n").split("\t") for line in lines]
+        dates = [
+            WrittenDate(_known(row[0].strip() if row[1:] else default, known), as_typed(row[min(1, len(row) - 1)]), "")
+            for row in cells
+        ]
+        return _pairs(dates, self.settings)
+
+
+def locales_of(settings: DatesSettings) -> list[str]:
+    """The locales that the settings name, each checked; about fifty if they name none."""
+    named = [name.strip().replace("-", "_") for name in settings.locales.split(",") if name.strip()]
+    for name in named:
+        babel_locale(name)
+    return list(dict.fromkeys(named)) or list(LOCALES)
+
+
+def _generated(settings: DatesSettings, split: str) -> list[WrittenDate]:
+    count = settings.examples if split == "train" else max(100, settings.examples // 10)
+    return generate_dates(
+        count, split, seed=settings.data_seed, locales=locales_of(settings), typos=settings.typos
+    )
+
+
+def _pairs(dates: Iterable[WrittenDate], settings: DatesSettings) -> list[TextPair]:
+    level = settings.level
+    return [TextPair((_token(date.locale), *split_text(date.text, level)), date.iso) for date in dates]
+
+
+def _token(locale: str) -> str:
+    return f"<{locale}>"
+
+
+def _known(locale: str, known: Sequence[str]) -> str:
+    locale = locale.replace("-", "_")
+    if locale in known:
+        return locale
+    close = difflib.get_close_matches(locale, known, n=2)
+    advice = f"did you mean {' or '.join(close)}?" if close else f"use one of {', '.join(known)}"
+    raise ValueError(f"dates: this model knows no locale {locale!r}; {advice}")
+
+
+def _iso(text: str) -> str:
+    try:
+        date = datetime.date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"dates: expected a date such as 2017-03-03 in the third column, got {text!r}") from None
+    return date.isoformat()

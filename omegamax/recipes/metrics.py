@@ -1,0 +1,51 @@
+"""How close written texts come to what was wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from omegamax.structures.edit_distance import edit_distance
+
+_BATCH = 256  # pairs of about the same length at a time
+
+
+def exact_match(predictions: Sequence[str], targets: Sequence[str]) -> float:
+    """The share of predictions that are the target, letter for letter."""
+    return sum(map(str.__eq__, predictions, targets)) / max(1, len(targets))
+
+
+def corpus_bleu(predictions: Sequence[str], targets: Sequence[str], *, tokenize: str = "13a") -> float:
+    """BLEU of the whole list by sacrebleu, from 0 to 100; its tokenizers include "13a" (words) and "char"."""
+    try:
+        import sacrebleu
+    except ImportError:
+        raise ImportError('BLEU needs sacrebleu; install it with pip install "omegamax[nlp]"') from None
+    return float(sacrebleu.corpus_bleu(list(predictions), [list(targets)], tokenize=tokenize, force=True).score)
+
+
+def edit_distances(predictions: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[int]:
+    """Insertions, deletions and substitutions of items (characters of a string, or tokens) for each pair.
+
+    >>> edit_distances(["kitten", "same"], ["sitting", "same"])
+    [3, 0]
+    """
+    distances = [0] * len(targets)
+    differ = [place for place in range(len(targets)) if predictions[place] != targets[place]]
+    differ.sort(key=lambda place: len(targets[place]))
+    numbers: dict[str, int] = {}
+    for first in range(0, len(differ), _BATCH):
+        places = differ[first : first + _BATCH]
+        sides = [_padded([side[place] for place in places], numbers) for side in (predictions, targets)]
+        (a, n_a), (b, n_b) = sides
+        for place, distance in zip(places, edit_distance(a, b, lengths=(n_a, n_b)).tolist()):
+            distances[place] = round(distance)
+    return distances
+
+
+def _padded(texts: Sequence[Sequence[str]], numbers: dict[str, int]) -> tuple[torch.Tensor, torch.Tensor]:
+    rows = [torch.tensor([numbers.setdefault(item, len(numbers)) for item in text]) for text in texts]
+    lengths = torch.tensor([len(row) for row in rows])
+    longest = max(1, int(lengths.max()))
+    return torch.stack([torch.nn.functional.pad(row.long(), (0, longest - len(row))) for row in rows]), lengths
