@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 
-import torch
-
-import omegamax
-from omegamax import routing
-from omegamax.kernels.kernel import KERNELS
+HELP = "versions, kernels and threads"
+DESCRIPTION = "Prints versions, kernels and threads."
+EXAMPLES = """\
+examples:
+  omegamax info
+  OMEGAMAX_KERNELS=reference omegamax info     forces the pure PyTorch kernels"""
 
 _ARCHES = {"baseline": "baseline", "v3": "AVX2", "v4": "AVX-512"}
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """None."""
+
+
+def run(options: argparse.Namespace) -> None:
+    """Prints it."""
+    print(describe())
+
+
 def describe() -> str:
     """Versions, kernels and threads, one per line."""
+    import torch
+
+    import omegamax
+
     lines = {
         "omegamax": omegamax.__version__,
         "torch": torch.__version__,
@@ -28,11 +43,18 @@ def describe() -> str:
 
 
 def _threads() -> str:
+    import torch
+
+    from omegamax import routing
+
     whose = "PyTorch's" if routing.native is None or routing.native.threads_are_borrowed() else "a pool of our own"
     return f"{torch.get_num_threads()} ({whose})"
 
 
 def _kernels() -> str:
+    from omegamax import routing
+    from omegamax.kernels.kernel import KERNELS
+
     if routing.native is None:
         if os.environ.get("OMEGAMAX_KERNELS", "").lower() == "reference":
             return "pure PyTorch (asked for by OMEGAMAX_KERNELS)"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -31,3 +32,9 @@ TASKS: dict[str, TaskEntry] = {
         "omegamax.recipes.settings:Seq2SeqSettings",
     ),
 }
+
+
+def resolve(reference: str) -> Any:
+    """What "module:name" of the table means."""
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)

@@ -18,6 +18,10 @@ class CheckpointError(RecipeError):
     """A checkpoint is missing, damaged, or of something else."""
 
 
+class DataError(RecipeError):
+    """A file, a line of it, or a setting cannot be what the task needs."""
+
+
 class DivergedError(RecipeError):
     """The loss or its gradient is no longer a number."""
 

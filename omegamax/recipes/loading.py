@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from omegamax.recipes import TASKS, checkpoint, random_state
+from omegamax.recipes import TASKS, checkpoint, random_state, resolve
 from omegamax.recipes.checkpoint import Card
 from omegamax.recipes.failures import CheckpointError
 from omegamax.recipes.run import best_checkpoint, list_checkpoints
@@ -78,8 +77,7 @@ def _recipe(path: Path, card: Card) -> type[Task]:
             f"{path} is of the task {card.task!r}, which is not one of {', '.join(TASKS)}; "
             "load it in Python with load(path, task=ItsClass)"
         )
-    module, _, name = TASKS[card.task].task.partition(":")
-    return getattr(importlib.import_module(module), name)
+    return resolve(TASKS[card.task].task)
 
 
 def _restore(path: Path, card: Card, task: type[Task]) -> Task:

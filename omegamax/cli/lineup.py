@@ -1,4 +1,4 @@
-"""`omegamax demo`: one row of scores under every operator."""
+"""One row of scores under every operator, as a table and as pictures."""
 
 from __future__ import annotations
 

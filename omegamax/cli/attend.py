@@ -1,0 +1,87 @@
+"""`omegamax attend`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from omegamax.cli.destination import check_absent
+from omegamax.cli.evaluate import add_run, loaded
+from omegamax.cli.refusal import Refused
+
+HELP = "where a trained model looks, printed or drawn"
+DESCRIPTION = """\
+Shows the attention of a trained model on your own input: one row for each
+output token, one column for each input token. Printed, a dot is a weight of
+exactly zero; drawn, grey is."""
+EXAMPLES = """\
+examples:
+  omegamax attend runs/dates-fusedmax "3 March 2017"
+  omegamax attend runs/dates-fusedmax "$(printf 'fr\\tvendredi 3 mars 2017')" --out attention.png
+  omegamax attend runs/dates-fusedmax "3 March 2017" --form lines --out lines.pdf"""
+
+_SHADES = "░▒▓█"  # of weights up to 1/4, 1/2, 3/4 and 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """A run, inputs, and a picture to draw."""
+    add_run(parser)
+    parser.add_argument("inputs", metavar="INPUT", nargs="+", help="one input, written as a line for predict")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="draw it instead: .png, .pdf or .svg; several are numbered")
+    parser.add_argument("--form", choices=("map", "lines"), default="map", help="of the drawing (default: map)")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing pictures")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Prints or draws one map for each input."""
+    paths = _paths(options.out, len(options.inputs)) if options.out else []
+    check_absent(paths, overwrite=options.overwrite)
+    import torch
+
+    from omegamax.recipes.experiment import read_lines
+
+    found = loaded(options, "cpu")
+    examples = read_lines(found.task, options.inputs)
+    with torch.no_grad():
+        maps = found.task.attend(found.model, examples)
+    if not maps:
+        raise Refused(f"{options.run_directory} has no attention to show; it reads one fixed vector")
+    name = getattr(found.task.settings, "attention", "")
+    for each, text, path in zip(maps, options.inputs, paths or [None] * len(maps)):
+        if path is None:
+            print(f"{text}\n{printed(each.rows, each.columns, each.weights)}\n")
+        else:
+            _draw(each, name, options.form).savefig(path)
+            print(path)
+
+
+def printed(rows: Sequence[str], columns: Sequence[str], weights: Any) -> str:
+    """A map as text: a shade for each weight, a dot for each exact zero; of several heads the mean."""
+    if weights.dim() == 3:
+        weights = weights.mean(0)
+    beside = max(len(row) for row in rows)
+    widths = [max(1, len(column)) for column in columns]
+    lines = [" " * beside + "  " + " ".join(column.ljust(width) for column, width in zip(columns, widths))]
+    for row, line in zip(rows, weights.tolist()):
+        cells = ["·" if w == 0 else _SHADES[min(3, int(4 * w))] for w in line]
+        shaded = " ".join((cell * width).ljust(width) for cell, width in zip(cells, widths))
+        lines.append(f"{row.rjust(beside)}  {shaded}".rstrip())
+    return "\n".join(lines)
+
+
+def _paths(out: Path, count: int) -> list[Path]:
+    return [out] if count == 1 else [out.with_stem(f"{out.stem}-{place}") for place in range(1, count + 1)]
+
+
+def _draw(each: Any, name: str, form: str) -> Any:
+    from omegamax import plots
+
+    if form == "lines":
+        return plots.attention_lines(each.weights, each.rows, each.columns)
+    if each.weights.dim() == 3:
+        named = {f"head {head}": weights for head, weights in enumerate(each.weights, start=1)}
+        return plots.attention_maps(named, each.rows, each.columns)
+    clusters = plots.clusters_of(each.weights) if name == "oscarmax" else None
+    return plots.attention_map(each.weights, each.rows, each.columns, title=name, clusters=clusters)

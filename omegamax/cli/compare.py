@@ -1,0 +1,113 @@
+"""`omegamax compare`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+from omegamax.cli.parser import Parser
+from omegamax.cli.refusal import Refused
+from omegamax.cli.settings_options import add_task_settings, chosen_settings
+from omegamax.cli.tables import aligned, number
+from omegamax.cli.train import add_destination, existing
+from omegamax.recipes import TASKS
+
+HELP = "one task under several normalizers: a table and a report"
+DESCRIPTION = """\
+Trains the same model with several normalizers, each at its own defaults, and
+prints one line for each: the metrics, how many positions have weight (support),
+in how many runs of equal neighbours (segments) of which length, with how many
+different weights (clusters), the speed of training, and the metric by length of
+the input. Writes DIR/index.html: a page that needs no network, with learning
+curves and the attention of all models side by side."""
+EXAMPLES = """\
+examples:
+  omegamax compare dates
+  omegamax compare dates --attention softmax,fusedmax,none --epochs 5 --out report
+  omegamax compare dates --attention "fusedmax(0.05),fusedmax(0.2)"        the number is the strength
+  omegamax compare seq2seq --data pairs.tsv --attention softmax,sparsemax --resume"""
+
+_PARAMETERS = {"fusedmax": "strength", "oscarmax": "strength", "entmax": "alpha", "sqpnormmax": "p"}
+_COLUMNS = ("support", "segments", "segment_length", "clusters")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """A task, its options, and several normalizers."""
+    tasks = parser.add_subparsers(dest="task", metavar="task", required=True, parser_class=Parser)
+    for name, entry in TASKS.items():
+        task = tasks.add_parser(
+            name,
+            help=entry.summary,
+            description=DESCRIPTION,
+            epilog=f"example:\n  omegamax compare {name} --attention softmax,fusedmax --out report",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        task.add_argument(
+            "--attention",
+            dest="normalizers",
+            metavar="LIST",
+            default="softmax,sparsemax,fusedmax,oscarmax",
+            help="comma-separated, with a parameter in brackets (default: softmax,sparsemax,fusedmax,oscarmax)",
+        )
+        add_task_settings(task, entry, without=("attention", "strength", "alpha", "p"))
+        add_destination(task, "where the report and its runs are written (default: comparisons/TASK)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Trains, compares, reports."""
+    settings, training = chosen_settings(options.task, options)
+    several = {name: dataclasses.replace(settings, **each) for name, each in parse(options.normalizers).items()}
+    out = options.out or Path("comparisons") / options.task
+    from omegamax.recipes.comparison import COMPARISON, compare
+    from omegamax.recipes.report import write_report
+
+    if (out / COMPARISON).exists() and existing(options) == "refuse":
+        raise Refused(f"{out} holds a comparison already; say --resume, --overwrite, or choose another --out")
+    comparison = compare(options.task, several, training, out, existing=existing(options))
+    if comparison is None:
+        return 130
+    print(table(comparison))
+    print(f"\nReport: {write_report(comparison, several, out)}")
+    return 0
+
+
+def parse(normalizers: str) -> dict[str, dict[str, Any]]:
+    """Attention settings by name.
+
+    >>> parse("softmax, fusedmax(0.2)")
+    {'softmax': {'attention': 'softmax'}, 'fusedmax(0.2)': {'attention': 'fusedmax', 'strength': 0.2}}
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name in (each.strip() for each in normalizers.split(",")):
+        match = re.fullmatch(r"(\w+)(?:\(([^)]+)\))?", name)
+        if match is None:
+            raise Refused(f"--attention must be names such as softmax,fusedmax(0.2), got {normalizers!r}")
+        settings: dict[str, Any] = {"attention": match[1]}
+        if match[2] is not None:
+            if match[1] not in _PARAMETERS:
+                raise Refused(f"--attention: {match[1]} takes no parameter in brackets, got {name!r}; leave it out")
+            try:
+                settings[_PARAMETERS[match[1]]] = float(match[2])
+            except ValueError:
+                raise Refused(f"--attention: the parameter of {match[1]} must be a number, got {match[2]!r}") from None
+        if name in found:
+            raise Refused(f"--attention names {name} twice; once is enough")
+        found[name] = settings
+    return found
+
+
+def table(comparison: Any) -> str:
+    """One line for each model; lengths of inputs follow as a second table."""
+    metrics = list(comparison.models[0].metrics)
+    rows = [["", *metrics, *(name.replace("_", " ") for name in _COLUMNS), "tokens/s"]]
+    for model in comparison.models:
+        counts = model.attention or {}
+        cells = [model.metrics.get(name) for name in metrics] + [counts.get(name) for name in _COLUMNS]
+        rows.append([model.name, *map(number, cells), number(model.tokens_per_second)])
+    lengths = list(comparison.models[0].by_length)
+    by_length = [[f"{comparison.metric} by input length", *lengths]]
+    by_length += [[model.name, *(number(model.by_length.get(name)) for name in lengths)] for model in comparison.models]
+    return f"{aligned(rows)}\n\n{aligned(by_length)}"

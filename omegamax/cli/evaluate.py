@@ -1,0 +1,78 @@
+"""`omegamax evaluate`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+HELP = "metrics of a trained model"
+DESCRIPTION = "Prints the metrics of a trained model on a split of its own data, or on other data."
+EXAMPLES = """\
+examples:
+  omegamax evaluate runs/dates-fusedmax                      the best checkpoint on the test data
+  omegamax evaluate runs/dates-fusedmax --split dev --checkpoint latest
+  omegamax evaluate runs/translation --data newer.tsv --beam 5 --json
+  torchrun --nproc-per-node=2 -m omegamax evaluate runs/dates-fusedmax"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """A run, and what to evaluate it on."""
+    add_run(parser)
+    parser.add_argument("--split", choices=("train", "dev", "test"), default="test", help="which data (default: test)")
+    parser.add_argument("--data", metavar="PATH", help="other data than the model was trained with")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """What every command on a trained model takes."""
+    parser.add_argument("run_directory", metavar="RUN", type=Path, help="the --out of a training run, or a checkpoint")
+    parser.add_argument(
+        "--checkpoint", choices=("best", "latest"), default="best", help="which of the run's checkpoints (default: best)"
+    )
+    parser.add_argument("--beam", metavar="N", type=int, help="hypotheses while decoding (default: as trained)")
+    parser.add_argument("--batch-size", metavar="N", type=int, default=64, help="examples at a time (default: 64)")
+    parser.add_argument("--threads", metavar="N", type=int, default=0, help="of PyTorch; 0 leaves it to it (default: 0)")
+    parser.add_argument("--device", metavar="NAME", default="auto", help="cpu, cuda, ... (default: auto)")
+
+
+def loaded(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
+    """The model of a run, with other settings where they are given and the task has them."""
+    import torch
+
+    from omegamax.cli.refusal import Refused
+    from omegamax.recipes.loading import load
+
+    if options.threads > 0:
+        torch.set_num_threads(options.threads)
+    found = load(options.run_directory, which=options.checkpoint, device=device)
+    wanted = {name: value for name, value in {"beam": options.beam, **changes}.items() if value is not None}
+    names = {each.name for each in dataclasses.fields(found.task.settings)}
+    for name in wanted:
+        if name not in names:
+            raise Refused(f"{options.run_directory} is a task without --{name}; leave it out")
+    if not wanted:
+        return found
+    settings = dataclasses.replace(found.task.settings, **wanted)
+    return found._replace(task=type(found.task).restore(settings, found.task.assets()))
+
+
+def run(options: argparse.Namespace) -> None:
+    """Prints the metrics, on the first of several processes."""
+    from omegamax.cli.train import table
+    from omegamax.recipes.experiment import split_of
+    from omegamax.recipes.prediction import evaluate
+    from omegamax.recipes.progress import counting
+    from omegamax.recipes.workers import joined
+
+    with joined(options.device) as crew:
+        found = loaded(options, crew.device, data=options.data)
+        examples = split_of(found.task, options.split)
+        with counting("evaluating", shown=crew.first) as tick:
+            metrics = evaluate(
+                found.task, found.model, examples, batch_size=options.batch_size, crew=crew, tick=tick
+            )
+        if crew.first:
+            print(json.dumps(metrics) if options.json else table({options.split: metrics}))

@@ -1,0 +1,32 @@
+"""`omegamax operators`: every operator on one row of scores."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from omegamax.cli.destination import make_writable
+
+HELP = "every operator on one row of scores"
+DESCRIPTION = """\
+Prints one row of scores under every operator: the weights, how many are not
+zero (support), how many runs of neighbours have equal weight (segments), how
+many different weights there are (levels), and the smoothed maximum. Draws the
+operators, the losses, expected alignments and trees, and denoising."""
+EXAMPLES = "example:\n  omegamax operators --out figures"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where the pictures go."""
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, default=Path("figures"), help="where the pictures go (default: figures)"
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """The table, then the pictures."""
+    make_writable(options.out)
+    from omegamax.cli.lineup import draw, table
+
+    print(table())
+    print(f"\nPictures: {', '.join(str(path) for path in draw(options.out))}")

@@ -1,0 +1,44 @@
+"""Parsers that teach: help with examples, and complaints of one sentence."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from typing import Any, NoReturn
+
+
+class Parser(argparse.ArgumentParser):
+    """Complains in one sentence, with what may have been meant."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, allow_abbrev=False, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        """Exit code 2."""
+        self.exit(2, f"{self.prog}: {self._with_advice(message)}; see {self.prog} --help\n")
+
+    def _with_advice(self, message: str) -> str:
+        known = [flag for action in self._actions for flag in action.option_strings]
+        unknown = re.match(r"unrecognized arguments: (--[\w-]+)", message)
+        if unknown:
+            close = difflib.get_close_matches(unknown[1], known, 1)
+            return f"there is no option {unknown[1]}" + (f", did you mean {close[0]}?" if close else "")
+        choice = re.match(r"argument (?P<what>[^:]+): invalid choice: (?P<got>'[^']*') \(choose from (?P<all>.*)\)", message)
+        if choice:
+            choices = [each.strip(" '") for each in choice["all"].split(",")]
+            close = difflib.get_close_matches(choice["got"].strip("'"), choices, 1)
+            advice = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(choices)}"
+            return f"there is no {choice['what']} {choice['got']}, {advice}"
+        return message
+
+
+def add_command(commands: Any, name: str, module: Any) -> Parser:
+    """The parser of a command, from its module's texts."""
+    return commands.add_parser(
+        name,
+        help=module.HELP,
+        description=module.DESCRIPTION,
+        epilog=module.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )

@@ -1,0 +1,63 @@
+"""`omegamax predict`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from omegamax.cli.destination import check_absent
+from omegamax.cli.evaluate import add_run, loaded
+from omegamax.cli.refusal import Refused
+
+HELP = "what a trained model says of your own input"
+DESCRIPTION = "Reads one input per line and writes one output per line, in the same order."
+EXAMPLES = """\
+examples:
+  echo "3 March 2017" | omegamax predict runs/dates-fusedmax
+  printf 'fr\\tvendredi 3 mars 2017\\n' | omegamax predict runs/dates-fusedmax      locale, tab, text
+  omegamax predict runs/translation --input sentences.txt --out translations.txt --beam 5
+  torchrun --nproc-per-node=2 -m omegamax predict runs/translation --input sentences.txt --out translations.txt"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """A run, where lines come from and where they go."""
+    add_run(parser)
+    parser.add_argument("--input", metavar="FILE", type=Path, help="one input per line (default: standard input)")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="one output per line (default: standard output)")
+    parser.add_argument("--overwrite", action="store_true", help="replace the file that --out names")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Predicts, shared among processes, and writes on the first."""
+    if options.out is not None:
+        check_absent([options.out], overwrite=options.overwrite)
+    from omegamax.recipes import atomic
+    from omegamax.recipes.experiment import read_lines
+    from omegamax.recipes.prediction import predict
+    from omegamax.recipes.progress import counting
+    from omegamax.recipes.workers import joined
+
+    with joined(options.device) as crew:
+        found = loaded(options, crew.device)
+        lines = crew.alone(lambda: _lines(options.input))
+        examples = read_lines(found.task, lines)
+        with counting("predicting", shown=crew.first and options.out is not None) as tick:
+            outputs = predict(found.task, found.model, examples, batch_size=options.batch_size, crew=crew, tick=tick)
+        if not crew.first:
+            return
+        text = "".join(f"{line}\n" for line in outputs)
+        if options.out is None:
+            sys.stdout.write(text)
+        else:
+            atomic.write_file(options.out, text.encode())
+
+
+def _lines(path: Path | None) -> list[str]:
+    try:
+        text = sys.stdin.read() if path is None else path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise Refused(f"{path or 'standard input'} is not UTF-8 ({error.reason} at byte {error.start})") from error
+    except OSError as error:
+        raise Refused(f"cannot read {path} ({(error.strerror or 'error').lower()})") from error
+    return text.splitlines()

@@ -1,0 +1,40 @@
+"""What a user asked for cannot be done: one sentence, exit code 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Refused(Exception):  # noqa: N818  (a mistake of the caller, not of the program)
+    """The message says what is wrong and what to do."""
+
+
+@contextmanager
+def refusing(*kinds: type[Exception]) -> Iterator[None]:
+    """Turns what recipes refuse, missing extras and full disks into `Refused`, and whatever other kinds are named."""
+    try:
+        yield
+    except (Refused, BrokenPipeError):
+        raise
+    except kinds as error:
+        raise Refused(_sentence(error)) from error
+    except ImportError as error:
+        if "pip install" in str(error):  # an extra that is not installed, said by ourselves
+            raise Refused(str(error)) from error
+        raise
+    except OSError as error:
+        raise Refused(_sentence(error)) from error
+    except Exception as error:
+        from omegamax.recipes.failures import RecipeError
+
+        if isinstance(error, RecipeError):
+            raise Refused(_sentence(error)) from error
+        raise
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror.lower()}"
+    return " ".join(str(error).split()) or type(error).__name__

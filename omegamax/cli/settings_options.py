@@ -1,0 +1,121 @@
+"""Settings as options: each field of a settings dataclass is a flag, a key of a TOML file, and has a default.
+
+The command line overrules the file, the file overrules the task's own defaults, and these the dataclass's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import difflib
+import sys
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from omegamax.cli.refusal import Refused
+from omegamax.recipes import TASKS, TaskEntry, resolve
+from omegamax.recipes.settings import AttentionSettings, TrainingSettings
+
+Kind = TypeVar("Kind")
+
+
+def add_settings(
+    parser: argparse.ArgumentParser, kind: type, title: str, *, own: Mapping[str, Any], names: Collection[str]
+) -> None:
+    """One flag for each of the named fields; what is not given is absent from the parsed options."""
+    group, hints = parser.add_argument_group(title), get_type_hints(kind)
+    for each in dataclasses.fields(kind):
+        if each.name not in names:
+            continue
+        default = own.get(each.name, each.default)
+        shown = "" if default in (None, "") else f" (default: {default})"
+        group.add_argument(
+            flag(each.name),
+            type=_type(hints[each.name]),
+            choices=each.metadata["choices"],
+            metavar=None if each.metadata["choices"] else each.metadata["metavar"] or _metavar(hints[each.name]),
+            default=argparse.SUPPRESS,
+            help=each.metadata["help"].replace("%", "%%") + shown,
+        )
+
+
+def add_task_settings(parser: argparse.ArgumentParser, entry: TaskEntry, *, without: Collection[str] = ()) -> None:
+    """All that can be chosen about training a task."""
+    kind = resolve(entry.settings)
+    attention = {each.name for each in dataclasses.fields(AttentionSettings)} - set(without)
+    own = {each.name for each in dataclasses.fields(kind)} - attention - set(without)
+    training = {each.name for each in dataclasses.fields(TrainingSettings)}
+    add_settings(parser, kind, "attention", own={}, names=attention)
+    add_settings(parser, kind, "the task", own={}, names=own)
+    add_settings(parser, TrainingSettings, "training", own=entry.training, names=training)
+    parser.add_argument(
+        "--config", metavar="FILE", type=Path, help="a TOML file with any of these options, overruled by those given here"
+    )
+
+
+def chosen_settings(task: str, options: argparse.Namespace) -> tuple[Any, TrainingSettings]:
+    """The task's settings and the loop's, from the file and the flags."""
+    entry = TASKS[task]
+    kind = resolve(entry.settings)
+    known = {each.name: each for each in (*dataclasses.fields(TrainingSettings), *dataclasses.fields(kind))}
+    from_file = read_config(options.config, known) if options.config else {}
+    given = {name: getattr(options, name) for name in known if hasattr(options, name)}
+    values = {**from_file, **given}
+    return _built(kind, values), _built(TrainingSettings, {**entry.training, **values})
+
+
+def read_config(path: Path, known: Collection[str]) -> dict[str, Any]:
+    """A TOML file of option = value; learning-rate and learning_rate mean the same."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Refused(f"{path} is not TOML ({error}); write lines such as learning-rate = 0.001") from error
+    except OSError as error:
+        raise Refused(f"cannot read {path} ({(error.strerror or 'error').lower()})") from error
+    values = {name.replace("-", "_"): value for name, value in content.items()}
+    for name, value in values.items():
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            advice = f"did you mean {close[0].replace('_', '-')}?" if close else "see --help for the options"
+            raise Refused(f"{path}: there is no option {name.replace('_', '-')}; {advice}")
+        if isinstance(value, (dict, list)):
+            raise Refused(f"{path}: {name.replace('_', '-')} must be one value, got {value!r}; write option = value")
+    return values
+
+
+def flag(name: str) -> str:
+    """The option of a field."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _built(kind: type[Kind], values: Mapping[str, Any]) -> Kind:
+    hints, names = get_type_hints(kind), {each.name for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    fitting = {name: _fitted(name, value, hints[name]) for name, value in values.items() if name in names}
+    try:
+        return kind(**fitting)
+    except ValueError as error:
+        raise Refused(str(error).partition(": ")[2] or str(error)) from error
+
+
+def _fitted(name: str, value: Any, hint: Any) -> Any:
+    """A value of a file in the field's type: 1 is a fine float, "1" is not."""
+    wanted = _type(hint)
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, wanted) or isinstance(value, bool):
+        raise Refused(f"{name.replace('_', '-')} must be of type {wanted.__name__}, got {value!r}")
+    return value
+
+
+def _type(hint: Any) -> type:
+    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not type(None)]
+    return kinds[0]
+
+
+def _metavar(hint: Any) -> str:
+    return {int: "N", float: "X"}.get(_type(hint), "NAME")

@@ -1,0 +1,83 @@
+"""`omegamax train`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from omegamax.cli.parser import Parser
+from omegamax.cli.settings_options import add_task_settings, chosen_settings
+from omegamax.cli.tables import aligned, number
+from omegamax.recipes import TASKS
+
+HELP = "train a model on a task"
+DESCRIPTION = """\
+Trains a model, evaluates it after every epoch, and keeps the best. Everything
+of a run is in one directory: config.json, metrics.jsonl, checkpoints/ and, at
+the end, evaluation.json."""
+EXAMPLES = """\
+examples:
+  omegamax train dates                              generated data, softmax attention
+  omegamax train dates --attention fusedmax --strength 0.2 --out runs/fused
+  omegamax train seq2seq --data pairs.tsv --level word --attention sparsemax
+  omegamax train dates --out runs/fused --attention fusedmax --strength 0.2 --resume
+                                                    after an interruption, even kill -9: to the same bits
+  omegamax train dates --config dates.toml --seed 1
+  torchrun --nproc-per-node=2 -m omegamax train dates
+                                                    two processes, the same result as one
+  omegamax train dates --help                       the options of a task"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """A task, and its options."""
+    tasks = parser.add_subparsers(dest="task", metavar="task", required=True, parser_class=Parser)
+    for name, entry in TASKS.items():
+        task = tasks.add_parser(
+            name,
+            help=entry.summary,
+            description=f"Trains a model: {entry.summary}.",
+            epilog=f"example:\n  omegamax train {name} --attention sparsemax --epochs 5 --out runs/{name}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        add_task_settings(task, entry)
+        add_destination(task, "where the run is written (default: runs/TASK-ATTENTION)")
+
+
+def add_destination(parser: argparse.ArgumentParser, help: str) -> None:
+    """--out, --resume, --overwrite."""
+    group = parser.add_argument_group("output")
+    group.add_argument("--out", metavar="DIR", type=Path, help=help)
+    existing = group.add_mutually_exclusive_group()
+    existing.add_argument("--resume", action="store_true", help="continue the run in DIR")
+    existing.add_argument("--overwrite", action="store_true", help="replace the run in DIR")
+
+
+def existing(options: argparse.Namespace) -> str:
+    """What becomes of a run that is there already."""
+    return "resume" if options.resume else "overwrite" if options.overwrite else "refuse"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Trains, evaluates the best model on the test data, and prints both."""
+    settings, training = chosen_settings(options.task, options)
+    out = options.out or Path("runs") / f"{options.task}-{settings.attention}"
+    from omegamax.recipes.experiment import run_experiment
+
+    experiment = run_experiment(options.task, settings, training, out, existing=existing(options))
+    if experiment is None:  # not the first of several processes
+        return 0
+    if experiment.trained.outcome == "interrupted":
+        print("omegamax train: stopped; continue with the same command and --resume", file=sys.stderr)
+        return 130
+    print(table(experiment.evaluation))
+    print(f"\n{experiment.trained.outcome} after {experiment.trained.epochs} epochs; the run is in {out}")
+    return 0
+
+
+def table(evaluation: dict[str, dict[str, float]]) -> str:
+    """Metrics by split."""
+    names = list(dict.fromkeys(name for metrics in evaluation.values() for name in metrics))
+    rows = [["", *evaluation]]
+    rows += [[name, *(number(metrics.get(name)) for metrics in evaluation.values())] for name in names]
+    return aligned(rows)

@@ -1,0 +1,144 @@
+"""The same task under several normalizers, each at its own defaults: one line of numbers for each.
+
+    compare("dates", {"softmax": settings, "fusedmax": settings, ...}, training, Path("report"))
+
+Every model is a run of its own below `out/runs`, and what is compared is written to `out/comparison.json`, from which the
+report is made.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from omegamax.recipes import atomic, checkpoint
+from omegamax.recipes.attention_statistics import attention_statistics
+from omegamax.recipes.experiment import run_experiment, split_of
+from omegamax.recipes.loading import Loaded, load
+from omegamax.recipes.prediction import predict
+from omegamax.recipes.progress import Progress, shown_on
+from omegamax.recipes.run import METRICS
+from omegamax.recipes.settings import TrainingSettings, plain
+from omegamax.recipes.task import AttentionMap
+
+COMPARISON = "comparison.json"
+_N_MAPS = 256  # test examples whose attention is counted
+_N_BUCKETS = 4  # of input lengths
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One model: JSON values only."""
+
+    name: str
+    metrics: dict[str, float]  # on the test data
+    attention: dict[str, float] | None  # see AttentionStatistics; None without attention
+    tokens_per_second: float | None  # while training
+    seconds: float  # of training, with its evaluations
+    by_length: dict[str, float]  # the watched metric for each range of input lengths
+    curves: dict[str, list[float | None]]  # per epoch: the loss and the metrics on the development data
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All models of one task."""
+
+    task: str
+    metric: str
+    models: list[Compared]
+
+
+def compare(
+    task: str,
+    settings: Mapping[str, Any],
+    training: TrainingSettings,
+    out: Path,
+    *,
+    existing: str = "refuse",
+    progress: Progress | None = None,
+) -> Comparison | None:
+    """Trains each of the settings, by name, and compares the best models; None if it was interrupted."""
+    progress = shown_on() if progress is None else progress
+    models, metric = [], ""
+    for place, (name, each) in enumerate(settings.items(), start=1):
+        progress.say(f"{name} ({place} of {len(settings)})")
+        path = run_path(out, name)
+        experiment = run_experiment(task, each, training, path, existing=existing)
+        if experiment is None or experiment.trained.outcome == "interrupted":
+            return None
+        found = load(path)
+        metric = found.task.metric
+        models.append(_compared(name, found, experiment.evaluation["test"], path, experiment.trained.seconds, training))
+    comparison = Comparison(task, metric, models)
+    record = {"versions": checkpoint.versions(), "training": plain(training), **asdict(comparison)}
+    record["settings"] = {name: plain(each) for name, each in settings.items()}
+    atomic.write_file(out / COMPARISON, (json.dumps(record, indent=1) + "\n").encode())
+    return comparison
+
+
+def run_path(out: Path, name: str) -> Path:
+    """Where the run of one normalizer is."""
+    return out / "runs" / name.replace("(", "-").replace(")", "")
+
+
+def _compared(
+    name: str, found: Loaded, metrics: dict[str, float], path: Path, seconds: float, training: TrainingSettings
+) -> Compared:
+    examples = split_of(found.task, "test")
+    statistics = attention_statistics(_maps(found, examples[:_N_MAPS]))
+    records = [json.loads(line) for line in (path / METRICS).read_text(encoding="utf-8").splitlines()]
+    steps = [record["items_per_second"] for record in records if record["event"] == "step"]
+    epochs = [record for record in records if record["event"] == "epoch"]
+    curves: dict[str, list[float | None]] = {"loss": [record["loss"] for record in epochs]}
+    for metric in epochs[0]["metrics"] if epochs else ():
+        curves[metric] = [record["metrics"].get(metric) for record in epochs]
+    return Compared(
+        name=name,
+        metrics=metrics,
+        attention=None if statistics is None else dict(statistics._asdict()),
+        tokens_per_second=median(steps) if steps else None,
+        seconds=round(seconds, 1),
+        by_length=_by_length(found, examples, training.batch_size),
+        curves=curves,
+    )
+
+
+def _maps(found: Loaded, examples: Sequence[Any]) -> list[AttentionMap]:
+    import torch
+
+    with torch.no_grad():
+        return found.task.attend(found.model, examples) if len(examples) else []
+
+
+def _by_length(found: Loaded, examples: Sequence[Any], batch_size: int) -> dict[str, float]:
+    """The metric on quarters of the test data, from its shortest inputs to its longest."""
+    task = found.task
+    lines = predict(task, found.model, examples, batch_size=batch_size)
+    scores = {}
+    for low, high, places in length_buckets([task.length(example) for example in examples], _N_BUCKETS):
+        name = f"{low}" if low == high else f"{low}–{high}"
+        scores[name] = task.score([examples[at] for at in places], [lines[at] for at in places])[task.metric]
+    return scores
+
+
+def length_buckets(lengths: Sequence[int], n_buckets: int) -> list[tuple[int, int, list[int]]]:
+    """(shortest, longest, positions) of about equally many examples each; no length is in two of them.
+
+    >>> length_buckets([5, 1, 2, 2, 9, 3], 3)
+    [(1, 2, [1, 2, 3]), (3, 5, [5, 0]), (9, 9, [4])]
+    """
+    order = sorted(range(len(lengths)), key=lambda at: lengths[at])
+    buckets: list[tuple[int, int, list[int]]] = []
+    start = 0
+    for bucket in range(1, n_buckets + 1):
+        stop = max(start, round(bucket * len(order) / n_buckets))
+        while 0 < stop < len(order) and lengths[order[stop]] == lengths[order[stop - 1]]:
+            stop += 1
+        if stop > start:
+            buckets.append((lengths[order[start]], lengths[order[stop - 1]], order[start:stop]))
+        start = stop
+    return buckets

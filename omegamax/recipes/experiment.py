@@ -1,0 +1,100 @@
+"""A task from its name to its numbers: prepare, train, take the best model, evaluate it on the test data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from omegamax.recipes import TASKS, atomic, checkpoint, resolve
+from omegamax.recipes.failures import DataError
+from omegamax.recipes.loading import Loaded, load
+from omegamax.recipes.loop import Trained, train
+from omegamax.recipes.prediction import evaluate
+from omegamax.recipes.progress import Progress
+from omegamax.recipes.run import RunDirectory
+from omegamax.recipes.settings import TrainingSettings, plain
+from omegamax.recipes.task import Task
+from omegamax.recipes.workers import Crew, joined
+
+EVALUATION = "evaluation.json"
+
+
+class Experiment(NamedTuple):
+    """How it went, on the first of the processes."""
+
+    trained: Trained
+    evaluation: dict[str, dict[str, float]]  # metrics by split
+
+
+def run_experiment(
+    name: str,
+    settings: Any,
+    training: TrainingSettings,
+    out: Path,
+    *,
+    existing: str = "refuse",
+    progress: Progress | None = None,
+) -> Experiment | None:
+    """Trains the named task in `out`; None on processes that are not the first.
+
+    The test data is looked at once, after training, by the model that was best on the development data; its metrics
+    go to evaluation.json with the settings, the seed and the versions they depend on.
+    """
+    directory = RunDirectory(out, existing)
+    directory.check()
+    with joined(training.device) as crew:
+        task = prepared(name, settings)
+        trained = train(task, training, directory, progress=progress, crew=crew)
+        if trained.outcome == "interrupted":
+            return Experiment(trained, {}) if crew.first else None
+        found = load(out, task=type(task), device=crew.device)
+        evaluation = {"dev": _numbers(trained.metrics), "test": _tested(task, found, training, crew)}
+        if not crew.first:
+            return None
+        record = {"task": name, "metric": task.metric, "settings": plain(settings), "training": plain(training)}
+        record |= {"versions": checkpoint.versions(), "evaluation": evaluation}
+        atomic.write_file(out / EVALUATION, (json.dumps(record, indent=2) + "\n").encode())
+    return Experiment(trained, evaluation)
+
+
+def prepared(name: str, settings: Any) -> Task:
+    """The task with its data; DataError says which file or setting is wrong."""
+    with _of_data():
+        return resolve(TASKS[name].task).prepare(settings)
+
+
+def read_lines(task: Task, lines: list[str]) -> list[Any]:
+    """A user's own input as examples."""
+    with _of_data():
+        return task.read(lines)
+
+
+def split_of(task: Task, split: str) -> Any:
+    """The examples of a split, read now if they were not before."""
+    with _of_data():
+        examples = task.examples(split)
+    if not len(examples):
+        raise DataError(f"the split {split} has no examples; choose another one, or other data with --data")
+    return examples
+
+
+def _tested(task: Task, found: Loaded, training: TrainingSettings, crew: Crew) -> dict[str, float]:
+    examples = task.examples("test")
+    if not len(examples):
+        return {}
+    return evaluate(task, found.model, examples, batch_size=training.batch_size, crew=crew)
+
+
+def _numbers(metrics: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: value for name, value in metrics.items() if value is not None}
+
+
+@contextmanager
+def _of_data() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise DataError(str(error)) from error
