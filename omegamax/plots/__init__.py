@@ -12,8 +12,13 @@ except ImportError as error:
     ) from error
 
 from omegamax.plots.alignments import alignment_comparison as alignment_comparison
+from omegamax.plots.attention import attention_map as attention_map
 from omegamax.plots.attention import attention_maps as attention_maps
+from omegamax.plots.attention_bars import attention_bars as attention_bars
 from omegamax.plots.denoising import denoising as denoising
+from omegamax.plots.groups import clusters_of as clusters_of
+from omegamax.plots.learning import learning_curves as learning_curves
+from omegamax.plots.lengths import accuracy_by_length as accuracy_by_length
 from omegamax.plots.losses import binary_losses as binary_losses
 from omegamax.plots.operators import figure2 as figure2
 from omegamax.plots.rows import row_comparison as row_comparison

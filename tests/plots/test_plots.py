@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 import omegamax as om
 from omegamax import plots, registry
-from omegamax.plots.rows import segments
+from omegamax.plots.groups import segments
 
 
 def heights(axes):
