@@ -87,7 +87,8 @@ def check_map(who: str, name: str, weights: Tensor) -> None:
         )
     if weights.numel() and bool((weights < 0).any()):
         raise ValueError(
-            f"{who}: {name} must be weights, none below zero, got {float(weights.detach().min()):g}; normalize the scores first"
+            f"{who}: {name} must be weights, none below zero, got {float(weights.detach().min()):g}; normalize the "
+            "scores first"
         )
 
 
