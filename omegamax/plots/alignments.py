@@ -31,7 +31,7 @@ def alignment_comparison(
 ) -> Figure:
     """The expected alignment of two series under each Ω, as in the tutorial; cells of exactly zero weight are grey.
 
-    `x` (M,) or (M, D) and `y` (N,) or (N, D) are series; without them two bumps are drawn, one of them later and longer.
+    `x` (M,) or (M, D) and `y` (N,) or (N, D) are series; without them two bumps are drawn, one later and longer.
     """
     x, y = (_bump(30, 0.35, 0.09) if x is None else x), (_bump(36, 0.6, 0.13) if y is None else y)
     first, second = _checked("alignment_comparison", "x", x), _checked("alignment_comparison", "y", y)
@@ -74,7 +74,9 @@ def _checked(who: str, name: str, series: Tensor) -> Tensor:
     """A series as (time, D), without its gradient."""
     if not isinstance(series, Tensor) or series.dim() not in (1, 2) or series.numel() == 0:
         came = tuple(series.shape) if isinstance(series, Tensor) else type(series).__name__
-        raise ValueError(f"{who}: {name} must be one series, (time,) or (time, D), got {came}; pick one, as in {name}[0]")
+        raise ValueError(
+            f"{who}: {name} must be one series, (time,) or (time, D), got {came}; pick one, as in {name}[0]"
+        )
     return series.detach().reshape(len(series), -1)
 
 

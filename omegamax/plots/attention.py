@@ -148,12 +148,16 @@ def _plan(weights: Mapping[str, Tensor], said: Mapping[str, tuple[list[str], lis
     n_columns = max(1, max(matrix.shape[1] for matrix in weights.values()))
     beside = max([0.0, *(glyphs.width(label, 8.5) for pair in said.values() for label in pair[0])])
     own = len({tuple(pair[0]) for pair in said.values()}) > 1  # then every map has its labels
-    for across in range(min(4, len(weights)), 0, -1):
-        room = _PAGE - 0.7 - beside * (across if own else 1) - 0.15 * across
-        wide = room / across / n_columns
-        if wide >= 0.13 or across == 1:
-            break
-    wide = min(_CELL, max(wide, 1.0 / n_columns))  # one inch at least, however long the labels are
+    titled = max(glyphs.width(f"{name}: 100% zeros" if name else "", 10) for name in weights) / n_columns
+    least = 0.085 if any(columns for _, columns in said.values()) else 0.06  # labels must be legible
+
+    def cell_of(across: int) -> float:
+        return (_PAGE - 0.7 - beside * (across if own else 1) - 0.15 * across) / across / n_columns
+
+    fit = (across for across in range(min(4, len(weights)), 1, -1) if cell_of(across) >= max(least, min(titled, _CELL)))
+    across = math.ceil(len(weights) / math.ceil(len(weights) / next(fit, 1)))  # two and two, not three and one
+    wide = cell_of(across)
+    wide = min(max(_CELL, titled), max(wide, 1.0 / n_columns))  # one inch at least, however long the labels are
     high = min(_CELL, max(8.0 / n_rows, wide / 2)) if n_rows * _CELL > 8 else min(_CELL, max(wide, 0.13))
     type_size = (min(8.5, max(4.5, 66 * wide)), min(8.5, max(4.5, 66 * high)))
     under = [label for pair in said.values() for label in pair[1]]
@@ -171,9 +175,9 @@ def _plan(weights: Mapping[str, Tensor], said: Mapping[str, tuple[list[str], lis
 
 def _label(axes: Axes, said: tuple[list[str], list[str]], plan: _Plan, *, left: bool, below: bool) -> None:
     rows, columns = said[0] if left else [], said[1] if below else []
-    every = math.ceil(plan.type_size[1] / 72 / plan.cell[1] - 0.2)
+    every = max(1, math.ceil(plan.type_size[1] / 72 / plan.cell[1] - 0.2))
     axes.set_yticks(range(0, len(rows), every), rows[::every], fontsize=plan.type_size[1])
-    every = math.ceil(plan.type_size[0] / 72 / plan.cell[0] - 0.2)
+    every = max(1, math.ceil(plan.type_size[0] / 72 / plan.cell[0] - 0.2))
     turn = 90 if plan.upright else 0
     axes.set_xticks(range(0, len(columns), every), columns[::every], fontsize=plan.type_size[0], rotation=turn)
     axes.tick_params(pad=2)

@@ -33,7 +33,7 @@ def attention_bars(weights: Mapping[str, Tensor], columns: Sequence[str] = ()) -
     size = min(8.5, max(4.5, 66 * wide / n_columns))
     longest = max((glyphs.width(label, size) for label in said), default=0.12)
     upright = longest > 0.95 * wide / n_columns
-    every = math.ceil(size / 72 / (wide / n_columns) - 0.2)
+    every = max(1, math.ceil(size / 72 / (wide / n_columns) - 0.2))
     tallest = max(float(row.detach().nan_to_num(0, 0, 0).max()) for row in weights.values()) or 1.0
     with look([*weights, *said]):
         height = 0.2 + 0.78 * len(weights) + (longest if upright else 0.15)

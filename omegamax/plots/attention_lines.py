@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -41,6 +42,7 @@ def attention_lines(
     one = sum(margins) + 1.0  # inches of a panel
     across = max(1, min(len(each), 4, int(7.0 / one)))
     lines = math.ceil(len(each) / across)
+    across = math.ceil(len(each) / lines)  # two and two rather than three and one
     with look([*left, *right, *titles]):
         high = 0.3 + 0.175 * max(each.shape[1:])
         figure = Figure(figsize=(one * across, high * lines), layout="constrained")
@@ -66,7 +68,7 @@ def _draw(axes: Axes, weights: Tensor, left: Sequence[str], right: Sequence[str]
     lines = LineCollection(
         [[(0, from_left[q]), (1, from_right[k])] for q, k in pairs],
         linewidths=[0.25 + 2.4 * weight for weight in strength],
-        colors=[(colour, 0.12 + 0.88 * weight) for weight in strength],
+        colors=[to_rgba(colour, 0.12 + 0.88 * weight) for weight in strength],
         gid="lines",
     )
     axes.add_collection(lines, autolim=False)

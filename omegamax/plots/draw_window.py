@@ -32,8 +32,8 @@ def draw_window(image: Tensor, window: DrawWindow, *, patch_size: int) -> Figure
     patch = fields.intensity * (rows @ pixels @ columns.mT)
     with look():
         wide = 2.6 * min(1.6, max(0.6, width / height))
-        figure = Figure(figsize=(wide + 2.6, 2.7), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=[wide, 2.1])
+        figure = Figure(figsize=(wide + 2.7, 2.75), layout="constrained")
+        left, right = figure.subplots(1, 2, width_ratios=[wide, 2.6])
         _show(left, pixels, f"image, {height} × {width}")
         _show(right, patch, f"patch, {patch_size} × {patch_size}")
         _draw_filters(left, fields, patch_size, (height, width))

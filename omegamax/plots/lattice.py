@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from omegamax.plots import glyphs
-from omegamax.plots.style import COLOURS, INK, bare, look
+from omegamax.plots.style import COLOURS, HALO, INK, bare, look
 
 _FAINT = "#BDBDBD"
+_PAGE = 6.9  # inches
 
 
 def tag_lattice(marginals: Mapping[str, Tensor], words: Sequence[str], tags: Sequence[str]) -> Figure:
@@ -35,17 +38,22 @@ def tag_lattice(marginals: Mapping[str, Tensor], words: Sequence[str], tags: Seq
     said, kinds = [glyphs.token(word) for word in words], [glyphs.token(tag) for tag in tags]
     step = max(0.62, *(glyphs.width(word, 9) + 0.12 for word in said))
     with look([*marginals, *said, *kinds]):
-        high = 0.36 * len(tags) + 0.25
+        high = 0.31 * len(tags) + 0.2
         beside = max(glyphs.width(tag, 9) for tag in kinds)
-        size = (0.35 + beside + step * len(words), 0.25 + (high + 0.22) * len(marginals))
+        across = max(1, min(2, len(marginals), int((_PAGE - beside) / (step * len(words)))))
+        lines = math.ceil(len(marginals) / across)
+        size = (0.35 + beside + step * len(words) * across, 0.25 + (high + 0.22) * lines)
         figure = Figure(figsize=size, layout="constrained")
-        grid = figure.subplots(len(marginals), 1, squeeze=False, sharex=True)[:, 0]
-        for axes, (title, edges) in zip(grid, marginals.items()):
+        grid = figure.subplots(lines, across, squeeze=False).ravel()
+        for place, (axes, (title, edges)) in enumerate(zip(grid, marginals.items())):
             _draw(axes, edges.detach().double().cpu())
-            axes.set_yticks(range(len(kinds)), kinds)
+            first, last = place % across == 0, place + across >= len(marginals)
+            axes.set_yticks(range(len(kinds)) if first else [], kinds if first else [])
+            axes.set_xticks(range(len(said)) if last else [], said if last else [])
             n_steps = int((edges[1:] > 0).sum())
             axes.set_title(f"{glyphs.printable(title)}: {n_steps} step{'s' * (n_steps != 1)}", loc="left", pad=3)
-        grid[-1].set_xticks(range(len(said)), said)
+        for axes in grid[len(marginals) :]:
+            axes.remove()
     return figure
 
 
@@ -57,7 +65,7 @@ def _draw(axes: Axes, edges: Tensor) -> None:
     lines = LineCollection(
         [line for line, _ in steps],
         linewidths=[0.4 + 3.2 * probability for _, probability in steps],
-        colors=[(COLOURS["softmax"], 0.3 + 0.7 * probability) for _, probability in steps],
+        colors=[to_rgba(COLOURS["softmax"], 0.3 + 0.7 * probability) for _, probability in steps],
         gid="steps",
         capstyle="round",
     )
@@ -80,5 +88,12 @@ def _draw_node(axes: Axes, n: int, tag: int, probability: float) -> None:
     if 0.05 <= probability <= 0.95:
         place = (0, 3.5 + 2.7 * probability**0.5)
         axes.annotate(
-            f"{probability:.2f}", (n, tag), place, textcoords="offset points", ha="center", fontsize=7, zorder=4
+            f"{probability:.2f}",
+            (n, tag),
+            place,
+            textcoords="offset points",
+            ha="center",
+            fontsize=7,
+            zorder=4,
+            path_effects=HALO,
         )

@@ -43,7 +43,7 @@ def learning_curves(
 
 def rule(axes: Axes) -> None:
     """Faint lines across, to read numbers by."""
-    axes.grid(axis="y", color="#E6E6E6", linewidth=0.5)
+    axes.grid(axis="y")
     axes.set_axisbelow(True)
     bare(axes)
 

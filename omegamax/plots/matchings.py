@@ -16,9 +16,7 @@ from omegamax.plots.style import INK, WEIGHTS, bare, look
 _LARGEST_WITH_NUMBERS = 14  # rows or columns
 
 
-def matching_maps(
-    marginals: Mapping[str, Tensor], rows: Sequence[str] = (), columns: Sequence[str] = ()
-) -> Figure:
+def matching_maps(marginals: Mapping[str, Tensor], rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Figure:
     """Marginals (R, C) of matchings by title, side by side; grey is exactly zero.
 
     `Matching.map` gives one pair to a row, `Matching.sparsemap` a few, `Matching.sinkhorn` all. Small ones have their
@@ -46,7 +44,7 @@ def matching_maps(
         for place, (axes, (title, matrix)) in enumerate(zip(grid, marginals.items())):
             _draw(axes, matrix.detach().double().cpu())
             n_pairs = int((matrix > 0).sum())
-            axes.set_title(f"{glyphs.printable(title)}: {n_pairs} pairs", loc="left", pad=3)
+            axes.set_title(f"{glyphs.printable(title)}: {n_pairs} pair{'s' * (n_pairs != 1)}", loc="left", pad=3)
             axes.set_yticks(range(len(left) if place == 0 else 0), left if place == 0 else [])
             axes.set_xticks(range(len(below)), below, rotation=90 if upright else 0)
     return figure
@@ -66,8 +64,8 @@ def _draw(axes: Axes, matrix: Tensor) -> None:
         for row, column in ((matrix > 0) & (matrix < 1)).nonzero().tolist():
             weight = float(matrix[row, column])
             ink = "white" if weight > 0.45 * top else INK
-            said = f"{weight:.2f}".lstrip("0") if weight >= 0.005 else "0+"
-            axes.text(column, row, said, ha="center", va="center", color=ink, fontsize=6.5)
+            said = f"{weight:.2f}".lstrip("0") if weight >= 0.005 else "<.01"
+            axes.text(column, row, said, ha="center", va="center", color=ink, fontsize=6.5 if weight >= 0.005 else 5.5)
     for spine in axes.spines.values():
         spine.set_visible(False)
     bare(axes)

@@ -23,6 +23,7 @@ from omegamax.structures.polytope import Polytope
 
 _LARGEST = 40  # vertices
 _GROWTH = [0.05 * step for step in range(20)] + [1.0] + [1.15**step for step in range(1, 18)]
+_N_VIEWS = 200
 _WHOLE = 20  # where the scores are themselves
 _LOOKS = {  # of each point: colour, sign, size
     "MAP": ("#000000", "s", 6.0),
@@ -35,8 +36,8 @@ def polytope(vertices: Tensor, scores: Tensor, *, names: Sequence[str] = ()) -> 
     """The hull of all structures, with the MAP, marginal and SparseMAP points of the scores.
 
     `vertices` (V, *event) are the structures, as `structure.enumerate(potentials)` lists them; `scores` (*event);
-    `names` label the vertices. The view is the plane in which the vertices spread most, and the lines are the true
-    edges of the polytope. Thin curves follow both points as the scores grow from nothing to ten times their size: the
+    `names` label the vertices. The view is a plane that foreshortens little, and the lines are the true edges
+    of the polytope. Thin curves follow both points as the scores grow from nothing to ten times their size: the
     marginal stays inside, SparseMAP runs along faces and reaches the best vertex.
     """
     if not isinstance(vertices, Tensor) or vertices.shape[1:] != scores.shape or len(vertices) < 2:
@@ -45,20 +46,22 @@ def polytope(vertices: Tensor, scores: Tensor, *, names: Sequence[str] = ()) -> 
             f"{tuple(getattr(vertices, 'shape', ()))} and {tuple(scores.shape)}; enumerate the structure"
         )
     if len(vertices) > _LARGEST:
-        raise ValueError(f"polytope: at most {_LARGEST} vertices can be told apart, got {len(vertices)}; take a smaller")
+        raise ValueError(
+            f"polytope: at most {_LARGEST} vertices can be told apart, got {len(vertices)}; take a smaller"
+        )
     corners = vertices.detach().double().cpu().flatten(1)
     theta = scores.detach().double().cpu().flatten()
     said = glyphs.labels("polytope", "names", names, len(corners))
-    view = _view(corners)
+    paths = _paths(corners, theta)
+    chosen = {"MAP": corners[(corners @ theta).argmax()], **{name: path[_WHOLE] for name, path in paths.items()}}
+    view = _view(corners, torch.stack(list(chosen.values())))
     with look(said):
         figure = Figure(figsize=(4.4, 3.4), layout="constrained")
         axes = figure.subplots()
         _draw_frame(axes, view(corners), edges_of(corners), said)
-        paths = _paths(corners, theta)
         for name, path in paths.items():
             axes.plot(*view(path).T.tolist(), color=_LOOKS[name][0], linewidth=0.9, alpha=0.6, zorder=2.5)
-        best = corners[(corners @ theta).argmax()]
-        for name, point in {"MAP": best, **{name: path[_WHOLE] for name, path in paths.items()}}.items():
+        for name, point in chosen.items():
             colour, sign, size = _LOOKS[name]
             (x, y) = view(point).tolist()
             axes.plot(x, y, sign, color=colour, markersize=size, markeredgecolor="white", label=name, zorder=4)
@@ -91,13 +94,28 @@ def _nearest(corners: Tensor, point: Tensor) -> Tensor:
     return hull.sparsemap(point).marginals
 
 
-def _view(corners: Tensor) -> Callable[[Tensor], Tensor]:
-    """Coordinates (..., 2) in the plane of the two largest spreads."""
+def _view(corners: Tensor, points: Tensor) -> Callable[[Tensor], Tensor]:
+    """Coordinates (..., 2) in the plane, of many, that foreshortens least: the vertices, and the points among them."""
     centre = corners.mean(0)
-    axes = torch.linalg.svd(corners - centre, full_matrices=False).Vh[:2]
-    axes = axes * axes.gather(-1, axes.abs().argmax(-1, keepdim=True)).sign()  # one sign on every machine
-    axes = torch.nn.functional.pad(axes, (0, 0, 0, 2 - len(axes)))  # a segment has one axis
-    return lambda points: (points - centre) @ axes.mT
+    spread = corners - centre
+    generator = torch.Generator().manual_seed(0)
+    mixed = torch.randn(_N_VIEWS, 2, len(corners), generator=generator, dtype=torch.float64) @ spread  # within the hull
+    first = torch.nn.functional.normalize(mixed[:, :1], dim=-1)
+    second = mixed[:, 1:] - (mixed[:, 1:] * first).sum(-1, keepdim=True) * first
+    length = second.norm(dim=-1, keepdim=True)
+    second = torch.where(length > 1e-9, second / length.clamp(min=1e-9), 0)  # a segment has one axis
+    planes = torch.cat((first, second), 1)  # (views, 2, D)
+    sets = [spread, torch.cat((points - centre, torch.zeros_like(centre).unsqueeze(0)))]
+    kept = torch.stack([torch.stack([_least_kept(each, plane) for each in sets]).min() for plane in planes])
+    plane = planes[kept.argmax()]
+    return lambda points: (points - centre) @ plane.mT
+
+
+def _least_kept(points: Tensor, plane: Tensor) -> Tensor:
+    """The least share of a distance between two points that is seen in the plane."""
+    true = torch.nn.functional.pdist(points)
+    share = torch.nn.functional.pdist(points @ plane.mT) / true.clamp(min=1e-9)
+    return torch.where(true > 1e-6, share, 1).min()  # points that coincide do so everywhere
 
 
 def _paths(corners: Tensor, theta: Tensor) -> dict[str, Tensor]:

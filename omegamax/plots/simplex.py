@@ -1,6 +1,6 @@
 """Level sets on the simplex of three: the problem that each operator solves, and where its answer lies.
 
-    max_Ω(θ) = max over p in the simplex of  <p, θ> − Ω(p)
+max_Ω(θ) = max over p in the simplex of  <p, θ> − Ω(p)
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.tri import Triangulation
 from torch import Tensor
@@ -28,6 +29,7 @@ _OMEGAS: dict[str, SmoothMax] = {
     "oscarmax (0.2)": Oscar(0.2),
 }
 _CORNERS = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]], dtype=torch.float64)
+_SHADES = ListedColormap(WEIGHTS([0.05 + 0.045 * shade for shade in range(15)]))  # the light part: a dot stands out
 _STEPS = 80  # of the grid along a side
 
 
@@ -57,7 +59,9 @@ def simplex_levels(
         for axes, (name, smooth) in zip(grid, charts.items()):
             weights, value = smooth.weigh(theta)
             _draw(axes, theta, smooth, weights, said)
-            axes.set_title(glyphs.printable(name) + rf": $\max_\Omega$ = {float(value):.2f}", pad=3, fontsize=9)
+            axes.set_title(
+                glyphs.printable(name) + rf": $\mathrm{{max}}_\Omega$ = {float(value):.2f}", pad=3, fontsize=9
+            )
         for axes in grid[len(charts) :]:
             axes.remove()
     return figure
@@ -68,8 +72,8 @@ def _draw(axes: Axes, theta: Tensor, smooth: SmoothMax, weights: Tensor, names: 
     height = (points @ theta - smooth.omega(points)).numpy()
     place = points @ _CORNERS
     triangles = Triangulation(place[:, 0].numpy(), place[:, 1].numpy())
-    axes.tricontourf(triangles, height, levels=14, cmap=WEIGHTS, alpha=0.75)
-    axes.tricontour(triangles, height, levels=14, colors=INK, linewidths=0.35)
+    axes.tricontourf(triangles, height, levels=14, cmap=_SHADES)
+    axes.tricontour(triangles, height, levels=14, colors="white", linewidths=0.5, linestyles="solid")
     axes.fill(*_CORNERS.T.tolist(), facecolor="none", edgecolor=INK, linewidth=0.8)
     x, y = (weights @ _CORNERS).tolist()
     axes.plot(x, y, "o", color=COLOURS["fusedmax"], markeredgecolor="white", markersize=6, zorder=3, clip_on=False)

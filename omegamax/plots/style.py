@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.patheffects import withStroke
 
 from omegamax.plots.glyphs import families
 
@@ -26,6 +27,7 @@ COLOURS = {
     "groupmax": "#8C6510",
 }
 INK = "#333333"  # axes and text
+HALO = [withStroke(linewidth=1.6, foreground="white")]  # keeps numbers readable on lines
 ZERO = "#D8D8D8"  # a weight that is exactly zero
 # In a map of weights exact zeros, masked, are grey: the least weight above zero is nearly white, and seen against them.
 WEIGHTS = LinearSegmentedColormap.from_list(
@@ -55,6 +57,8 @@ _LOOK: dict[str, Any] = {
     "ytick.major.width": 0.6,
     "xtick.major.size": 2.5,
     "ytick.major.size": 2.5,
+    "grid.color": "#E6E6E6",
+    "grid.linewidth": 0.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "figure.dpi": 200,

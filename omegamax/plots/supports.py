@@ -23,12 +23,16 @@ def support_histograms(weights: Mapping[str, Tensor]) -> Figure:
     sizes = {name: counts[counts > 0] for name, counts in sizes.items()}
     largest = max([1, *(int(counts.max()) for counts in sizes.values() if len(counts))])
     with look(weights):
-        figure = Figure(figsize=(min(6.4, max(2.8, 0.6 + 0.16 * largest)), 0.45 + 0.78 * len(sizes)), layout="constrained")
+        figure = Figure(
+            figsize=(min(6.4, max(2.8, 0.6 + 0.16 * largest)), 0.45 + 0.78 * len(sizes)), layout="constrained"
+        )
         grid = figure.subplots(len(sizes), 1, sharex=True, squeeze=False)[:, 0]
         for axes, (name, (colour, _)) in zip(grid, palette(sizes).items()):
             counts = sizes[name]
             share = counts.bincount(minlength=largest + 1)[1:].double() / max(1, len(counts))
-            axes.bar(range(1, largest + 1), share.tolist(), width=0.86 if largest <= 60 else 1.0, color=colour, linewidth=0)
+            axes.bar(
+                range(1, largest + 1), share.tolist(), width=0.86 if largest <= 60 else 1.0, color=colour, linewidth=0
+            )
             said = "no rows"
             if len(counts):
                 mean = float(counts.double().mean())
