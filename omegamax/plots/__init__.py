@@ -12,9 +12,24 @@ except ImportError as error:
     ) from error
 
 from omegamax.plots.alignments import alignment_comparison as alignment_comparison
+from omegamax.plots.alignments import alignment_matrices as alignment_matrices
+from omegamax.plots.attention import attention_map as attention_map
 from omegamax.plots.attention import attention_maps as attention_maps
+from omegamax.plots.attention_bars import attention_bars as attention_bars
+from omegamax.plots.attention_lines import attention_lines as attention_lines
 from omegamax.plots.denoising import denoising as denoising
+from omegamax.plots.draw_window import draw_window as draw_window
+from omegamax.plots.groups import clusters_of as clusters_of
+from omegamax.plots.lattice import tag_lattice as tag_lattice
+from omegamax.plots.learning import learning_curves as learning_curves
+from omegamax.plots.lengths import accuracy_by_length as accuracy_by_length
 from omegamax.plots.losses import binary_losses as binary_losses
+from omegamax.plots.matchings import matching_maps as matching_maps
 from omegamax.plots.operators import figure2 as figure2
+from omegamax.plots.polytope import polytope as polytope
+from omegamax.plots.positions import positional_encodings as positional_encodings
 from omegamax.plots.rows import row_comparison as row_comparison
+from omegamax.plots.simplex import simplex_levels as simplex_levels
+from omegamax.plots.supports import support_histograms as support_histograms
+from omegamax.plots.surfaces import argmax_surfaces as argmax_surfaces
 from omegamax.plots.trees import dependency_arcs as dependency_arcs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 from omegamax.operators.hard import Hard
 from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
+from omegamax.plots import glyphs
 from omegamax.plots.style import INK, WEIGHTS, bare, look
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.soft_dtw import soft_dtw_alignment
@@ -27,54 +29,83 @@ def alignment_comparison(
     gamma: float = 1.0,
     regularizers: Mapping[str, SmoothMax] | None = None,
 ) -> Figure:
-    """The expected alignment of two series under each Ω, as in the tutorial; cells of exactly zero weight are white.
+    """The expected alignment of two series under each Ω, as in the tutorial; cells of exactly zero weight are grey.
 
-    `x` (M,) and `y` (N,) are series of numbers; without them two bumps are drawn, one of them later and longer.
+    `x` (M,) or (M, D) and `y` (N,) or (N, D) are series; without them two bumps are drawn, one later and longer.
     """
     x, y = (_bump(30, 0.35, 0.09) if x is None else x), (_bump(36, 0.6, 0.13) if y is None else y)
-    for name, series in (("x", x), ("y", y)):
-        if not isinstance(series, Tensor) or series.dim() != 1 or series.numel() == 0:
-            came = tuple(series.shape) if isinstance(series, Tensor) else type(series).__name__
-            raise ValueError(
-                f"alignment_comparison: {name} must be one series, a 1-d Tensor, got {came}; pick one, as in {name}[0]"
-            )
+    first, second = _checked("alignment_comparison", "x", x), _checked("alignment_comparison", "y", y)
     charts = _OMEGAS if regularizers is None else regularizers
-    with look():
-        figure = Figure(figsize=(0.9 + 2.05 * len(charts), 2.75), layout="constrained")
+    return alignment_matrices(
+        {title: soft_dtw_alignment(first, second, gamma, regularizer=omega) for title, omega in charts.items()}, x, y
+    )
+
+
+def alignment_matrices(weights: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Figure:
+    """Alignments (M, N) by title, with the series x (M,) or (M, D) and y (N,) or (N, D) on the margins.
+
+    From any source: DTW, soft-DTW, attention, a gold alignment. Grey cells are exactly zero.
+    """
+    who = "alignment_matrices"
+    first, second = _checked(who, "x", x).cpu(), _checked(who, "y", y).cpu()
+    shape = (len(first), len(second))
+    for title, matrix in weights.items():
+        if not isinstance(matrix, Tensor) or tuple(matrix.shape) != shape:
+            came = tuple(matrix.shape) if isinstance(matrix, Tensor) else type(matrix).__name__
+            raise ValueError(f"{who}: {title!r} must align x with y, {shape}, got {came}; rows are times of x")
+    if not weights:
+        raise ValueError(f"{who}: weights must have at least one alignment, got none; give {{title: (M, N)}}")
+    with look(weights):
+        high = 2.05 * min(1.6, max(0.6, shape[0] / shape[1]))
+        figure = Figure(figsize=(0.9 + 2.05 * len(weights), 0.7 + high), layout="constrained")
         grid = figure.subplots(
-            2, 1 + len(charts), width_ratios=[0.3] + [1] * len(charts), height_ratios=[0.3, 1], squeeze=False
+            2, 1 + len(weights), width_ratios=[0.3] + [1] * len(weights), height_ratios=[0.6, high], squeeze=False
         )
         grid[0, 0].set_visible(False)
-        _draw_series(grid[1, 0], x.detach().cpu(), upright=True)
-        for column, (title, omega) in enumerate(charts.items(), start=1):
-            weights = soft_dtw_alignment(x[:, None], y[:, None], gamma, regularizer=omega).detach().cpu()
-            _draw_series(grid[0, column], y.detach().cpu(), upright=False)
-            grid[0, column].set_title(title, loc="left", pad=3)
-            _draw_weights(grid[1, column], weights)
+        _draw_series(grid[1, 0], first, upright=True)
+        for column, (title, matrix) in enumerate(weights.items(), start=1):
+            _draw_series(grid[0, column], second, upright=False)
+            grid[0, column].set_title(glyphs.printable(title), loc="left", pad=3)
+            _draw_weights(grid[1, column], matrix.detach().cpu())
     return figure
+
+
+def _checked(who: str, name: str, series: Tensor) -> Tensor:
+    """A series as (time, D), without its gradient."""
+    if not isinstance(series, Tensor) or series.dim() not in (1, 2) or series.numel() == 0:
+        came = tuple(series.shape) if isinstance(series, Tensor) else type(series).__name__
+        raise ValueError(
+            f"{who}: {name} must be one series, (time,) or (time, D), got {came}; pick one, as in {name}[0]"
+        )
+    return series.detach().reshape(len(series), -1)
 
 
 def _draw_series(axes: Axes, series: Tensor, *, upright: bool) -> None:
     place = range(len(series))
+    sign = {"marker": "o", "markersize": 2.5} if len(series) == 1 else {}
+    for dimension, numbers in enumerate(series.mT.tolist()):
+        look_of_line: dict[str, Any] = {"color": INK, "linewidth": 1, "alpha": max(0.3, 1 - 0.3 * dimension), **sign}
+        if upright:
+            axes.plot([-number for number in numbers], place, **look_of_line)
+        else:
+            axes.plot(place, numbers, **look_of_line)
     if upright:
-        axes.plot((-series).tolist(), place, color=INK, linewidth=1)
         axes.set_ylim(len(series) - 0.5, -0.5)
     else:
-        axes.plot(place, series.tolist(), color=INK, linewidth=1)
         axes.set_xlim(-0.5, len(series) - 0.5)
     axes.axis("off")
 
 
 def _draw_weights(axes: Axes, weights: Tensor) -> None:
-    positive = np.ma.masked_equal(weights.numpy(), 0)
-    axes.imshow(positive, cmap=WEIGHTS, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    positive = np.ma.masked_equal(weights.double().numpy(), 0)
+    top = max(1.0, float(weights.nan_to_num(0, 0, 0).max()))
+    axes.imshow(positive, cmap=WEIGHTS, vmin=0, vmax=top, aspect="auto", interpolation="nearest")
     axes.set_xticks([])
     axes.set_yticks([])
     share = float((weights == 0).double().mean())
     axes.set_xlabel(f"{100 * share:.0f}% of the cells are exactly zero")
     for spine in axes.spines.values():
-        spine.set_visible(True)
-        spine.set_color("#BBBBBB")
+        spine.set(visible=True, edgecolor="#BBBBBB")
     bare(axes)
 
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from omegamax import registry
+from omegamax.plots.groups import segments
 from omegamax.plots.style import INK, ZERO, bare, colour, look
 from omegamax.smoothmax import SmoothMax
 
@@ -50,7 +51,7 @@ def row_comparison(
         grid = figure.subplots(lines, columns, sharex=True, squeeze=False).ravel()
         _draw_scores(grid[0], scores)
         for axes, (name, row) in zip(grid[1:], weights.items()):
-            _draw_weights(axes, row, colour(name))
+            draw_bars(axes, row, colour(name))
             axes.set_title(name, loc="left", pad=3)
             axes.set_ylim(0, 1.06 * (tallest if float(row.max()) < 1 else 1))
         for place in range(len(charts) + 1, len(grid)):  # an empty place: the panel above it carries the labels
@@ -76,7 +77,8 @@ def _draw_scores(axes: Axes, scores: Tensor) -> None:
     axes.set_title("scores", loc="left", pad=3)
 
 
-def _draw_weights(axes: Axes, weights: Tensor, fill: str) -> None:
+def draw_bars(axes: Axes, weights: Tensor, fill: str) -> None:
+    """Weights (K,) as bars: grey columns are exact zeros, equal neighbours share a bar, dots join equals afar."""
     row = weights.tolist()
     for position, weight in enumerate(row):
         if weight == 0:
@@ -87,21 +89,3 @@ def _draw_weights(axes: Axes, weights: Tensor, fill: str) -> None:
         places = [position for position, weight in enumerate(row) if weight == height]
         if places[-1] - places[0] + 1 > len(places):  # equal, and not one block
             axes.hlines(height, places[0], places[-1], color=INK, linewidth=0.8, linestyles=":", zorder=3)
-
-
-def segments(weights: Tensor) -> list[tuple[int, int]]:
-    """First and last position of each run of neighbours with exactly the same positive weight.
-
-    >>> segments(torch.tensor([0.0, 0.4, 0.4, 0.2]))
-    [(1, 2), (3, 3)]
-    """
-    runs: list[tuple[int, int]] = []
-    row = weights.tolist()
-    for position, weight in enumerate(row):
-        if weight == 0:
-            continue
-        if runs and runs[-1][1] == position - 1 and row[position - 1] == weight:
-            runs[-1] = (runs[-1][0], position)
-        else:
-            runs.append((position, position))
-    return runs

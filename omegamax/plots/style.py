@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.patheffects import withStroke
+
+from omegamax.plots.glyphs import families
 
 # Okabe & Ito's palette, without its yellow, which vanishes on white; brown stands in for it.
 COLOURS = {
@@ -24,12 +27,17 @@ COLOURS = {
     "groupmax": "#8C6510",
 }
 INK = "#333333"  # axes and text
-ZERO = "#E4E4E4"  # a weight that is exactly zero
-# In a map of weights exact zeros, masked, are white, and the least weight above zero is already seen.
-WEIGHTS = LinearSegmentedColormap.from_list("weights", ["#C7DCEC", "#0072B2", "#002B45"]).with_extremes(bad="white")
+HALO = [withStroke(linewidth=1.6, foreground="white")]  # keeps numbers readable on lines
+ZERO = "#D8D8D8"  # a weight that is exactly zero
+# In a map of weights exact zeros, masked, are grey: the least weight above zero is nearly white, and seen against them.
+WEIGHTS = LinearSegmentedColormap.from_list(
+    "weights", ["#FFFFFF", "#BBD8EC", "#3D93C8", "#00568A", "#002B45"]
+).with_extremes(bad=ZERO)
+
+_LINES = ("-", "--", ":", "-.")  # the second run of one operator is dashed, and so on
 
 _LOOK: dict[str, Any] = {
-    "font.family": "STIXGeneral",  # Times-like, and shipped with matplotlib: the same on every machine
+    "text.usetex": False,
     "mathtext.fontset": "stix",
     "font.size": 9,
     "axes.titlesize": 10,
@@ -49,6 +57,8 @@ _LOOK: dict[str, Any] = {
     "ytick.major.width": 0.6,
     "xtick.major.size": 2.5,
     "ytick.major.size": 2.5,
+    "grid.color": "#E6E6E6",
+    "grid.linewidth": 0.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "figure.dpi": 200,
@@ -57,15 +67,39 @@ _LOOK: dict[str, Any] = {
 
 
 @contextmanager
-def look() -> Iterator[None]:
-    """Artists made inside have the look; the caller's settings are untouched."""
-    with matplotlib.rc_context(_LOOK):  # type: ignore[arg-type]
+def look(texts: Iterable[object] = ()) -> Iterator[None]:
+    """Artists made inside have the look; the caller's settings are untouched.
+
+    `texts` are the user's own words, which may need fonts of their own.
+    """
+    settings: dict[str, Any] = {**_LOOK, "font.family": families(texts)}
+    with matplotlib.rc_context(settings):  # type: ignore[arg-type]
         yield
 
 
 def colour(name: str) -> str:
     """The colour of an operator, whatever parameters follow its name."""
-    return COLOURS.get(name.split("(")[0].strip(), INK)
+    return COLOURS.get(_operator(name), INK)
+
+
+def palette(names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """A colour and a line for each name: operators have their own colour, others take the free ones in turn."""
+    names = list(names)
+    own = {name: COLOURS[_operator(name)] for name in names if _operator(name) in COLOURS}
+    free = [colour for colour in dict.fromkeys(COLOURS.values()) if colour not in own.values()] or [INK]
+    chosen: dict[str, tuple[str, str]] = {}
+    others = 0
+    for name in names:
+        if name not in own:
+            own[name] = free[others % len(free)]
+            others += 1
+        taken = [line for hue, line in chosen.values() if hue == own[name]]
+        chosen[name] = own[name], _LINES[len(taken) % len(_LINES)]
+    return chosen
+
+
+def _operator(name: str) -> str:
+    return name.split("(")[0].strip()
 
 
 def bare(axes: Axes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -11,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Arc
 from torch import Tensor
 
-from omegamax.plots.style import COLOURS, INK, look
+from omegamax.plots import glyphs
+from omegamax.plots.style import COLOURS, HALO, INK, look
 from omegamax.structures.projective_tree import ProjectiveTree
 
 _WORDS = ("she", "saw", "the", "man", "with", "a", "telescope")
@@ -35,16 +37,19 @@ def dependency_arcs(trees: Mapping[str, Tensor] | None = None, words: Sequence[s
                 f"dependency_arcs: {title!r} must be a tree over {len(words)} words, of shape "
                 f"{(len(words) + 1, len(words) + 1)}, got {came}; index 0 is the root"
             )
-    with look():
+    said = [glyphs.token(word) for word in words]
+    widths = [glyphs.width(word, 9) for word in said]
+    step = max([0.72, *((left + right) / 2 + 0.12 for left, right in pairwise(widths))])  # inches
+    with look([*trees, *said]):
         tops = [_height(_longest(arcs)) for arcs in trees.values()]
-        size = (max(3.2, 0.72 * len(words) + 0.8), 0.62 * sum(top + 1.1 for top in tops))
+        size = (max(3.2, step * len(said) + 0.8), 0.62 * sum(top + 1.1 for top in tops))
         figure = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(len(trees), 1, squeeze=False, height_ratios=[top + 0.95 for top in tops])[:, 0]
         for axes, top, (title, arcs) in zip(grid, tops, trees.items()):
-            _draw(axes, arcs.detach().double().cpu(), words)
-            axes.set_ylim(-0.6, top + 0.35)
+            _draw(axes, arcs.detach().double().cpu(), said)
+            axes.set_ylim(-0.6, top + 0.42)
             n_arcs = int((arcs > 0).sum())
-            axes.set_title(f"{title}: {n_arcs} arcs", loc="left", pad=2)
+            axes.set_title(f"{glyphs.printable(title)}: {n_arcs} arc{'s' * (n_arcs != 1)}", loc="left", pad=2)
     return figure
 
 
@@ -55,13 +60,17 @@ def _draw(axes: Axes, arcs: Tensor, words: Sequence[str]) -> None:
             _draw_root(axes, modifier, probability, len(words))
             continue
         middle, height = (head + modifier) / 2, _height(abs(head - modifier))
+        if head > modifier and arcs[modifier, head] > 0:
+            height += 0.16  # of two opposite arcs one is higher, so that both are seen
         look_of_arc: dict[str, Any] = {"color": COLOURS["softmax"], "alpha": 0.25 + 0.75 * probability}
         width = 0.4 + 1.8 * probability
         arc = Arc((middle, 0), abs(head - modifier), 2 * height, theta1=0, theta2=180, linewidth=width, **look_of_arc)
         axes.add_patch(arc)
         axes.plot(modifier, 0.04, "v", markersize=2 + 2 * probability, **look_of_arc)
         if _is_open(probability):
-            axes.text(middle, height + 0.03, f"{probability:.2f}", ha="center", va="bottom", fontsize=7.5)
+            axes.text(
+                middle, height + 0.03, f"{probability:.2f}", ha="center", va="bottom", fontsize=7.5, path_effects=HALO
+            )
     for place, word in enumerate(words, start=1):
         axes.text(place, -0.12, word, ha="center", va="top")
     axes.set_xlim(0.4, len(words) + 0.6)

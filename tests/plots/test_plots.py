@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 import omegamax as om
 from omegamax import plots, registry
-from omegamax.plots.rows import segments
+from omegamax.plots.groups import segments
 
 
 def heights(axes):
@@ -80,10 +80,10 @@ def test_alignments_show_the_expected_path(tmp_path):
     figure = plots.alignment_comparison(x, y, regularizers={"sparse": om.SquaredNorm()})
     (image,) = figure.axes[-1].get_images()
     expected = om.soft_dtw_alignment(x[:, None], y[:, None], regularizer=om.SquaredNorm())
-    torch.testing.assert_close(torch.as_tensor(image.get_array().data), expected)
+    assert image.get_array().filled(0).tolist() == expected.tolist()
     figure.savefig(tmp_path / "alignments.png")
     with pytest.raises(ValueError, match="one series"):
-        plots.alignment_comparison(torch.zeros(2, 3), y)
+        plots.alignment_comparison(torch.zeros(1, 2, 3), y)
 
 
 def test_binary_losses_end_at_their_margins(tmp_path):

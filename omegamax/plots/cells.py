@@ -1,0 +1,86 @@
+"""Cells of weights in the convention of figure 1 of Niculae & Blondel (NIPS 2017).
+
+Grey is exactly zero; neighbours in a row of exactly equal weight have no border between them. Dots mark clusters, equal
+weights that need not touch, as in their figure 4: the heaviest cluster of a row is ●, the next ○, then ■, □, ▲, △.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from omegamax.plots.style import COLOURS, INK, WEIGHTS, bare
+
+_BORDER = "#5F6B75"
+_MARKERS = "ooss^^"  # in turn full and hollow
+
+
+def draw_cells(axes: Axes, weights: Tensor, *, top: float, cell: float) -> AxesImage:
+    """Weights (Q, K), with a colour scale from 0 to `top`; `cell` is the smaller side of a cell, in inches."""
+    matrix = weights.detach().double().cpu().numpy()
+    n_rows, n_columns = matrix.shape
+    extent = (-0.5, max(1, n_columns) - 0.5, max(1, n_rows) - 0.5, -0.5)  # of nothing one empty place is left
+    shown = np.ma.masked_equal(matrix, 0) if matrix.size else np.ma.masked_all((1, 1))
+    image = axes.imshow(shown, cmap=WEIGHTS, vmin=0, vmax=top, aspect="auto", interpolation="nearest", extent=extent)
+    width = min(0.6, 3 * cell)  # thin where cells are small, so that they stay visible
+    heavy = matrix != 0
+    either = heavy[1:] | heavy[:-1]
+    for gid, colour, weight, lines in (
+        ("rows", "white", 2 * width, _between_rows(~either)),
+        ("edges", _BORDER, width, _between_rows(either)),
+        ("borders", _BORDER, width, _between_neighbours(matrix)),
+    ):
+        caps = "butt" if gid == "rows" else "projecting"  # so that corners close
+        drawn = LineCollection(lines, colors=colour, linewidths=weight, gid=gid, zorder=2, capstyle=caps)
+        axes.add_collection(drawn, autolim=False)
+    for row, column in np.argwhere(np.isnan(matrix)):
+        place = (column - 0.5, row - 0.5)
+        axes.add_patch(Rectangle(place, 1, 1, facecolor="white", edgecolor=COLOURS["fusedmax"], hatch="xxx", lw=0))
+    for spine in axes.spines.values():
+        spine.set(visible=True, edgecolor=_BORDER, linewidth=width)
+    bare(axes)
+    return image
+
+
+def _between_neighbours(matrix: np.ndarray) -> list[list[tuple[float, float]]]:
+    """One border for each two neighbours in a row that differ."""
+    differ = matrix[:, 1:] != matrix[:, :-1]
+    return [[(column + 0.5, row - 0.5), (column + 0.5, row + 0.5)] for row, column in np.argwhere(differ).tolist()]
+
+
+def _between_rows(where: np.ndarray) -> list[list[tuple[float, float]]]:
+    """Lines under the cells (Q − 1, K) that are true."""
+    return [[(column - 0.5, row + 0.5), (column + 0.5, row + 0.5)] for row, column in np.argwhere(where).tolist()]
+
+
+def draw_clusters(axes: Axes, clusters: Tensor, weights: Tensor, *, top: float, cell: float) -> None:
+    """A sign for each cluster of a row; light where the cell is dark."""
+    numbers, shade = clusters.cpu(), weights.detach().cpu() / top
+    size = (72 * cell / 3.4) ** 2
+    for number in sorted(set(numbers[numbers > 0].tolist())):
+        place = min(number - 1, len(_MARKERS) - 1)
+        for ink, where in ((INK, shade < 0.5), ("white", shade >= 0.5)):
+            rows, columns = ((numbers == number) & where).nonzero(as_tuple=True)
+            if len(rows):
+                axes.scatter(
+                    columns.tolist(),
+                    rows.tolist(),
+                    s=size,
+                    marker=_MARKERS[place],
+                    facecolors="none" if place % 2 else ink,
+                    edgecolors=ink,
+                    linewidths=min(0.7, 4 * cell),
+                    gid=f"cluster {number}",
+                    zorder=3,
+                )
+
+
+def draw_marks(axes: Axes, marked: Tensor, *, cell: float) -> None:
+    """An orange stroke at the foot of each marked cell."""
+    feet = [[(k - 0.5, q + 0.4), (k + 0.5, q + 0.4)] for q, k in marked.cpu().nonzero().tolist()]
+    lines = LineCollection(feet, colors=COLOURS["fusedmax"], linewidths=min(1.6, 9 * cell), gid="marks", zorder=2.5)
+    axes.add_collection(lines, autolim=False)

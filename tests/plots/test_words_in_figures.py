@@ -1,0 +1,66 @@
+"""Words of any script are drawn without a warning, and what no font has is seen to be missing."""
+
+import pytest
+import torch
+
+from omegamax import plots
+from omegamax.plots import glyphs
+from omegamax.plots.style import COLOURS, palette
+
+WORDS = [
+    "vendredi",
+    "пятница",
+    "Παρασκευή",
+    "الجمعة",
+    "יום שישי",
+    "金曜日",
+    "शुक्रवार",
+    "วันศุกร์",
+    "ორშაბათი",
+    "ሰኞ",
+    "😀",
+    "𝄞",
+    "\ud800",
+]
+
+
+@pytest.mark.parametrize("name", ["map.png", "map.pdf", "map.svg"])
+def test_every_script_is_drawn(name, tmp_path):
+    figure = plots.attention_map(torch.eye(len(WORDS)), WORDS, WORDS, title=" ".join(WORDS[:-1]))
+    figure.savefig(tmp_path / name)
+
+
+def test_what_no_font_has_is_a_box():
+    assert glyphs.printable("a\U000e0fffb") == "a□b"
+    assert glyphs.printable("é пт") == "é пт"
+    assert glyphs.printable("e\u0301") == "é"
+
+
+def test_dollars_are_no_formula():
+    figure = plots.attention_map(torch.eye(2), ["$x_", "$5"], [r"\$", r"$\frac$"], title="$ and $")
+    assert figure.axes[0].get_title(loc="left") == r"\$ and \$"
+    figure.draw_without_rendering()
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [(" ", "␣"), ("\u202f", "␣"), ("\n", "↵"), ("\t", "⇥"), ("a b", "a b"), ("", ""), ("\u200f", "□"), (7, "7")],
+)
+def test_tokens_are_seen(given, shown):
+    assert glyphs.token(given) == shown
+
+
+def test_long_tokens_end_in_an_ellipsis():
+    assert glyphs.token("x" * 24) == "x" * 24
+    assert glyphs.token("x" * 25) == "x" * 23 + "…"
+
+
+def test_colours_of_names():
+    found = palette(["softmax", "fusedmax (0.1)", "fusedmax (1)", "mine", "yours"])
+    assert found["softmax"] == (COLOURS["softmax"], "-")
+    assert found["fusedmax (0.1)"] == (COLOURS["fusedmax"], "-") and found["fusedmax (1)"] == (
+        COLOURS["fusedmax"],
+        "--",
+    )
+    assert len(set(found.values())) == 5
+    assert len(set(palette(map(str, range(28))).values())) == 28
