@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from omegamax.cli.refusal import Refused
+
 _DESCRIPTION = """\
 Smoothed max operators for PyTorch: softmax, sparsemax, entmax, sq-pnorm-max,
 fusedmax, oscarmax, groupmax, and any differentiable regularizer."""
@@ -17,6 +19,8 @@ examples:
   omegamax info                 which versions and kernels this installation uses
   omegamax demo                 the operators side by side: a table, and pictures in report/
   omegamax demo --out figures   the same, with the pictures in figures/
+  omegamax reproduce --list     every theorem, figure and table of the papers behind it
+  omegamax reproduce fig2       one of them: our numbers beside the published ones
 
   OMEGAMAX_KERNELS=reference omegamax info     forces the pure PyTorch kernels
 
@@ -38,10 +42,6 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
-class _RefusedError(Exception):
-    """What a user asked for cannot be done; the message says why."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code: 0, or 2 for a mistake of the caller."""
     parser = _parser()
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         options.run(options)
-    except _RefusedError as refused:
+    except Refused as refused:
         print(f"omegamax {options.command}: {refused}", file=sys.stderr)
         return 2
     return 0
@@ -76,6 +76,17 @@ def _parser() -> argparse.ArgumentParser:
         "--out", metavar="DIR", type=Path, default=Path("report"), help="where the pictures go (default: report)"
     )
     demo.set_defaults(run=_demo)
+    from omegamax.cli import reproduce
+
+    again = commands.add_parser(
+        "reproduce",
+        help=reproduce.HELP,
+        description=reproduce.DESCRIPTION,
+        epilog=reproduce.EXAMPLES,
+        formatter_class=raw,
+    )
+    reproduce.add_arguments(again)
+    again.set_defaults(run=reproduce.run)
     return parser
 
 
@@ -96,7 +107,7 @@ def _demo(options: argparse.Namespace) -> None:
     try:
         paths = draw(options.out)
     except ImportError as error:
-        raise _RefusedError(str(error)) from error
+        raise Refused(str(error)) from error
     print(f"\nPictures: {', '.join(str(path) for path in paths)}")
 
 
@@ -109,6 +120,4 @@ def _make_writable(directory: Path) -> None:
         probe.unlink()
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise _RefusedError(
-            f"cannot write to {directory} ({reason.lower()}); choose another directory with --out"
-        ) from error
+        raise Refused(f"cannot write to {directory} ({reason.lower()}); choose another directory with --out") from error

@@ -33,7 +33,12 @@ def prominent_words(published: Published) -> Outcome:
         [
             at_least("least lead of a word that gets everything, γ = 0.8", 0.8, float(margin[alone].min())),
             at_most("largest lead of a word that does not", 0.8, float(margin[~alone].max())),
-            finds("rows where one word gets everything", "some", f"{100 * float(alone.double().mean()):.0f} %", bool(alone.any() and not alone.all())),
+            finds(
+                "rows where one word gets everything",
+                "some",
+                f"{100 * float(alone.double().mean()):.0f} %",
+                bool(alone.any() and not alone.all()),
+            ),
         ]
     )
 
@@ -49,7 +54,9 @@ def entropy_barrier(published: Published) -> Outcome:
     rows.append(finds("Ω at the corner itself", "−∞", f"{float(shannon.omega(corner)):g}", False))
     slopes = [float(torch.tensor(share, dtype=torch.float64).log() + 1) for share in (1e-3, 1e-9, 1e-300)]
     said = ", ".join(f"{slope:.0f}" for slope in slopes)
-    rows.append(finds("∂Ω/∂p at p = 10⁻³, 10⁻⁹, 10⁻³⁰⁰ (what does go to −∞)", "–", said, slopes == sorted(slopes, reverse=True)))
+    rows.append(
+        finds("∂Ω/∂p at p = 10⁻³, 10⁻⁹, 10⁻³⁰⁰ (what does go to −∞)", "–", said, slopes == sorted(slopes, reverse=True))
+    )
     return Outcome(rows)
 
 
@@ -75,7 +82,12 @@ def found_segments(published: Published) -> Outcome:
     row = weights.tolist()
     return Outcome(
         [
-            finds("scores 0, .9, 1, .95, 0, −.5, .4, .45 at λ = 0.2: the segment of weight", "found", ", ".join(f"{w:.4f}" for w in row), row[1] == row[2] == row[3] > 0),
+            finds(
+                "scores 0, .9, 1, .95, 0, −.5, .4, .45 at λ = 0.2: the segment of weight",
+                "found",
+                ", ".join(f"{w:.4f}" for w in row),
+                row[1] == row[2] == row[3] > 0,
+            ),
             near("different bits within it", 0, len(set(row[1:4])) - 1, 0),
         ]
     )

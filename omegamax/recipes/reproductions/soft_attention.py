@@ -13,7 +13,7 @@ from omegamax.recipes.reproductions.trials import largest, normal, seeded
 
 
 def additive(published: Published) -> Outcome:
-    """e = vᵀ tanh(W s + U h), α = softmax(e), c = Σ α h; one score for every pair."""
+    """E = vᵀ tanh(W s + U h), α = softmax(e), c = Σ α h; one score for every pair."""
     with seeded():
         score = om.Additive(4, 5, hidden_size=6).double()
     queries, keys = normal(3, 4), normal(7, 5, seed=1)
@@ -71,7 +71,12 @@ def gaussian_windows(published: Published) -> Outcome:
         [
             same("weights of om.GaussianMixtureAttention and φ(t, u)", largest(located.weights - phi)),
             same("its output and Σ φ(t, u) c_u", largest(located.output - phi @ value)),
-            finds("steps of κ", "all forward", f"least {locations.diff(dim=0).min():.2g}", bool((locations.diff(dim=0) > 0).all())),
+            finds(
+                "steps of κ",
+                "all forward",
+                f"least {locations.diff(dim=0).min():.2g}",
+                bool((locations.diff(dim=0) > 0).all()),
+            ),
         ]
     )
 
@@ -105,7 +110,9 @@ def unrolled_gru(published: Published) -> Outcome:
         state = torch.zeros(()).double()
         for i in range(t):
             state = u[i] * state + (1 - u[i]) * candidates[i]
-        as_printed = sum(u[i - 1 : t - i + 1].prod() * (1 - u[: i - 1]).prod() * candidates[i - 1] for i in range(1, t + 1))
+        as_printed = sum(
+            u[i - 1 : t - i + 1].prod() * (1 - u[: i - 1]).prod() * candidates[i - 1] for i in range(1, t + 1)
+        )
         unrolled = sum((1 - u[i]) * u[i + 1 :].prod() * candidates[i] for i in range(t))
         printed, right = max(printed, abs(float(state - as_printed))), max(right, abs(float(state - unrolled)))
     return Outcome(
@@ -130,7 +137,14 @@ def long_dependencies(published: Published) -> Outcome:
             product = product @ normal(200, 8, 8, seed=step)
         spreads.append(float(product.var()))
     said = ", ".join(f"{spread:.1e}" for spread in spreads)
-    rows.append(finds("normal Jacobians: variance after 10, 20, 40 steps", "grows exponentially", said, spreads[1] / spreads[0] > 1e6 and spreads[2] / spreads[1] > 1e12))
+    rows.append(
+        finds(
+            "normal Jacobians: variance after 10, 20, 40 steps",
+            "grows exponentially",
+            said,
+            spreads[1] / spreads[0] > 1e6 and spreads[2] / spreads[1] > 1e12,
+        )
+    )
     return Outcome(rows)
 
 
@@ -144,7 +158,11 @@ def geometric_mean(published: Published) -> Outcome:
     return Outcome(
         [
             same("NWGM[p(y = k | a)] and the softmax of E[n]", largest(geometric - expected)),
-            at_most("NWGM ≈ E[p(y = k | a)]: mean distance, total variation", 0.2, float(0.5 * (geometric - mean).abs().sum(-1).mean())),
+            at_most(
+                "NWGM ≈ E[p(y = k | a)]: mean distance, total variation",
+                0.2,
+                float(0.5 * (geometric - mean).abs().sum(-1).mean()),
+            ),
         ]
     )
 
@@ -166,7 +184,7 @@ def expected_state(published: Published) -> Outcome:
     )
 
 
-def annotations(published: Published) -> Outcome:
+def grid_annotations(published: Published) -> Outcome:
     """14 × 14 × 512 = 196 × 512 annotations (L × D), and a grid attention over them."""
     grid = normal(14, 14, 512, scale=0.1)
     attended = om.GridAttention()(normal(1, 512, scale=0.1), grid)
