@@ -32,8 +32,8 @@ def command(capsys, *arguments):
 def test_it_agrees_or_is_false_as_published(claim):
     before = torch.get_rng_state()
     outcome = claim.reproduce()
-    assert outcome.rows
-    disagree = [row for row in outcome.rows if not row.agrees]
+    assert any(row.agrees is not None for row in outcome.rows)
+    disagree = [row for row in outcome.rows if row.agrees is False]
     assert bool(disagree) != claim.holds, disagree
     assert claim.holds or claim.remark  # a counterexample is explained
     assert (outcome.draw is not None) == claim.draws
@@ -116,7 +116,8 @@ class TestCommand:
         code, out, _ = command(capsys, "prop2-oscarmax")
         assert code == 0
         assert "false as published" in out and " NO" in out
-        assert "59.25" in out
+        for number in ("59", "0.1302", "0.1458"):  # the remark repeats what the table shows
+            assert number in CLAIMS["prop2-oscarmax"].remark and number in out.split("The OSCAR prox")[0]
 
     def test_a_figure_is_drawn_and_not_replaced(self, capsys, tmp_path):
         pytest.importorskip("matplotlib")

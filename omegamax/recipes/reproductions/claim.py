@@ -18,7 +18,7 @@ class Row(NamedTuple):
     published: str
     ours: str
     within: str
-    agrees: bool
+    agrees: bool | None  # None: only shown
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,11 @@ def at_least(quantity: str, bound: float, ours: float, slack: float = 1e-9) -> R
 def finds(quantity: str, published: str, ours: str, agrees: bool) -> Row:
     """Where what is found is not one number."""
     return Row(quantity, published, ours, "", agrees)
+
+
+def shown(quantity: str, ours: str) -> Row:
+    """A number of ours with nothing published to hold it against."""
+    return Row(quantity, "", ours, "", None)
 
 
 def short(number: float) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 import omegamax as om
-from omegamax.recipes.reproductions.claim import Outcome, Published, Row, at_least, at_most, finds, near
+from omegamax.recipes.reproductions.claim import Outcome, Published, Row, at_least, at_most, finds, near, shown
 from omegamax.recipes.reproductions.trials import normal
 
 
@@ -50,13 +52,11 @@ def entropy_barrier(published: Published) -> Outcome:
     for share in (1e-3, 1e-9, 1e-300):
         point = torch.tensor([1 - share, share], dtype=torch.float64)
         rows.append(at_most(f"Ω at ({share:g} from a corner)", -100, float(shannon.omega(point))))
-    corner = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    rows.append(finds("Ω at the corner itself", "−∞", f"{float(shannon.omega(corner)):g}", False))
+    at_corner = float(shannon.omega(torch.tensor([1.0, 0.0], dtype=torch.float64)))
+    rows.append(finds("Ω at the corner itself", "−∞", f"{at_corner:g}", at_corner == -math.inf))
     slopes = [float(torch.tensor(share, dtype=torch.float64).log() + 1) for share in (1e-3, 1e-9, 1e-300)]
     said = ", ".join(f"{slope:.0f}" for slope in slopes)
-    rows.append(
-        finds("∂Ω/∂p at p = 10⁻³, 10⁻⁹, 10⁻³⁰⁰ (what does go to −∞)", "–", said, slopes == sorted(slopes, reverse=True))
-    )
+    rows.append(shown("∂Ω/∂p at p = 10⁻³, 10⁻⁹, 10⁻³⁰⁰: this does go to −∞", said))
     return Outcome(rows)
 
 

@@ -163,6 +163,12 @@ CLAIMS = [
         tests=(_ATTENTION + "test_grid.py::test_the_formula",),
     ),
     _claim(
+        "lstm",
+        "extension of LSTM via the context vector, (1) to (3)",
+        "The context vector enters an LSTM beside the last word and the last state: gates, then c and h.",
+        "soft_attention:lstm_with_context",
+    ),
+    _claim(
         "nwgm",
         "soft attention, theoretical arguments",
         "The normalized weighted geometric mean of softmaxes is the softmax of the expected logits, and approximates "

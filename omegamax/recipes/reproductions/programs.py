@@ -8,7 +8,18 @@ import torch
 from torch import Tensor
 
 import omegamax as om
-from omegamax.recipes.reproductions.claim import Outcome, Published, Row, at_least, at_most, finds, near, same, short
+from omegamax.recipes.reproductions.claim import (
+    Outcome,
+    Published,
+    Row,
+    at_least,
+    at_most,
+    finds,
+    near,
+    same,
+    short,
+    shown,
+)
 from omegamax.recipes.reproductions.trials import differences, largest, normal
 
 _N, _C = 4, 3  # positions and tags: 81 paths
@@ -189,7 +200,7 @@ def approximation(published: Published) -> Outcome:
         rows.append(at_least(f"{name}: least of DP_Ω − DP, N = {nodes}", (nodes - 1) * low, float(gap.min())))
         rows.append(at_most(f"{name}: largest of DP_Ω − DP", (nodes - 1) * max(high, 0.0), float(gap.max())))
     said = f"no: {short((nodes - 1) * high)} < {short(float(gap.max()))}"
-    rows.append(finds(f"squared norm with the tight U = {short(high)}: is (N − 1) U a bound?", "not said", said, True))
+    rows.append(shown(f"squared norm with the tight U = {short(high)}: is (N − 1) U a bound?", said))
     return Outcome(rows)
 
 

@@ -9,6 +9,7 @@ from omegamax.recipes.reproductions.catalogue import SOURCES
 from omegamax.recipes.reproductions.claim import Claim, Row, short
 
 _HEAD = ("quantity", "published", "ours", "within", "agrees")
+_VERDICTS = {True: "yes", False: "NO", None: ""}
 
 
 def listing(claims: Sequence[Claim], width: int = 120) -> str:
@@ -43,7 +44,7 @@ def heading(claim: Claim, width: int = 120) -> str:
 
 def comparison(rows: Sequence[Row]) -> str:
     """Published numbers beside ours, one quantity in a line."""
-    return _table([_HEAD, *((*row[:4], "yes" if row.agrees else "NO") for row in rows)])
+    return _table([_HEAD, *((*row[:4], _VERDICTS[row.agrees]) for row in rows)])
 
 
 def published_only(claim: Claim) -> str:

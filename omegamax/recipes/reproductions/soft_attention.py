@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import omegamax as om
-from omegamax.recipes.reproductions.claim import Outcome, Published, at_most, finds, near, same
+from omegamax.recipes.reproductions.claim import Outcome, Published, at_most, finds, near, same, shown
 from omegamax.recipes.reproductions.trials import largest, normal, seeded
 
 
@@ -97,7 +97,7 @@ def ctc(published: Published) -> Outcome:
         [
             same("−log p(l | x) and the sum over labellings", abs(float(loss + total.log()))),
             near("labellings that collapse to l", n_paths, om.CTC().count(potentials)[0], 0),
-            finds("one forward–backward pass instead of", "dynamic programming", f"3⁶ = {3**6} labellings tried", True),
+            shown("labellings tried", f"3⁶ = {3**6}"),
         ]
     )
 
@@ -195,4 +195,21 @@ def grid_annotations(published: Published) -> Outcome:
             near("sum of the weights over the 14 × 14 places", 1, float(attended.weights.sum()), 1e-9),
             same("context and Σ α a", largest(attended.output[0] - attended.weights.flatten() @ grid.flatten(0, 1))),
         ]
+    )
+
+
+def lstm_with_context(published: Published) -> Outcome:
+    """Equations (1) to (3): gates of [E y; h; ẑ], c = f ⊙ c + i ⊙ g, h = o ⊙ tanh(c), against PyTorch's cell."""
+    with seeded():
+        cell = nn.LSTMCell(3 + 4, 5).double()
+    word, context, hidden, memory = normal(3), normal(4, seed=1), normal(5, seed=2), normal(5, seed=3)
+    with torch.no_grad():
+        both = torch.cat([cell.weight_ih, cell.weight_hh], 1)
+        affine = both @ torch.cat([word, context, hidden]) + cell.bias_ih + cell.bias_hh
+        theirs = cell(torch.cat([word, context]).unsqueeze(0), (hidden.unsqueeze(0), memory.unsqueeze(0)))
+    i, f, g, o = affine.chunk(4)
+    c = f.sigmoid() * memory + i.sigmoid() * g.tanh()
+    h = o.sigmoid() * c.tanh()
+    return Outcome(
+        [same("c and that of an LSTM cell", largest(theirs[1][0] - c)), same("h", largest(theirs[0][0] - h))]
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 import omegamax as om
-from omegamax.recipes.reproductions.claim import Outcome, Published, at_least, finds, near, same
+from omegamax.recipes.reproductions.claim import Outcome, Published, at_least, finds, near, same, shown
 from omegamax.recipes.reproductions.trials import normal
 
 
@@ -95,7 +95,7 @@ def ambiguity(published: Published) -> Outcome:
     return Outcome(
         [
             near("readings that SparseMAP lists", 2, len(found.probabilities), 0),
-            finds("their probabilities", "–", ", ".join(f"{p:.2f}" for p in found.probabilities.tolist()), True),
+            shown("their probabilities", ", ".join(f"{p:.2f}" for p in found.probabilities.tolist())),
             near("arcs with probability, SparseMAP (8 with both readings)", 8, float((found.marginals > 0).sum()), 0),
             at_least("arcs with probability, entropy", 40, float((dense > 0).sum())),
         ],

@@ -42,7 +42,7 @@ CLAIMS = [
         "marginal inference, η",
         "The scores η = (.3, .8, −.5, .2, −.1, −.2, .7, .6, .1) of a matching of three and three.",
         "structured:slide_example",
-        remark="The slide shows the matching as a picture; the numbers are all that its text keeps.",
+        remark="Read row by row: the slide's picture is not in its text, the numbers are.",
         draws=True,
     ),
     _claim(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import omegamax as om
-from omegamax.recipes.reproductions.claim import Outcome, Published, at_least, at_most, finds, near, same
+from omegamax.recipes.reproductions.claim import Outcome, Published, at_least, at_most, finds, near, same, shown
 from omegamax.recipes.reproductions.trials import largest, normal
 
 # η on the slide that compares MAP and marginal inference of matchings, read row by row.
@@ -103,12 +103,7 @@ def slide_example(published: Published) -> Outcome:
     return Outcome(
         [
             same("MAP and the best of 6 matchings", largest(best - permutations[scores.argmax()])),
-            finds(
-                "score of the best, and of the next",
-                "–",
-                ", ".join(f"{s:.1f}" for s in scores.topk(2).values.tolist()),
-                True,
-            ),
+            shown("score of the best, and of the next", ", ".join(f"{s:.1f}" for s in scores.topk(2).values.tolist())),
             finds(
                 "SparseMAP: probabilities of its matchings",
                 "at most dim M + 1 = 5 of 6",
