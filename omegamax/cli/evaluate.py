@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
     from omegamax.cli.train import table
     from omegamax.recipes.experiment import split_of
     from omegamax.recipes.prediction import evaluate
-    from omegamax.recipes.progress import counting
+    from omegamax.recipes.counting import counting
     from omegamax.recipes.workers import joined
 
     with joined(options.device) as crew:

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> None:
     from omegamax.recipes import atomic
     from omegamax.recipes.experiment import read_lines
     from omegamax.recipes.prediction import predict
-    from omegamax.recipes.progress import counting
+    from omegamax.recipes.counting import counting
     from omegamax.recipes.workers import joined
 
     with joined(options.device) as crew:

@@ -18,20 +18,20 @@ class Row(NamedTuple):
     published: str
     ours: str
     within: str
-    agrees: bool
+    agrees: bool | None  # None: only shown
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run found: rows of a table, and figures by file name, each drawn only when it is asked for."""
+    """What a run found: rows of a table and, where the claim is a figure, how to draw it (which needs matplotlib)."""
 
     rows: list[Row]
-    figures: Mapping[str, Callable[[], Any]] = field(default_factory=dict)  # functions that return a Figure
+    draw: Callable[[], Any] | None = None  # returns a matplotlib Figure
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Something a source states, and how it is checked: at least one of `run`, `tests`, `benchmark`, `recipe`, `reason`.
+    """Something a source states, and how it is checked: by `run`, `tests`, `benchmark`, `recipe`, or `reason` why not.
 
     `run` is "module:function" in this package; the function takes the published numbers and returns an `Outcome`.
     """
@@ -49,6 +49,7 @@ class Claim:
     recipe: str = ""  # the task whose training gives the numbers
     reason: str = ""  # why it cannot be run here, or not on the data of the source
     timed: bool = False  # measures time: ratios depend on the machine
+    draws: bool = False  # a figure comes with the numbers
 
     @property
     def status(self) -> str:
@@ -60,6 +61,11 @@ class Claim:
         if self.benchmark:
             return "benchmark"
         return f"needs a trained recipe: {self.recipe}" if self.recipe else "cannot be run here"
+
+    @property
+    def figure(self) -> str:
+        """The name of the file that the figure goes to; empty where there is none."""
+        return f"{self.id}.png" if self.draws else ""
 
     def reproduce(self) -> Outcome:
         """Computes our numbers now; loads PyTorch."""
@@ -94,6 +100,11 @@ def at_least(quantity: str, bound: float, ours: float, slack: float = 1e-9) -> R
 def finds(quantity: str, published: str, ours: str, agrees: bool) -> Row:
     """Where what is found is not one number."""
     return Row(quantity, published, ours, "", agrees)
+
+
+def shown(quantity: str, ours: str) -> Row:
+    """A number of ours with nothing published to hold it against."""
+    return Row(quantity, "", ours, "", None)
 
 
 def short(number: float) -> str:

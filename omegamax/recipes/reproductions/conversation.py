@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 import omegamax as om
-from omegamax.recipes.reproductions.claim import Outcome, Published, Row, at_least, at_most, finds, near
+from omegamax.recipes.reproductions.claim import Outcome, Published, Row, at_least, at_most, finds, near, shown
 from omegamax.recipes.reproductions.trials import normal
 
 
@@ -33,7 +35,12 @@ def prominent_words(published: Published) -> Outcome:
         [
             at_least("least lead of a word that gets everything, γ = 0.8", 0.8, float(margin[alone].min())),
             at_most("largest lead of a word that does not", 0.8, float(margin[~alone].max())),
-            finds("rows where one word gets everything", "some", f"{100 * float(alone.double().mean()):.0f} %", bool(alone.any() and not alone.all())),
+            finds(
+                "rows where one word gets everything",
+                "some",
+                f"{100 * float(alone.double().mean()):.0f} %",
+                bool(alone.any() and not alone.all()),
+            ),
         ]
     )
 
@@ -45,11 +52,11 @@ def entropy_barrier(published: Published) -> Outcome:
     for share in (1e-3, 1e-9, 1e-300):
         point = torch.tensor([1 - share, share], dtype=torch.float64)
         rows.append(at_most(f"Ω at ({share:g} from a corner)", -100, float(shannon.omega(point))))
-    corner = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    rows.append(finds("Ω at the corner itself", "−∞", f"{float(shannon.omega(corner)):g}", False))
+    at_corner = float(shannon.omega(torch.tensor([1.0, 0.0], dtype=torch.float64)))
+    rows.append(finds("Ω at the corner itself", "−∞", f"{at_corner:g}", at_corner == -math.inf))
     slopes = [float(torch.tensor(share, dtype=torch.float64).log() + 1) for share in (1e-3, 1e-9, 1e-300)]
     said = ", ".join(f"{slope:.0f}" for slope in slopes)
-    rows.append(finds("∂Ω/∂p at p = 10⁻³, 10⁻⁹, 10⁻³⁰⁰ (what does go to −∞)", "–", said, slopes == sorted(slopes, reverse=True)))
+    rows.append(shown("∂Ω/∂p at p = 10⁻³, 10⁻⁹, 10⁻³⁰⁰: this does go to −∞", said))
     return Outcome(rows)
 
 
@@ -75,7 +82,12 @@ def found_segments(published: Published) -> Outcome:
     row = weights.tolist()
     return Outcome(
         [
-            finds("scores 0, .9, 1, .95, 0, −.5, .4, .45 at λ = 0.2: the segment of weight", "found", ", ".join(f"{w:.4f}" for w in row), row[1] == row[2] == row[3] > 0),
+            finds(
+                "scores 0, .9, 1, .95, 0, −.5, .4, .45 at λ = 0.2: the segment of weight",
+                "found",
+                ", ".join(f"{w:.4f}" for w in row),
+                row[1] == row[2] == row[3] > 0,
+            ),
             near("different bits within it", 0, len(set(row[1:4])) - 1, 0),
         ]
     )

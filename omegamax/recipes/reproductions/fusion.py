@@ -29,7 +29,7 @@ def oscar_objective(y: Tensor, z: Tensor, strength: float) -> Tensor:
 
 
 def _bound(z: Tensor, form: Tensor) -> Tensor:
-    """min over the simplex of ½‖y − z‖² + <form, y>, for a form that the penalty dominates."""
+    """Min over the simplex of ½‖y − z‖² + <form, y>, for a form that the penalty dominates."""
     y = om.project_simplex(z - form)
     return 0.5 * (y - z).square().sum(-1) + (form * y).sum(-1)
 
@@ -46,7 +46,9 @@ def proposition_2_fusedmax(published: Published) -> Outcome:
         name = f"γ = {gamma:g}, λ = {strength:g}"
         rows.append(at_most(f"{name}: flow of the bound", strength, largest(flow)))
         rows.append(same(f"{name}: objective of the composition and a lower bound", largest(gap)))
-        rows.append(same(f"{name}: the composition and om.fusedmax", largest(composed - om.fusedmax(z, strength=strength))))
+        rows.append(
+            same(f"{name}: the composition and om.fusedmax", largest(composed - om.fusedmax(z, strength=strength)))
+        )
     return Outcome(rows)
 
 
@@ -56,7 +58,14 @@ def proposition_2_oscarmax(published: Published) -> Outcome:
     composed, exact = om.project_simplex(om.prox_oscar(example, 0.25)), om.oscarmax(example, strength=0.25)
     reached, possible = (float(y @ example - om.Oscar(0.25).omega(y)) for y in (composed, exact))
     rows = [near("<y, x> − Ω(y) of the composition, x = (0.5, −0.5, 0), λ = 0.25", possible, reached, 1e-9)]
-    rows.append(finds("its weights, and those that solve the problem", _row(exact), _row(composed), largest(exact - composed) < 1e-9))
+    rows.append(
+        finds(
+            "its weights, and those that solve the problem",
+            _row(exact),
+            _row(composed),
+            largest(exact - composed) < 1e-9,
+        )
+    )
     for strength in (0.1, 0.01):
         z = normal(10_000, 6)
         exact = om.oscarmax(z, strength=strength)
@@ -64,10 +73,22 @@ def proposition_2_oscarmax(published: Published) -> Outcome:
         rows.append(same(f"λ = {strength:g}: objective of om.oscarmax and a lower bound", largest(gap)))
         composed = om.project_simplex(om.prox_oscar(z, strength))
         above = oscar_objective(composed, z, strength) - oscar_objective(exact, z, strength)
-        rows.append(near(f"λ = {strength:g}: suboptimal draws of 10 000, d = 6 (%)", 0, 100 * float((above > 1e-9).double().mean()), 0))
+        rows.append(
+            near(
+                f"λ = {strength:g}: suboptimal draws of 10 000, d = 6 (%)",
+                0,
+                100 * float((above > 1e-9).double().mean()),
+                0,
+            )
+        )
     z = normal(1000, 6) + 10
     composed = om.project_simplex(om.prox_oscar(z, 0.1))
-    rows.append(same("where all scores are far above 0: composition and om.oscarmax", largest(composed - om.oscarmax(z, strength=0.1))))
+    rows.append(
+        same(
+            "where all scores are far above 0: composition and om.oscarmax",
+            largest(composed - om.oscarmax(z, strength=0.1)),
+        )
+    )
     return Outcome(rows)
 
 
@@ -114,7 +135,12 @@ def groups_of_fusedmax(published: Published) -> Outcome:
     return Outcome(
         [
             same("weights and max(P_TV(x) − θ, 0)", largest(weights - (prox - shift).clamp(min=0))),
-            near("neighbours joined by P_TV whose weights differ", 0, float((joined & (weights.diff(dim=-1) != 0)).sum()), 0),
+            near(
+                "neighbours joined by P_TV whose weights differ",
+                0,
+                float((joined & (weights.diff(dim=-1) != 0)).sum()),
+                0,
+            ),
             at_least("neighbours joined by P_TV", 1, float(joined.sum())),
         ]
     )
@@ -126,7 +152,14 @@ def groups_of_oscarmax(published: Published) -> Outcome:
     prox = om.prox_oscar(x, 0.25)
     weights = om.project_simplex(prox)
     said = f"{weights[0]:.4f} and {weights[1]:.4f}"
-    rows = [finds("x = (0.5, −0.5, 0), λ = 0.25: weights of the group of 1 and 2", "one value", said, bool(weights[0] == weights[1]))]
+    rows = [
+        finds(
+            "x = (0.5, −0.5, 0), λ = 0.25: weights of the group of 1 and 2",
+            "one value",
+            said,
+            bool(weights[0] == weights[1]),
+        )
+    ]
     z = normal(2000, 6)
     prox = om.prox_oscar(z, 0.1)
     weights = om.project_simplex(prox)
@@ -148,7 +181,14 @@ def strengths(published: Published) -> Outcome:
         rows.append(same(f"{name}, λ = 0 and sparsemax", largest(operator(z, strength=0.0) - om.sparsemax(z))))
         rows.append(same(f"{name}, λ = 100 and uniform weights", largest(operator(z, strength=100.0) - 1 / 8)))
         at = ", ".join(f"{strength:g}" for strength in path)
-        rows.append(finds(f"{name}: different weights above 0 per row at λ = {at}", "falls", said, levels == sorted(levels, reverse=True)))
+        rows.append(
+            finds(
+                f"{name}: different weights above 0 per row at λ = {at}",
+                "falls",
+                said,
+                levels == sorted(levels, reverse=True),
+            )
+        )
     return Outcome(rows)
 
 
@@ -169,8 +209,22 @@ def segments(published: Published) -> Outcome:
         equal = int(((weights.diff(dim=-1) == 0) & (weights[:, 1:] > 0)).sum())
         error = largest(weights.sum(-1) - 1)
         rows.append(same(f"{name}: sum of a row and 1", error))
-        rows.append(finds(f"{name}: weights of exactly 0", "never" if name == "softmax" else "yes", str(zeros), (zeros == 0) == (name == "softmax")))
-        rows.append(finds(f"{name}: neighbours of equal weight above 0", "yes" if name == "fusedmax" else "never", str(equal), (equal > 0) == (name == "fusedmax")))
+        rows.append(
+            finds(
+                f"{name}: weights of exactly 0",
+                "never" if name == "softmax" else "yes",
+                str(zeros),
+                (zeros == 0) == (name == "softmax"),
+            )
+        )
+        rows.append(
+            finds(
+                f"{name}: neighbours of equal weight above 0",
+                "yes" if name == "fusedmax" else "never",
+                str(equal),
+                (equal > 0) == (name == "fusedmax"),
+            )
+        )
     return Outcome(rows)
 
 

@@ -11,7 +11,7 @@ from omegamax.recipes.reproductions.trials import largest, normal
 
 
 def _log_likelihood(output: Tensor) -> Tensor:
-    """log p(y | s) as some curved function of what was seen, at most 0."""
+    """Log p(y | s) as some curved function of what was seen, at most 0."""
     return -(output - 0.3).square().sum(-1)
 
 

@@ -67,7 +67,9 @@ def proposition_1(published: Published) -> Outcome:
     return Outcome(rows)
 
 
-def _by_proposition_1(smooth: om.SmoothMax, omega: Callable[[Tensor], Tensor], gamma: float, x: Tensor) -> tuple[float, float]:
+def _by_proposition_1(
+    smooth: om.SmoothMax, omega: Callable[[Tensor], Tensor], gamma: float, x: Tensor
+) -> tuple[float, float]:
     """How far the solution of the system is from differences, and y* from its fixed point.
 
     Ω has infinite slopes at zero for some members; there the weights are zero, A's rows and columns vanish, and a
@@ -109,7 +111,14 @@ def squared_p_norms(published: Published) -> Outcome:
     rows.append(finds("weights of exactly zero at p = 1.5", "some", f"{100 * share:.0f} %", share > 0))
     bend = {p: _bend(p) for p in (2.0, 1.5)}
     said = f"{bend[2.0]:.2f} and {bend[1.5]:.2f}"
-    rows.append(finds("fall of the slope of Π([t, 0])₁ within 0.001 of t = 1, p = 2 and 1.5", "smoother at 1.5", said, bend[1.5] < 0.2 * bend[2.0]))
+    rows.append(
+        finds(
+            "fall of the slope of Π([t, 0])₁ within 0.001 of t = 1, p = 2 and 1.5",
+            "smoother at 1.5",
+            said,
+            bend[1.5] < 0.2 * bend[2.0],
+        )
+    )
     return Outcome(rows)
 
 
@@ -125,7 +134,12 @@ def printed_p_norm(published: Published) -> Outcome:
     y = torch.tensor([0.5, 0.5], dtype=torch.float64)
     right = float(y.pow(1.5).sum().pow(2 / 1.5))
     left = 0.5 * float(torch.linalg.vector_norm(y, 1.5)) ** 2
-    return Outcome([near("½‖y‖_p² and (Σ y_i^p)^(2/p) at (½, ½)", right, left, 1e-9), near("½ (Σ y_i^p)^(2/p)", left, right / 2, 1e-9)])
+    return Outcome(
+        [
+            near("½‖y‖_p² and (Σ y_i^p)^(2/p) at (½, ½)", right, left, 1e-9),
+            near("½ (Σ y_i^p)^(2/p)", left, right / 2, 1e-9),
+        ]
+    )
 
 
 def proposition_3(published: Published) -> Outcome:

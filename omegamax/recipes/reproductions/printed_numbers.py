@@ -23,10 +23,13 @@ def summarization(published: Published) -> Outcome:
     """Fusedmax is the best under nearly all metrics, and always above softmax."""
     metrics = sorted({name.split(": ")[1] for name in published})
     mechanisms = sorted({name.split(": ")[0] for name in published})
-    best = [max(mechanisms, key=lambda name: published[f"{name}: {metric}"]) for metric in metrics]  # noqa: B023
+    best = [max(mechanisms, key=lambda name: published[f"{name}: {metric}"]) for metric in metrics]
     wins = best.count("fusedmax")
     rows = [finds(f"metrics of {len(metrics)} that fusedmax leads", "nearly all", str(wins), wins >= len(metrics) - 1)]
-    rows += [at_least(f"{metric}: fusedmax − softmax", 0, published[f"fusedmax: {metric}"] - published[f"softmax: {metric}"]) for metric in metrics]
+    rows += [
+        at_least(f"{metric}: fusedmax − softmax", 0, published[f"fusedmax: {metric}"] - published[f"softmax: {metric}"])
+        for metric in metrics
+    ]
     return Outcome(rows)
 
 
@@ -46,7 +49,9 @@ def unknown_words(published: Published) -> Outcome:
         for column in ("all", "no UNK"):
             gain = published[f"RNNsearch-{length}: {column}"] - published[f"RNNencdec-{length}: {column}"]
             rows.append(at_least(f"RNNsearch-{length} − RNNencdec-{length}, {column}", 5, gain))
-    rows.append(at_least("RNNsearch-50* − Moses, no UNK", 0, published["RNNsearch-50*: no UNK"] - published["Moses: no UNK"]))
+    rows.append(
+        at_least("RNNsearch-50* − Moses, no UNK", 0, published["RNNsearch-50*: no UNK"] - published["Moses: no UNK"])
+    )
     return Outcome(rows)
 
 
@@ -57,7 +62,10 @@ def three_times_faster(published: Published) -> Outcome:
         ("EN-DE", "Transformer (base): EN-DE", ("GNMT + RL", "ConvS2S", "MoE")),
         ("EN-FR", "Transformer (big): EN-FR", ("Deep-Att + PosUnk", "GNMT + RL", "ConvS2S", "MoE")),
     ):
-        rows += [at_least(f"{column}: {name} over {ours.split(':')[0]}", 3, published[f"{name}: {column}"] / published[ours]) for name in others]
+        rows += [
+            at_least(f"{column}: {name} over {ours.split(':')[0]}", 3, published[f"{name}: {column}"] / published[ours])
+            for name in others
+        ]
     return Outcome(rows)
 
 

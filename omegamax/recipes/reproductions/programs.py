@@ -8,7 +8,18 @@ import torch
 from torch import Tensor
 
 import omegamax as om
-from omegamax.recipes.reproductions.claim import Outcome, Published, Row, at_least, at_most, finds, near, same, short
+from omegamax.recipes.reproductions.claim import (
+    Outcome,
+    Published,
+    Row,
+    at_least,
+    at_most,
+    finds,
+    near,
+    same,
+    short,
+    shown,
+)
 from omegamax.recipes.reproductions.trials import differences, largest, normal
 
 _N, _C = 4, 3  # positions and tags: 81 paths
@@ -30,9 +41,15 @@ def _paths(potentials: Tensor) -> tuple[Tensor, Tensor]:
 def paths(published: Published) -> Outcome:
     """One path, one tag sequence; one path, one monotonic alignment."""
     chain = om.Chain()
-    rows = [near(f"paths for {n} words and {c} tags", c**n, chain.count(torch.zeros(n, c, c)), 0) for n, c in ((3, 3), (9, 17))]
+    rows = [
+        near(f"paths for {n} words and {c} tags", c**n, chain.count(torch.zeros(n, c, c)), 0)
+        for n, c in ((3, 3), (9, 17))
+    ]
     alignment = om.Alignment()
-    rows += [near(f"alignments of {m} and {n} frames", _delannoy(m - 1, n - 1), alignment.count(torch.zeros(m, n)), 0) for m, n in ((4, 4), (6, 9))]
+    rows += [
+        near(f"alignments of {m} and {n} frames", _delannoy(m - 1, n - 1), alignment.count(torch.zeros(m, n)), 0)
+        for m, n in ((4, 4), (6, 9))
+    ]
     listed, _ = _paths(_chain())
     rows.append(near("different paths among the 81 tag sequences", 81, len(listed.flatten(1).unique(dim=0)), 0))
     return Outcome(rows)
@@ -78,7 +95,14 @@ def gibbs(published: Published) -> Outcome:
         rows.append(same(f"{name}: marginals and the sum over {len(listed)} structures", largest(ours - expected)))
         used = listed.amax(0) > 0
         inside = bool((ours[used] > 0).all())
-        rows.append(finds(f"{name}: marginals of parts that some structure uses", "all > 0", f"least {ours[used].min():.1e}", inside))
+        rows.append(
+            finds(
+                f"{name}: marginals of parts that some structure uses",
+                "all > 0",
+                f"least {ours[used].min():.1e}",
+                inside,
+            )
+        )
     return Outcome(rows)
 
 
@@ -115,8 +139,14 @@ def random_walk(published: Published) -> Outcome:
         probabilities = chain.prob(potentials, listed, omega)
         matrices = chain.transition_matrices(potentials, omega)[0]
         rows.append(near(f"{name}: sum of the probabilities of all paths", 1, float(probabilities.sum()), 1e-9))
-        rows.append(same(f"{name}: sums of the columns of {len(matrices)} matrices and 1", largest(matrices.sum(-2) - 1)))
-        rows.append(near(f"{name}: paths of probability 0", 0, float((probabilities == 0).sum()), 0 if name == "entropy" else 80))
+        rows.append(
+            same(f"{name}: sums of the columns of {len(matrices)} matrices and 1", largest(matrices.sum(-2) - 1))
+        )
+        rows.append(
+            near(
+                f"{name}: paths of probability 0", 0, float((probabilities == 0).sum()), 0 if name == "entropy" else 80
+            )
+        )
     return Outcome(rows)
 
 
@@ -129,7 +159,9 @@ def expected_path(published: Published) -> Outcome:
         mean = (chain.prob(potentials, listed, omega).reshape(-1, 1, 1, 1) * listed).sum(0)
         gradient = differences(lambda flat: chain.max(flat.reshape(_N, _C, _C), omega), potentials.flatten())  # noqa: B023
         ours = chain.argmax(potentials, omega)
-        rows.append(same(f"{name}: ∇DP_Ω by differences and E_p[Y]", largest(gradient.reshape(mean.shape) - mean), 1e-7))
+        rows.append(
+            same(f"{name}: ∇DP_Ω by differences and E_p[Y]", largest(gradient.reshape(mean.shape) - mean), 1e-7)
+        )
         rows.append(same(f"{name}: argmax and E_p[Y]", largest(ours - mean)))
         if name == "entropy":
             gibbs_mean = (scores.softmax(0).reshape(-1, 1, 1, 1) * listed).sum(0)
@@ -143,7 +175,13 @@ def convexity(published: Published) -> Outcome:
     first, second = (normal(500, _N, _C, _C, seed=seed, scale=2) for seed in (0, 1))
     for name, omega in _OMEGAS.items():
         values = [chain.max(potentials, omega) for potentials in (first, second, (first + second) / 2)]
-        rows.append(at_least(f"{name}: least of ½DP(θ) + ½DP(θ′) − DP(½θ + ½θ′), 500 pairs", 0, float(((values[0] + values[1]) / 2 - values[2]).min())))
+        rows.append(
+            at_least(
+                f"{name}: least of ½DP(θ) + ½DP(θ′) − DP(½θ + ½θ′), 500 pairs",
+                0,
+                float(((values[0] + values[1]) / 2 - values[2]).min()),
+            )
+        )
         x = normal(500, 5)
         gain = omega.max(x + normal(500, 5, seed=1).abs()) - omega.max(x)
         rows.append(at_least(f"{name}: least of max_Ω(y) − max_Ω(x) where x ≤ y", 0, float(gain.min())))
@@ -162,7 +200,7 @@ def approximation(published: Published) -> Outcome:
         rows.append(at_least(f"{name}: least of DP_Ω − DP, N = {nodes}", (nodes - 1) * low, float(gap.min())))
         rows.append(at_most(f"{name}: largest of DP_Ω − DP", (nodes - 1) * max(high, 0.0), float(gap.max())))
     said = f"no: {short((nodes - 1) * high)} < {short(float(gap.max()))}"
-    rows.append(finds(f"squared norm with the tight U = {short(high)}: is (N − 1) U a bound?", "not said", said, True))
+    rows.append(shown(f"squared norm with the tight U = {short(high)}: is (N − 1) U a bound?", said))
     return Outcome(rows)
 
 
@@ -172,7 +210,11 @@ def associativity(published: Published) -> Outcome:
     potentials = _chain(scale=0.3)
     _, scores = _paths(potentials)
     rows: list[Row] = []
-    for name, omega in {**_OMEGAS, "Tsallis, α = 1.5": om.Tsallis(1.5), "½‖p‖_p², p = 1.5": om.SquaredPNorm(1.5)}.items():
+    for name, omega in {
+        **_OMEGAS,
+        "Tsallis, α = 1.5": om.Tsallis(1.5),
+        "½‖p‖_p², p = 1.5": om.SquaredPNorm(1.5),
+    }.items():
 
         def pair(a: Tensor, b: Tensor, omega: om.SmoothMax = omega) -> Tensor:
             return omega.max(torch.stack([a, b], -1))
@@ -199,9 +241,33 @@ def sparse_and_stable(published: Published) -> Outcome:
     exponential = float(torch.tensor(1e4).exp())
     return Outcome(
         [
-            same(f"a DAG of {len(edges)} edges: DP_Ω (entropy) and log Σ over {len(listed)} paths", abs(float(graph.max(scores) - values.logsumexp(0)))),
+            same(
+                f"a DAG of {len(edges)} edges: DP_Ω (entropy) and log Σ over {len(listed)} paths",
+                abs(float(graph.max(scores) - values.logsumexp(0))),
+            ),
             near("edges of weight 0, entropy", 0, float((dense == 0).sum()), 0),
             at_least("edges of weight 0, squared norm", 1, float((sparse == 0).sum())),
-            finds("float32, scores of size 10⁴: DP_Ω (exp of a score is " + f"{exponential:g})", "finite", f"{float(huge):.6g}", bool(huge.isfinite())),
+            finds(
+                "float32, scores of size 10⁴: DP_Ω (exp of a score is " + f"{exponential:g})",
+                "finite",
+                f"{float(huge):.6g}",
+                bool(huge.isfinite()),
+            ),
+        ]
+    )
+
+
+def chain_attention(published: Published) -> Outcome:
+    """Which words of a sentence are attended to, by the marginals of a chain that says yes or no to each."""
+    emissions = torch.stack([torch.zeros(500, 20).double(), normal(500, 20)], -1)
+    potentials = om.Chain.from_emissions(emissions, torch.tensor([[0.5, 0.0], [0.0, 0.5]], dtype=torch.float64))
+    weights = om.Chain().argmax(potentials).emissions[..., 1]
+    equal = sum(row.unique().numel() < 20 for row in weights)
+    sparse = om.fusedmax(normal(500, 20))
+    return Outcome(
+        [
+            near("marginals of exactly 0, of 10 000", 0, float((weights == 0).sum()), 0),
+            near("rows with two equal marginals, of 500", 0, equal, 0),
+            at_least("fusedmax: rows with zeros, of 500", 500, float((sparse == 0).any(-1).sum())),
         ]
     )

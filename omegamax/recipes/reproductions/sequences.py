@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor
 
@@ -66,7 +68,9 @@ def total_variation(published: Published) -> Outcome:
         return (x - y).square().sum(-1) + strength * y.diff(dim=-1).abs().sum(-1)
 
     ours = om.prox_tv1d(x, strength / 2)
-    others = torch.stack([displayed(ours + step * normal(200, 12, seed=7 + i)) for i, step in enumerate((0.3, 0.03, 0.003))])
+    others = torch.stack(
+        [displayed(ours + step * normal(200, 12, seed=7 + i)) for i, step in enumerate((0.3, 0.03, 0.003))]
+    )
     worse = displayed(om.prox_tv1d(x, strength)) - displayed(ours)
     truth, noisy = _steps()
     result = om.prox_tv1d(noisy, 2.5)
@@ -79,12 +83,19 @@ def total_variation(published: Published) -> Outcome:
 
     return Outcome(
         [
-            at_least("displayed objective elsewhere − at prox_tv1d(x, λ/2)", 0, float((others - displayed(ours)).min())),
+            at_least(
+                "displayed objective elsewhere − at prox_tv1d(x, λ/2)", 0, float((others - displayed(ours)).min())
+            ),
             at_least("the same at prox_tv1d(x, λ), mean", 1e-3, float(worse.mean())),
-            finds("200 noisy points: jumps after denoising", "piecewise constant", f"{int((result.diff() != 0).sum())} jumps", int((result.diff() != 0).sum()) < 20),
+            finds(
+                "200 noisy points: jumps after denoising",
+                "piecewise constant",
+                f"{int((result.diff() != 0).sum())} jumps",
+                int((result.diff() != 0).sum()) < 20,
+            ),
             at_least("squared error: noisy / denoised", 3, error["noisy"] / error["denoised"]),
         ],
-        {"tutorial-denoising.png": draw},
+        draw,
     )
 
 
@@ -106,20 +117,39 @@ def alignments(published: Published) -> Outcome:
     ):
         expected = om.soft_dtw_alignment(x, y, 0.1, regularizer=omega)
         share = float((expected == 0).double().mean())
-        rows.append(finds(f"{name}: cells of weight 0", "none" if dense else "most", f"{100 * share:.0f} %", share == 0 if dense else share > 0.5))
+        rows.append(
+            finds(
+                f"{name}: cells of weight 0",
+                "none" if dense else "most",
+                f"{100 * share:.0f} %",
+                share == 0 if dense else share > 0.5,
+            )
+        )
         rows.append(same(f"{name}: weight of both ends and 1", largest(expected[[0, -1], [0, -1]] - 1)))
     costs = om.squared_euclidean(x.unsqueeze(1), y)
     gradient = differences(lambda flat: om.soft_dtw_from_costs(flat.reshape(costs.shape), 0.1), costs.flatten())
     ours = om.soft_dtw_alignment(x, y, 0.1)
-    rows.append(same("soft-DTW: gradient in the costs, by differences, and the expected alignment", largest(gradient.reshape(costs.shape) - ours), 1e-6))
-    rows.append(same("soft-DTW at γ = 10⁻⁶ and DTW", abs(float(om.soft_dtw(x, y, 1e-6) - om.soft_dtw(x, y, regularizer=om.Hard()))), 1e-4))
+    rows.append(
+        same(
+            "soft-DTW: gradient in the costs, by differences, and the expected alignment",
+            largest(gradient.reshape(costs.shape) - ours),
+            1e-6,
+        )
+    )
+    rows.append(
+        same(
+            "soft-DTW at γ = 10⁻⁶ and DTW",
+            abs(float(om.soft_dtw(x, y, 1e-6) - om.soft_dtw(x, y, regularizer=om.Hard()))),
+            1e-4,
+        )
+    )
 
     def draw() -> object:
         from omegamax import plots
 
         return plots.alignment_comparison(x.squeeze(-1), y.squeeze(-1), gamma=0.1)
 
-    return Outcome(rows, {"tutorial-alignments.png": draw})
+    return Outcome(rows, draw)
 
 
 def losses(published: Published) -> Outcome:
@@ -133,9 +163,15 @@ def losses(published: Published) -> Outcome:
     sure = om.FenchelYoungLoss(om.Smoothed(chain, om.SquaredNorm()))(4 * gold, gold)
     return Outcome(
         [
-            same("structured perceptron and max <θ, y> − <θ, y_true>", abs(float(perceptron - (chain.max(theta, om.Hard()) - score)))),
+            same(
+                "structured perceptron and max <θ, y> − <θ, y_true>",
+                abs(float(perceptron - (chain.max(theta, om.Hard()) - score))),
+            ),
             same("entropy: DP_Ω(θ) − <θ, y_true> and −log p(y_true)", abs(float(crf + chain.log_prob(theta, gold)))),
-            same("squared norm: loss and DP_Ω(θ) − <θ, y_true>", abs(float(sparse - (chain.max(theta, om.SquaredNorm()) - score)))),
+            same(
+                "squared norm: loss and DP_Ω(θ) − <θ, y_true>",
+                abs(float(sparse - (chain.max(theta, om.SquaredNorm()) - score))),
+            ),
             near("squared norm: loss where the gold path leads by enough (a CRF's is never 0)", 0, float(sure), 0),
             at_least("CRF loss there", 1e-6, float(om.CRFLoss(chain)(4 * gold, gold))),
         ]
@@ -150,7 +186,12 @@ def deciding(published: Published) -> Outcome:
     expected = (found.probabilities.reshape(-1, 1, 1, 1) * found.structures).sum(0)
     return Outcome(
         [
-            finds("paths with probability above 0", "few of 4096", str(len(found.probabilities)), len(found.probabilities) < 200),
+            finds(
+                "paths with probability above 0",
+                "few of 4096",
+                str(len(found.probabilities)),
+                len(found.probabilities) < 200,
+            ),
             finds("in order of probability", "yes", "yes" if falls else "no", falls),
             near("sum of their probabilities", 1, float(found.probabilities.sum()), 1e-9),
             same("their mean and the expected path", largest(expected - chain.argmax(theta, om.SquaredNorm()))),
@@ -162,11 +203,18 @@ def entity_tags(published: Published) -> Outcome:
     """4 kinds × 4 places, and O; the example is a valid sequence of whole entities."""
     allowed = om.allowed_transitions(_TAGS, "BIOES")
     tags = [_TAGS.index(tag) for tag in _EXAMPLE.split()]
-    valid = bool(allowed.start[tags[0]] and allowed.end[tags[-1]] and all(allowed.transitions[a, b] for a, b in zip(tags, tags[1:])))
+    valid = bool(
+        allowed.start[tags[0]] and allowed.end[tags[-1]] and all(allowed.transitions[a, b] for a, b in pairwise(tags))
+    )
     return Outcome(
         [
             near("tags: 4 kinds × 4 places", 16, len(_TAGS) - 1, 0),
-            near("tags of the example", len("Apple CEO Tim Cook introduces new iphone in Cupertino.".split()), len(tags), 0),
+            near(
+                "tags of the example",
+                len(["Apple", "CEO", "Tim", "Cook", "introduces", "new", "iphone", "in", "Cupertino."]),
+                len(tags),
+                0,
+            ),
             finds(f"{_EXAMPLE}", "valid", "valid" if valid else "not valid", valid),
         ]
     )

@@ -50,7 +50,9 @@ def conjugate(published: Published) -> Outcome:
         direction = torch.tensor(towards, dtype=torch.float64)
         grows = [float(torch.tensor(y).double() @ (s * direction) - (s * direction).max()) for s in (1e2, 1e4, 1e6)]
         said = ", ".join(f"{value:g}" for value in grows)
-        rows.append(finds(f"{name}: at 10², 10⁴, 10⁶ along a ray", "∞", said, grows[0] > 0 and grows[2] > 1e3 * grows[0]))
+        rows.append(
+            finds(f"{name}: at 10², 10⁴, 10⁶ along a ray", "∞", said, grows[0] > 0 and grows[2] > 1e3 * grows[0])
+        )
     return Outcome(rows)
 
 
@@ -104,12 +106,22 @@ def softmax(published: Published) -> Outcome:
     for gamma in (1.0, 0.3):
         smooth = om.Scaled(om.Shannon(), gamma)
         rows.append(
-            same(f"γ = {gamma}: max_Ω and γ log Σ exp(x/γ)", largest(smooth.max(scores) - gamma * torch.logsumexp(scores / gamma, -1)))
+            same(
+                f"γ = {gamma}: max_Ω and γ log Σ exp(x/γ)",
+                largest(smooth.max(scores) - gamma * torch.logsumexp(scores / gamma, -1)),
+            )
         )
-        rows.append(same(f"γ = {gamma}: Π_Ω and exp(x/γ) / Σ exp(x/γ)", largest(smooth.argmax(scores) - (scores / gamma).softmax(-1))))
+        rows.append(
+            same(
+                f"γ = {gamma}: Π_Ω and exp(x/γ) / Σ exp(x/γ)",
+                largest(smooth.argmax(scores) - (scores / gamma).softmax(-1)),
+            )
+        )
     t = torch.linspace(-6, 6, 121, dtype=torch.float64)
     pairs = torch.stack([t, torch.zeros_like(t)], -1)
-    rows.append(same("max_Ω([t, 0]) and softplus(t)", largest(om.Shannon().max(pairs) - torch.nn.functional.softplus(t))))
+    rows.append(
+        same("max_Ω([t, 0]) and softplus(t)", largest(om.Shannon().max(pairs) - torch.nn.functional.softplus(t)))
+    )
     rows.append(same("Π_Ω([t, 0])₁ and sigmoid(t)", largest(om.softmax(pairs)[:, 0] - t.sigmoid())))
     return Outcome(rows)
 
@@ -120,12 +132,16 @@ def sparsemax(published: Published) -> Outcome:
     rows = []
     for gamma in (1.0, 0.4):
         ours = om.sparsemax(scores, gamma=gamma)
-        rows.append(same(f"γ = {gamma:g}: Π_Ω(x) and the projection, by bisection", largest(ours - _projected(scores / gamma))))
+        rows.append(
+            same(f"γ = {gamma:g}: Π_Ω(x) and the projection, by bisection", largest(ours - _projected(scores / gamma)))
+        )
         nearer = torch.cdist(scores / gamma, points).amin(-1) - (ours - scores / gamma).norm(dim=-1)
         rows.append(at_least(f"γ = {gamma:g}: how much farther 5000 other points are", 0, float(nearer.min())))
     sizes = [float((om.sparsemax(scores, gamma=gamma) > 0).sum(-1).double().mean()) for gamma in (4.0, 1.0, 0.25, 0.05)]
     said = ", ".join(f"{size:.2f}" for size in sizes)
-    rows.append(finds("mean support of 10 at γ = 4, 1, 0.25, 0.05", "falls with γ", said, sizes == sorted(sizes, reverse=True)))
+    rows.append(
+        finds("mean support of 10 at γ = 4, 1, 0.25, 0.05", "falls with γ", said, sizes == sorted(sizes, reverse=True))
+    )
     dense = float((om.softmax(scores) == 0).sum())
     rows.append(near("zeros of softmax", 0, dense, 0))
     return Outcome(rows)
@@ -157,7 +173,14 @@ def figure_2(published: Published) -> Outcome:
         rows.append(finds(f"{name}: Π_Ω([t, 0])₁", "rises, ½ at 0", "rises, ½ at 0" if rises else "does not", rises))
         reached = t[weight == 1]
         where = f"from t = {short(float(reached[0]))}" if reached.numel() else "never"
-        rows.append(finds(f"{name}: exactly 1", "never" if name == "softmax" else "yes", where, bool(reached.numel()) != (name == "softmax")))
+        rows.append(
+            finds(
+                f"{name}: exactly 1",
+                "never" if name == "softmax" else "yes",
+                where,
+                bool(reached.numel()) != (name == "softmax"),
+            )
+        )
     equal = largest(om.fusedmax(pairs, strength=0.1) - om.oscarmax(pairs, strength=0.2))
     rows.append(same("fusedmax(λ) and oscarmax(2λ) in two dimensions", equal))
 
@@ -166,4 +189,4 @@ def figure_2(published: Published) -> Outcome:
 
         return plots.figure2()
 
-    return Outcome(rows, {"fig2.png": draw})
+    return Outcome(rows, draw)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import omegamax as om
-from omegamax.recipes.reproductions.claim import Outcome, Published, at_least, at_most, finds, near, same
+from omegamax.recipes.reproductions.claim import Outcome, Published, at_least, at_most, finds, near, same, shown
 from omegamax.recipes.reproductions.trials import largest, normal
 
 # η on the slide that compares MAP and marginal inference of matchings, read row by row.
@@ -41,15 +41,19 @@ def _reaches_root(heads: tuple[int, ...], word: int) -> bool:
 
 
 def factored_scores(published: Published) -> Outcome:
-    """x = Aᵀη and μ = A p: choosing among structures is choosing a point of M, with far fewer numbers."""
+    """X = Aᵀη and μ = A p: choosing among structures is choosing a point of M, with far fewer numbers."""
     rows = []
     for name, structure, columns, eta in (
         ("matchings of 5 and 5", om.Matching(), _permutations(5), normal(5, 5)),
         ("trees over 4 words", om.Arborescence(single_root=False), _trees(4), normal(5, 5, seed=1)),
     ):
         scores = (columns * eta).sum((-2, -1))  # x = Aᵀη
-        rows.append(same(f"{name}: argmax <x, p> and argmax <η, μ>", largest(columns[scores.argmax()] - structure.map(eta))))
-        rows.append(at_least(f"{name}: structures for each part, k / d", 1, len(columns) / int((columns.amax(0) > 0).sum())))
+        rows.append(
+            same(f"{name}: argmax <x, p> and argmax <η, μ>", largest(columns[scores.argmax()] - structure.map(eta)))
+        )
+        rows.append(
+            at_least(f"{name}: structures for each part, k / d", 1, len(columns) / int((columns.amax(0) > 0).sum()))
+        )
     return Outcome(rows)
 
 
@@ -80,7 +84,10 @@ def marginals(published: Published) -> Outcome:
         refused = "refused: #P" if "#P" in str(error) else "refused"
     return Outcome(
         [
-            same("matrix-tree marginals and the sum over all trees", largest(om.Arborescence(single_root=False).argmax(eta) - expected)),
+            same(
+                "matrix-tree marginals and the sum over all trees",
+                largest(om.Arborescence(single_root=False).argmax(eta) - expected),
+            ),
             finds("entropy marginals of matchings", "#P-complete", refused, refused == "refused: #P"),
         ]
     )
@@ -96,11 +103,16 @@ def slide_example(published: Published) -> Outcome:
     return Outcome(
         [
             same("MAP and the best of 6 matchings", largest(best - permutations[scores.argmax()])),
-            finds("score of the best, and of the next", "–", ", ".join(f"{s:.1f}" for s in scores.topk(2).values.tolist()), True),
-            finds("SparseMAP: probabilities of its matchings", "at most dim M + 1 = 5 of 6", listed, len(found.probabilities) <= 5),
+            shown("score of the best, and of the next", ", ".join(f"{s:.1f}" for s in scores.topk(2).values.tolist())),
+            finds(
+                "SparseMAP: probabilities of its matchings",
+                "at most dim M + 1 = 5 of 6",
+                listed,
+                len(found.probabilities) <= 5,
+            ),
             at_most("duality gap of SparseMAP", 0, float(found.gap), 1e-12),
         ],
-        {"sparsemap-example.png": lambda: _draw_matchings(best, found.marginals)},
+        lambda: _draw_matchings(best, found.marginals),
     )
 
 
@@ -126,7 +138,11 @@ def table_of_problems(published: Published) -> Outcome:
         [
             at_least("objective of SparseMAP − that of 3000 other points of M", 0, float(value - best_point)),
             same("SparseMAP on the simplex and sparsemax", largest(simplex - om.sparsemax(normal(6, seed=3)))),
-            at_least("SparseMAP and sparsemax over the list of structures: largest difference", 0.01, largest(found.marginals - other)),
+            at_least(
+                "SparseMAP and sparsemax over the list of structures: largest difference",
+                0.01,
+                largest(found.marginals - other),
+            ),
         ]
     )
 
@@ -143,7 +159,9 @@ def printed_points(published: Published) -> Outcome:
     rows = [same(f"sparsemax of {tuple(p.tolist())} and itself", largest(om.sparsemax(p) - p)) for p in (edge, inner)]
     rows.append(same("softmax of log (.5, .3, .2) and (.5, .3, .2)", largest(om.softmax(inner.log()) - inner)))
     least = float(om.softmax(normal(5000, 3, scale=5)).min())
-    rows.append(finds("softmax on the edge of (.6, .4, 0)", "never", f"least weight of 5000 draws {least:.1e}", least > 0))
+    rows.append(
+        finds("softmax on the edge of (.6, .4, 0)", "never", f"least weight of 5000 draws {least:.1e}", least > 0)
+    )
     return Outcome(rows)
 
 
@@ -180,83 +198,20 @@ def backward_work(published: Published) -> Outcome:
     jacobian = torch.autograd.functional.jacobian(lambda scores: om.Matching().sparsemap(scores).marginals, eta)
     return Outcome(
         [
-            same("∂μ/∂η and the projector made of the selected matchings", largest(jacobian.reshape(25, 25) - projector)),
-            near("rank of ∂μ/∂η and of the selected matchings", float(torch.linalg.matrix_rank(spanned)), float(torch.linalg.matrix_rank(jacobian.reshape(25, 25), atol=1e-8)), 0),
-            finds("numbers it takes, of 120 · 25 for all matchings", "d · k", f"25 · {len(found.structures)}", len(found.structures) < 120),
+            same(
+                "∂μ/∂η and the projector made of the selected matchings", largest(jacobian.reshape(25, 25) - projector)
+            ),
+            near(
+                "rank of ∂μ/∂η and of the selected matchings",
+                float(torch.linalg.matrix_rank(spanned)),
+                float(torch.linalg.matrix_rank(jacobian.reshape(25, 25), atol=1e-8)),
+                0,
+            ),
+            finds(
+                "numbers it takes, of 120 · 25 for all matchings",
+                "d · k",
+                f"25 · {len(found.structures)}",
+                len(found.structures) < 120,
+            ),
         ]
-    )
-
-
-def margin_loss(published: Published) -> Outcome:
-    """max_μ <η, μ> − ½‖μ‖² + ρ(μ, μ̄), less <η, μ̄> − ½‖μ̄‖²: a Fenchel–Young loss."""
-    matching, eta = om.Matching(), normal(4, 4)
-    gold = torch.eye(4, dtype=torch.float64)[[2, 0, 1, 3]]
-    found = matching.sparsemap(eta + (1 - gold))  # ρ counts wrong parts: linear in μ
-    printed = (eta * found.marginals).sum() - 0.5 * found.marginals.square().sum() + ((1 - gold) * found.marginals).sum()
-    loss = om.MarginSparseMAPLoss(matching)(eta, gold)
-    reference = (eta * gold).sum() - 0.5 * gold.square().sum()
-    sure = om.MarginSparseMAPLoss(matching)(5 * gold, gold)
-    crf, svm = om.CRFLoss(om.Chain()), om.MarginLoss(om.Smoothed(om.Chain(), om.Hard()))
-    family = all(isinstance(kind, om.Loss) for kind in (crf, svm, om.MarginSparseMAPLoss(matching)))
-    return Outcome(
-        [
-            same("om.MarginSparseMAPLoss and the printed maximum − <η, μ̄> + ½‖μ̄‖²", abs(float(loss - (printed - reference)))),
-            near("loss where the gold matching leads by the margin", 0, float(sure), 1e-12),
-            finds("CRF, structured SVM and SparseMAP losses", "one family", "one class, om.Loss" if family else "no", family),
-        ]
-    )
-
-
-def training_sparsifies(published: Published) -> Outcome:
-    """As models train, inference gets sparser: a linear arc scorer on made-up sentences, SparseMAP loss."""
-    generator = torch.Generator().manual_seed(0)
-    n, features = 7, 12
-    inputs = torch.randn(40, n + 1, n + 1, features, dtype=torch.float64, generator=generator)
-    truth = torch.randn(features, dtype=torch.float64, generator=generator)
-    tree = om.ProjectiveTree()
-    gold = tree.map(inputs @ truth)
-    weight = torch.zeros(features, dtype=torch.float64, requires_grad=True)
-    optimizer, loss = torch.optim.Adam([weight], lr=0.1), om.SparseMAPLoss(tree)
-    sizes = {}
-    for step in range(61):
-        if step in (5, 20, 60):
-            found = tree.sparsemap((inputs @ weight).detach())
-            sizes[step] = float((found.probabilities > 0).sum(-1).double().mean())
-        optimizer.zero_grad()
-        loss(inputs @ weight, gold).backward()
-        optimizer.step()
-    right = float((tree.map(inputs @ weight.detach()) * gold).sum((-2, -1)).mean()) / n
-    said = ", ".join(f"{size:.1f}" for size in sizes.values())
-    return Outcome(
-        [
-            finds("trees selected per sentence after 5, 20, 60 steps", "falls", said, list(sizes.values()) == sorted(sizes.values(), reverse=True)),
-            at_least("share of arcs found, after training", 0.9, right),
-        ]
-    )
-
-
-def ambiguity(published: Published) -> Outcome:
-    """A sentence with two readings: MAP hides one, SparseMAP lists both, the entropy gives every arc a share."""
-    words = ("she", "saw", "the", "man", "with", "a", "telescope")
-    arcs = {(0, 2): 4.0, (2, 1): 4.0, (2, 4): 4.0, (4, 3): 4.0, (2, 5): 2.3, (4, 5): 2.0, (5, 7): 4.0, (7, 6): 4.0}
-    scores = torch.zeros(8, 8, dtype=torch.float64)
-    for (head, modifier), score in arcs.items():
-        scores[head, modifier] = score
-    tree = om.ProjectiveTree()
-    found, dense = tree.sparsemap(scores), tree.argmax(scores)
-
-    def draw() -> object:
-        from omegamax import plots
-
-        trees = {"MAP": tree.map(scores), "entropy": dense, f"SparseMAP, {len(found.probabilities)} trees": found.marginals}
-        return plots.dependency_arcs(trees, words)
-
-    return Outcome(
-        [
-            near("readings that SparseMAP lists", 2, len(found.probabilities), 0),
-            finds("their probabilities", "–", ", ".join(f"{p:.2f}" for p in found.probabilities.tolist()), True),
-            near("arcs with probability, SparseMAP (8 with both readings)", 8, float((found.marginals > 0).sum()), 0),
-            at_least("arcs with probability, entropy", 40, float((dense > 0).sum())),
-        ],
-        {"sparsemap-ambiguity.png": draw},
     )

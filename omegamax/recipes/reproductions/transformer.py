@@ -42,9 +42,16 @@ def worked_example(published: Published) -> Outcome:
     attended = om.Attention(om.ScaledDotProduct())(query, keys, values)
     first, second = attended.weights[0].tolist()
     ours = {"q₁·k₁": float(query[0] @ keys[0]), "q₁·k₂": float(query[0] @ keys[1]), "√d_k": math.sqrt(d_k)}
-    ours |= {"first, divided": float(scaled[0]), "second, divided": float(scaled[1]), "first weight": first, "second weight": second}
+    ours |= {
+        "first, divided": float(scaled[0]),
+        "second, divided": float(scaled[1]),
+        "first weight": first,
+        "second weight": second,
+    }
     rows = [near(name, value, ours[name], 0.005 if "weight" in name else 1e-9) for name, value in published.items()]
-    rows.append(same("z₁ and the weighted sum of the values", largest(attended.output[0] - attended.weights[0] @ values)))
+    rows.append(
+        same("z₁ and the weighted sum of the values", largest(attended.output[0] - attended.weights[0] @ values))
+    )
     return Outcome(rows)
 
 
@@ -52,7 +59,9 @@ def dot_product(published: Published) -> Outcome:
     """A(Q, K, V) = softmax(QKᵀ)V, vector by vector, and with 1/√d_k as PyTorch computes it."""
     q, k, v = normal(3, 4), normal(5, 4, seed=1), normal(5, 2, seed=2)
     plain, scaled = om.Attention(om.DotProduct())(q, k, v), om.Attention()(q, k, v)
-    vectors = [sum((row @ key).exp() * value for key, value in zip(k, v)) / sum((row @ key).exp() for key in k) for row in q]
+    vectors = [
+        sum((row @ key).exp() * value for key, value in zip(k, v)) / sum((row @ key).exp() for key in k) for row in q
+    ]
     theirs = torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None])[0]
     heads = _heads()
     return Outcome(
@@ -91,12 +100,16 @@ def causal(published: Published) -> Outcome:
         model = om.Transformer(50, 16, n_heads=2, n_layers=6, hidden_size=32).eval()
     source, target = torch.arange(5).unsqueeze(0), torch.arange(7).unsqueeze(0)
     with torch.no_grad():
-        before, after = (model(source, tokens).logits for tokens in (target, target.clone().index_fill_(1, torch.tensor([6]), 9)))
+        before, after = (
+            model(source, tokens).logits for tokens in (target, target.clone().index_fill_(1, torch.tensor([6]), 9))
+        )
     return Outcome(
         [
             near("weight on later positions", 0, largest(attended.weights[future]), 0),
             near("influence of later positions on the third", 0, largest(influence[3:]), 0),
-            same("a decoder's logits before the last token, when it changes", largest(after[:, :6] - before[:, :6]), 1e-6),
+            same(
+                "a decoder's logits before the last token, when it changes", largest(after[:, :6] - before[:, :6]), 1e-6
+            ),
         ]
     )
 
@@ -116,8 +129,13 @@ def _entry(position: int, i: int, d: int) -> float:
 
 def sizes(published: Published) -> Outcome:
     """Millions of parameters in every row of the ablation table."""
-    rows = [near(name, published[name], _millions(**options), 0.07 * published[name]) for name, options in _ROWS.items()]
-    rows += [near(f"(A) h = {heads}, as the base model", _millions(), _millions(n_heads=heads), 0) for heads in (1, 4, 16, 32)]
+    rows = [
+        near(name, published[name], _millions(**options), 0.07 * published[name]) for name, options in _ROWS.items()
+    ]
+    rows += [
+        near(f"(A) h = {heads}, as the base model", _millions(), _millions(n_heads=heads), 0)
+        for heads in (1, 4, 16, 32)
+    ]
     return Outcome(rows)
 
 
@@ -136,7 +154,7 @@ def layers(published: Published) -> Outcome:
     with seeded():
         layer = torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
         theirs = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).double().eval()
-    encoder = om.TransformerEncoder(16, n_heads=4, n_layers=2, hidden_size=32).double().eval()
+        encoder = om.TransformerEncoder(16, n_heads=4, n_layers=2, hidden_size=32).double().eval()
     encoder.load_state_dict(theirs.state_dict())
     x: Tensor = normal(2, 5, 16)
     with torch.no_grad():

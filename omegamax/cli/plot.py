@@ -1,0 +1,137 @@
+"""`omegamax plot`."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from omegamax.cli.destination import check_absent
+from omegamax.cli.refusal import Refused
+
+HELP = "figures for a paper: operators, structures, learning curves"
+DESCRIPTION = """\
+Draws a figure into a file; its ending chooses the format (.png, .pdf, .svg).
+Figures of the library need no input; figures of results read run directories
+and comparisons."""
+EXAMPLES = """\
+examples:
+  omegamax plot --list                                      every figure
+  omegamax plot figure2 --out figure2.pdf                   max and argmax along [t, 0]
+  omegamax plot curves runs/dates-softmax runs/dates-fusedmax --out curves.pdf
+  omegamax plot lengths comparisons/dates --out lengths.pdf"""
+
+
+class Drawing(NamedTuple):
+    """A figure by name."""
+
+    summary: str
+    draw: Callable[[Sequence[Path]], Any]
+    inputs: str = ""  # what it reads; "" for nothing
+
+
+def _library(name: str) -> Callable[[Sequence[Path]], Any]:
+    def draw(_: Sequence[Path]) -> Any:
+        from omegamax import plots
+
+        return getattr(plots, name)()
+
+    return draw
+
+
+def _row(_: Sequence[Path]) -> Any:
+    from omegamax import plots
+    from omegamax.cli.lineup import SCORES, WORDS, operators
+
+    return plots.row_comparison(SCORES, WORDS, regularizers=operators())
+
+
+def _curves(runs: Sequence[Path]) -> Any:
+    from omegamax import plots
+    from omegamax.recipes.run import METRICS, stored_config
+
+    curves, metrics = {}, set()
+    for path in runs:
+        config = stored_config(path)
+        if config is None or not (path / METRICS).exists():
+            raise Refused(f"{path} is not a run; give directories that omegamax train has written")
+        lines = [json.loads(line) for line in (path / METRICS).read_text(encoding="utf-8").splitlines()]
+        metrics.add(config["metric"])
+        curves[path.name] = [_finite(line["metrics"].get(config["metric"])) for line in lines if line["event"] == "epoch"]
+    if len(metrics) > 1:
+        raise Refused(f"these runs watch different metrics ({', '.join(sorted(metrics))}); draw them one by one")
+    if not any(curves.values()):
+        raise Refused(f"{runs[0]} has not finished an epoch; wait for it")
+    return plots.learning_curves(curves, metric=metrics.pop().replace("_", " "))
+
+
+def _finite(number: float | None) -> float:
+    return float("nan") if number is None else number
+
+
+def _lengths(comparisons: Sequence[Path]) -> Any:
+    from omegamax import plots
+    from omegamax.recipes.comparison import COMPARISON
+
+    scores, metric = {}, ""
+    for path in comparisons:
+        try:
+            record = json.loads((path / COMPARISON).read_text(encoding="utf-8"))
+            metric = record["metric"]
+            scores |= {model["name"]: model["by_length"] for model in record["models"]}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise Refused(f"{path} is not a comparison; give the --out of omegamax compare") from error
+    return plots.accuracy_by_length(scores, metric=metric.replace("_", " "))
+
+
+DRAWINGS: dict[str, Drawing] = {
+    "figure2": Drawing("max_Ω and argmax_Ω along [t, 0], figure 2 of the paper", _library("figure2")),
+    "row": Drawing("one row of scores under every operator", _row),
+    "simplex": Drawing("level sets on the triangle of three weights", _library("simplex_levels")),
+    "surfaces": Drawing("argmax_Ω([t1, t2, 0]) as surfaces", _library("argmax_surfaces")),
+    "losses": Drawing("the losses of two classes", _library("binary_losses")),
+    "denoising": Drawing("total variation denoising", _library("denoising")),
+    "alignments": Drawing("hard, soft and sparse alignments of two series", _library("alignment_comparison")),
+    "trees": Drawing("dependency arcs with probabilities", _library("dependency_arcs")),
+    "curves": Drawing("the metric after each epoch", _curves, "RUN..."),
+    "lengths": Drawing("the metric by length of the input", _lengths, "COMPARISON..."),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """A figure, what it reads, and where it goes."""
+    parser.add_argument("figure", metavar="FIGURE", nargs="?", help="its name; see --list")
+    parser.add_argument("inputs", metavar="PATH", nargs="*", type=Path, help="what it reads, where it reads anything")
+    parser.add_argument("--list", action="store_true", help="name the figures and draw nothing")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="the picture (default: FIGURE.png)")
+    parser.add_argument("--overwrite", action="store_true", help="replace the file")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Draws one figure."""
+    if options.list:
+        width = max(len(f"{name} {drawing.inputs}") for name, drawing in DRAWINGS.items())
+        for name, drawing in DRAWINGS.items():
+            print(f"{f'{name} {drawing.inputs}':<{width}}  {drawing.summary}")
+        return
+    if options.figure is None:
+        raise Refused("give the name of a figure, such as figure2; omegamax plot --list names them all")
+    drawing = DRAWINGS.get(options.figure)
+    if drawing is None:
+        close = difflib.get_close_matches(options.figure, DRAWINGS, 1)
+        advice = f"did you mean {close[0]}?" if close else "omegamax plot --list names them all"
+        raise Refused(f"there is no figure {options.figure!r}; {advice}")
+    if bool(drawing.inputs) != bool(options.inputs):
+        what = f"reads {drawing.inputs}" if drawing.inputs else "reads nothing"
+        raise Refused(f"{options.figure} {what}, got {len(options.inputs)} paths; see omegamax plot --help")
+    out = options.out or Path(f"{options.figure}.png")
+    check_absent([out], overwrite=options.overwrite)
+    figure = drawing.draw(options.inputs)
+    try:
+        figure.savefig(out)
+    except ValueError as error:  # an ending that is no format
+        raise Refused(f"cannot write {out} ({error}); choose .png, .pdf or .svg") from error
+    print(out)

@@ -1,0 +1,129 @@
+"""`omegamax reproduce`: what the sources state, computed now, beside what they printed."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import shutil
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegamax.cli.refusal import Refused
+from omegamax.recipes.reproductions.catalogue import CLAIMS, SOURCES, of_source
+from omegamax.recipes.reproductions.claim import Claim
+
+HELP = "theorems, figures and tables of the papers: ours beside the published"
+DESCRIPTION = """\
+Computes what a paper, tutorial or lecture states, prints our numbers beside
+the published ones, and draws the figure where the claim is one. An ID is that
+of a claim, of a source (paper, tutorial, sparsemap, lecture, conversation:
+everything of it that runs here), or "all"."""
+EXAMPLES = """\
+examples:
+  omegamax reproduce --list                  every claim: its id, what it says, its status
+  omegamax reproduce --list tutorial         those of one source
+  omegamax reproduce fig2                    a figure, in report/fig2.png, and its numbers
+  omegamax reproduce prop1 prop2-oscarmax    two propositions, one of them false as published
+  omegamax reproduce paper --out figures     the whole paper, figures in figures/"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Ids, where figures go, and whether they may replace others."""
+    parser.add_argument("ids", metavar="ID", nargs="*", help="claims or sources; see --list")
+    parser.add_argument("--list", action="store_true", help="name the claims and run nothing")
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, default=Path("report"), help="where figures go (default: report)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace figures of the same name in DIR")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Lists claims, or computes them one after the other."""
+    # Nothing here or in the catalogue loads PyTorch: --list answers at once.
+    from omegamax.recipes.reproductions import report
+
+    width = min(120, shutil.get_terminal_size((120, 24)).columns)
+    if options.list:
+        print(report.listing(chosen(options.ids or ["all"], runnable=False), width))
+        return
+    claims = chosen(options.ids, runnable=True)
+    _check_figures(claims, options.out, options.overwrite)
+    stuck = [claim for claim in claims if not claim.run]
+    for claim in claims:
+        print(report.heading(claim, width))
+        if claim.run:
+            _reproduce(claim, options.out, width)
+        elif claim.published:
+            print(f"\n{report.published_only(claim)}")
+        print()
+    if stuck:
+        raise Refused(_cannot(stuck))
+
+
+def chosen(ids: Sequence[str], *, runnable: bool) -> list[Claim]:
+    """The claims that are meant, each once; of a whole source those that run, where `runnable`."""
+    if not ids:
+        raise Refused("give the id of a claim, such as fig2; omegamax reproduce --list names them all")
+    found: dict[str, Claim] = {}
+    for name in ids:
+        if name in CLAIMS:
+            found[name] = CLAIMS[name]
+        elif name == "all" or name in SOURCES:
+            whole = list(CLAIMS.values()) if name == "all" else of_source(name)
+            found |= {claim.id: claim for claim in whole if claim.run or not runnable}
+        else:
+            raise Refused(_unknown(name))
+    return list(found.values())
+
+
+def _unknown(name: str) -> str:
+    known = [*CLAIMS, *SOURCES]
+    close = difflib.get_close_matches(name, known, 3, 0.5) or [each for each in known if name.lower() in each][:3]
+    meant = f"did you mean {' or '.join(close)}? " if close else ""
+    return f"there is no claim {name!r}; {meant}omegamax reproduce --list names them all"
+
+
+def _cannot(claims: Sequence[Claim]) -> str:
+    """Why these were not run."""
+    reasons = []
+    for claim in claims:
+        tested = f"see {claim.tests[0]}" if claim.tests else ""
+        reasons.append(f"{claim.id} was not run ({claim.reason.rstrip('.') or tested or claim.status})")
+    return "; ".join(reasons)
+
+
+def _check_figures(claims: Sequence[Claim], directory: Path, overwrite: bool) -> None:
+    """Before any work is done: there must be a place for the figures, and nothing of the same name in it."""
+    names = [claim.figure for claim in claims if claim.figure]
+    if not names:
+        return
+    there = [name for name in names if (directory / name).exists()]
+    if there and not overwrite:
+        raise Refused(
+            f"{directory / there[0]} exists; say --overwrite to replace it, or choose another directory with --out"
+        )
+    probe = directory / ".omegamax"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise Refused(f"cannot write to {directory} ({reason}); choose another directory with --out") from error
+
+
+def _reproduce(claim: Claim, directory: Path, width: int) -> None:
+    from omegamax.recipes.reproductions import report
+
+    outcome = claim.reproduce()
+    print(f"\n{report.comparison(outcome.rows)}")
+    if claim.remark:
+        print(f"\n{textwrap.fill(claim.remark, width)}")
+    if outcome.draw is not None:
+        try:
+            figure = outcome.draw()
+        except ImportError as error:
+            raise Refused(str(error)) from error
+        figure.savefig(directory / claim.figure)
+        print(f"\nFigure: {directory / claim.figure}")

@@ -1,0 +1,73 @@
+"""docs/claims.md, made from the catalogue: `python -m omegamax.recipes.reproductions.page docs/claims.md`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from omegamax.recipes.reproductions.catalogue import CLAIMS, SOURCES, of_source
+from omegamax.recipes.reproductions.claim import Claim
+
+_INTRODUCTION = """\
+# Claims
+
+Every theorem, proposition, figure, table and stated number of the five sources of this library, and how each is
+checked. Those that run are computed by one command, which prints our numbers beside the published ones and draws the
+figures:
+
+```text
+omegamax reproduce --list
+omegamax reproduce fig2 prop1 lecture-example
+```
+
+*False as published* means that the command prints a counterexample. A *recipe* is a task that must be trained to give
+numbers of the same kind (`omegamax train`). This page is made from the table that the command reads, and a test keeps
+it so.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [_INTRODUCTION, _summary()]
+    for source, title in SOURCES.items():
+        parts.append(f"## {source.capitalize()}\n\n{title}.\n")
+        lines = ["| claim | where | what it says | how it is checked |", "|---|---|---|---|"]
+        lines += [_line(claim) for claim in of_source(source)]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _summary() -> str:
+    claims = list(CLAIMS.values())
+    wrong = [f"`{claim.id}`" for claim in claims if not claim.holds]
+    runs = sum(bool(claim.run) for claim in claims)
+    return (
+        f"There are {len(claims)} claims; {runs} run here. {len(wrong)} are false as published: {', '.join(wrong)}.\n"
+    )
+
+
+def _line(claim: Claim) -> str:
+    statement = _escaped(claim.statement) + ("" if claim.holds else " **False as published.**")
+    if claim.remark:
+        statement += f" *{_escaped(claim.remark)}*"
+    checks = []
+    if claim.run:
+        checks.append(f"`omegamax reproduce {claim.id}`" + (" (measures time)" if claim.timed else ""))
+    checks += [f"`{test}`" for test in claim.tests]
+    if claim.benchmark:
+        checks.append(f"`{claim.benchmark}`")
+    if claim.recipe:
+        checks.append(f"needs the trained recipe `{claim.recipe}`")
+    if claim.reason:
+        checks.append(_escaped(claim.reason))
+    return f"| `{claim.id}` | {_escaped(claim.where)} | {statement} | {'<br>'.join(checks)} |"
+
+
+def _escaped(text: str) -> str:
+    """So that Markdown shows it as it is: formulas are full of its signs."""
+    return re.sub(r"([\\_*|\[\]])", r"\\\1", text).replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")
