@@ -15,6 +15,7 @@ from omegamax.operators.hard import Hard
 from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.plots import glyphs
+from omegamax.plots.arrays import drawable, drawables
 from omegamax.plots.style import INK, WEIGHTS, bare, look
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.soft_dtw import soft_dtw_alignment
@@ -46,8 +47,8 @@ def alignment_matrices(weights: Mapping[str, Tensor], x: Tensor, y: Tensor) -> F
 
     From any source: DTW, soft-DTW, attention, a gold alignment. Grey cells are exactly zero.
     """
-    who = "alignment_matrices"
-    first, second = _checked(who, "x", x).cpu(), _checked(who, "y", y).cpu()
+    who, weights = "alignment_matrices", drawables(weights)
+    first, second = _checked(who, "x", x), _checked(who, "y", y)
     shape = (len(first), len(second))
     for title, matrix in weights.items():
         if not isinstance(matrix, Tensor) or tuple(matrix.shape) != shape:
@@ -66,18 +67,19 @@ def alignment_matrices(weights: Mapping[str, Tensor], x: Tensor, y: Tensor) -> F
         for column, (title, matrix) in enumerate(weights.items(), start=1):
             _draw_series(grid[0, column], second, upright=False)
             grid[0, column].set_title(glyphs.printable(title), loc="left", pad=3)
-            _draw_weights(grid[1, column], matrix.detach().cpu())
+            _draw_weights(grid[1, column], matrix)
     return figure
 
 
 def _checked(who: str, name: str, series: Tensor) -> Tensor:
     """A series as (time, D), without its gradient."""
+    series = drawable(series)
     if not isinstance(series, Tensor) or series.dim() not in (1, 2) or series.numel() == 0:
         came = tuple(series.shape) if isinstance(series, Tensor) else type(series).__name__
         raise ValueError(
             f"{who}: {name} must be one series, (time,) or (time, D), got {came}; pick one, as in {name}[0]"
         )
-    return series.detach().reshape(len(series), -1)
+    return series.reshape(len(series), -1)
 
 
 def _draw_series(axes: Axes, series: Tensor, *, upright: bool) -> None:

@@ -13,6 +13,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from torch import Tensor
 
 from omegamax.plots import glyphs
+from omegamax.plots.arrays import drawable, drawables
 from omegamax.plots.cells import draw_cells, draw_clusters, draw_marks
 from omegamax.plots.style import look
 
@@ -37,14 +38,15 @@ def attention_map(
     `clusters_of` gives them, puts the same sign on cells of a row that belong together (their figure 4), and `marked`
     (Q, K), boolean, underlines cells. Weights that are not numbers are hatched.
     """
+    weights = drawable(weights)
     check_map("attention_map", "weights", weights)
     figure = _drawn(
         "attention_map",
         {title: weights},
         {title: rows},
         {title: columns},
-        {} if clusters is None else {title: clusters},
-        {} if marked is None else {title: marked},
+        {} if clusters is None else {title: drawable(clusters)},
+        {} if marked is None else {title: drawable(marked)},
     )
     figure.axes[0].set_title(glyphs.printable(title), loc="left", pad=3)
     return figure
@@ -65,12 +67,13 @@ def attention_maps(
     """
     if not weights:
         raise ValueError("attention_maps: weights must have at least one map, got none; give {name: matrix}")
+    weights = drawables(weights)
     for name, matrix in weights.items():
         check_map("attention_maps", repr(name), matrix)
-    marks = {} if marked is None else dict.fromkeys(weights, marked)
+    marks = {} if marked is None else dict.fromkeys(weights, drawable(marked))
     rows_of = rows if isinstance(rows, Mapping) else dict.fromkeys(weights, rows)
     columns_of = columns if isinstance(columns, Mapping) else dict.fromkeys(weights, columns)
-    figure = _drawn("attention_maps", weights, rows_of, columns_of, clusters or {}, marks)
+    figure = _drawn("attention_maps", weights, rows_of, columns_of, drawables(clusters or {}), marks)
     for axes, (name, matrix) in zip(figure.axes, weights.items()):
         share = f": {100 * float((matrix == 0).double().mean()):.0f}% zeros" if matrix.numel() else ""
         axes.set_title(glyphs.printable(name) + share, loc="left", pad=3)
@@ -87,8 +90,7 @@ def check_map(who: str, name: str, weights: Tensor) -> None:
         )
     if weights.numel() and bool((weights < 0).any()):
         raise ValueError(
-            f"{who}: {name} must be weights, none below zero, got {float(weights.detach().min()):g}; normalize the "
-            "scores first"
+            f"{who}: {name} must be weights, none below zero, got {float(weights.min()):g}; normalize the scores first"
         )
 
 
@@ -123,7 +125,7 @@ def _drawn(
                 expected = tuple(weights[name].shape) if name in weights else f"named as one of {list(weights)}"
                 raise ValueError(f"{who}: {kind} must be {expected}, got {name!r} {tuple(matrix.shape)}; match the map")
     plan = _plan(weights, said)
-    tallest = max((float(m.detach().nan_to_num(0, 0, 0).max()) for m in weights.values() if m.numel()), default=0.0)
+    tallest = max((float(m.nan_to_num(0, 0, 0).max()) for m in weights.values() if m.numel()), default=0.0)
     top = tallest if tallest > 0 else 1.0
     with look([*weights, *(label for pair in said.values() for side in pair for label in side)]):
         figure = Figure(figsize=plan.size, layout=ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0.02))

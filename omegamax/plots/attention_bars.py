@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from omegamax.plots import glyphs
+from omegamax.plots.arrays import drawables
 from omegamax.plots.rows import draw_bars
 from omegamax.plots.style import bare, look, palette
 
@@ -19,6 +20,7 @@ def attention_bars(weights: Mapping[str, Tensor], columns: Sequence[str] = ()) -
     A grey column is a weight of exactly zero. Neighbours of exactly equal weight share one bar, and a dotted line joins
     equal weights that do not touch.
     """
+    weights = drawables(weights)
     sizes = {row.numel() if isinstance(row, Tensor) and row.dim() == 1 else None for row in weights.values()}
     if len(sizes) != 1 or None in sizes or 0 in sizes:
         came = {name: tuple(getattr(row, "shape", ())) for name, row in weights.items()}
@@ -34,14 +36,14 @@ def attention_bars(weights: Mapping[str, Tensor], columns: Sequence[str] = ()) -
     longest = max((glyphs.width(label, size) for label in said), default=0.12)
     upright = longest > 0.95 * wide / n_columns
     every = max(1, math.ceil(size / 72 / (wide / n_columns) - 0.2))
-    tallest = max(float(row.detach().nan_to_num(0, 0, 0).max()) for row in weights.values()) or 1.0
+    tallest = max(float(row.nan_to_num(0, 0, 0).max()) for row in weights.values()) or 1.0
     with look([*weights, *said]):
         height = 0.2 + 0.78 * len(weights) + (longest if upright else 0.15)
         figure = Figure(figsize=(0.7 + wide, height), layout="constrained")
         grid = figure.subplots(len(weights), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
         lines = palette(weights)
         for axes, (name, row) in zip(grid, weights.items()):
-            draw_bars(axes, row.detach().double().cpu(), lines[name][0])
+            draw_bars(axes, row.double(), lines[name][0])
             axes.set_title(glyphs.printable(name), loc="left", pad=2)
             axes.set(xlim=(-0.6, n_columns - 0.4), ylim=(0, 1.05 * tallest))
             axes.locator_params(axis="y", nbins=3)

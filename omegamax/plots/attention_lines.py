@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from omegamax.plots import glyphs
+from omegamax.plots.arrays import drawable
 from omegamax.plots.attention import check_map
 from omegamax.plots.style import COLOURS, look
 
@@ -26,6 +27,7 @@ def attention_lines(
     `weights` is (Q, K), or (H, Q, K) with a panel for each head; `heads` are their titles. Lines are as wide as their
     weight; a weight of exactly zero has no line.
     """
+    weights = drawable(weights)
     each = weights.unsqueeze(0) if isinstance(weights, Tensor) and weights.dim() == 2 else weights
     if not isinstance(each, Tensor) or each.dim() != 3 or 0 in each.shape:
         came = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
@@ -47,7 +49,7 @@ def attention_lines(
         high = 0.3 + 0.175 * max(each.shape[1:])
         figure = Figure(figsize=(one * across, high * lines), layout="constrained")
         grid = figure.subplots(lines, across, squeeze=False).ravel()
-        for head, (axes, matrix) in enumerate(zip(grid, each.detach().double().cpu())):
+        for head, (axes, matrix) in enumerate(zip(grid, each.double())):
             _draw(axes, matrix, left, right, _COLOURS[head % len(_COLOURS)])
             # Axes reach over the words, which are drawn inside.
             axes.set_xlim(-0.08 - margins[0] / 0.8, 1.08 + margins[1] / 0.8)

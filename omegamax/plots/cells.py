@@ -21,7 +21,7 @@ _MARKERS = "ooss^^"  # in turn full and hollow
 
 def draw_cells(axes: Axes, weights: Tensor, *, top: float, cell: float) -> AxesImage:
     """Weights (Q, K), with a colour scale from 0 to `top`; `cell` is the smaller side of a cell, in inches."""
-    matrix = weights.detach().double().cpu().numpy()
+    matrix = weights.double().numpy()
     n_rows, n_columns = matrix.shape
     extent = (-0.5, max(1, n_columns) - 0.5, max(1, n_rows) - 0.5, -0.5)  # of nothing one empty place is left
     shown = np.ma.masked_equal(matrix, 0) if matrix.size else np.ma.masked_all((1, 1))
@@ -59,7 +59,7 @@ def _between_rows(where: np.ndarray) -> list[list[tuple[float, float]]]:
 
 def draw_clusters(axes: Axes, clusters: Tensor, weights: Tensor, *, top: float, cell: float) -> None:
     """A sign for each cluster of a row; light where the cell is dark."""
-    numbers, shade = clusters.cpu(), weights.detach().cpu() / top
+    numbers, shade = clusters, weights / top
     size = (72 * cell / 3.4) ** 2
     for number in sorted(set(numbers[numbers > 0].tolist())):
         place = min(number - 1, len(_MARKERS) - 1)
@@ -81,6 +81,6 @@ def draw_clusters(axes: Axes, clusters: Tensor, weights: Tensor, *, top: float, 
 
 def draw_marks(axes: Axes, marked: Tensor, *, cell: float) -> None:
     """An orange stroke at the foot of each marked cell."""
-    feet = [[(k - 0.5, q + 0.4), (k + 0.5, q + 0.4)] for q, k in marked.cpu().nonzero().tolist()]
+    feet = [[(k - 0.5, q + 0.4), (k + 0.5, q + 0.4)] for q, k in marked.nonzero().tolist()]
     lines = LineCollection(feet, colors=COLOURS["fusedmax"], linewidths=min(1.6, 9 * cell), gid="marks", zorder=2.5)
     axes.add_collection(lines, autolim=False)

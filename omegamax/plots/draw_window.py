@@ -8,6 +8,7 @@ from matplotlib.patches import Circle
 from torch import Tensor
 
 from omegamax.attention.draw import DrawWindow
+from omegamax.plots.arrays import drawable
 from omegamax.plots.style import COLOURS, INK, bare, look
 
 
@@ -17,7 +18,7 @@ def draw_window(image: Tensor, window: DrawWindow, *, patch_size: int) -> Figure
     Each cross is a filter's centre and each ring has its deviation σ as radius. The window is one item of what
     `DrawAttention.window` gives: its fields are scalars. Gregor et al., "DRAW", ICML 2015, figure 3.
     """
-    pixels = image.detach().double().cpu() if isinstance(image, Tensor) else image
+    pixels = drawable(image)
     if not isinstance(pixels, Tensor) or pixels.dim() not in (2, 3):
         came = tuple(pixels.shape) if isinstance(pixels, Tensor) else type(image).__name__
         raise ValueError(f"draw_window: image must be (H, W) or (channels, H, W), got {came}; pick one item")
@@ -27,6 +28,7 @@ def draw_window(image: Tensor, window: DrawWindow, *, patch_size: int) -> Figure
             f"draw_window: window must be of one item, got fields of shape {tuple(fields.x.shape)}; index them, as in "
             "DrawWindow(*(field[0] for field in window))"
         )
+    pixels = pixels.double()
     height, width = pixels.shape[-2:]
     rows, columns = fields.filters(patch_size, height, width)
     patch = fields.intensity * (rows @ pixels @ columns.mT)

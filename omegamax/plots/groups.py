@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from omegamax.plots.arrays import drawable
+
 
 def segments(weights: Tensor) -> list[tuple[int, int]]:
     """First and last position of each run of neighbours with exactly the same positive weight.
@@ -32,7 +34,8 @@ def clusters_of(weights: Tensor) -> Tensor:
     >>> clusters_of(torch.tensor([[0.3, 0.15, 0.3, 0.0, 0.15, 0.1]]))
     tensor([[1, 2, 1, 0, 2, 0]])
     """
-    rows = weights.detach().reshape(-1, weights.shape[-1]) if weights.dim() else weights.detach().reshape(1, 1)
+    weights = drawable(weights)
+    rows = weights.reshape(-1, weights.shape[-1]) if weights.dim() else weights.reshape(1, 1)
     numbers = torch.zeros_like(rows, dtype=torch.long)
     for row, number in zip(rows, numbers):
         levels, which, count = row.unique(return_inverse=True, return_counts=True)  # levels ascend

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from omegamax.plots import glyphs
+from omegamax.plots.arrays import drawables
 from omegamax.plots.style import COLOURS, HALO, INK, bare, look
 
 _FAINT = "#BDBDBD"
@@ -25,6 +26,7 @@ def tag_lattice(marginals: Mapping[str, Tensor], words: Sequence[str], tags: Seq
     tag j at word n after tag i. Dots and lines grow with it; lines of exactly zero are not drawn, and a tag of exactly
     zero is an empty ring. Tags between 5 and 95 percent have their number. Positions beyond a length are empty.
     """
+    marginals = drawables(marginals)
     shape = (len(words), len(tags), len(tags))
     for title, edges in marginals.items():
         if not isinstance(edges, Tensor) or tuple(edges.shape) != shape:
@@ -46,7 +48,7 @@ def tag_lattice(marginals: Mapping[str, Tensor], words: Sequence[str], tags: Seq
         figure = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(lines, across, squeeze=False).ravel()
         for place, (axes, (title, edges)) in enumerate(zip(grid, marginals.items())):
-            _draw(axes, edges.detach().double().cpu())
+            _draw(axes, edges.double())
             first, last = place % across == 0, place + across >= len(marginals)
             axes.set_yticks(range(len(kinds)) if first else [], kinds if first else [])
             axes.set_xticks(range(len(said)) if last else [], said if last else [])

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from omegamax.plots import glyphs
+from omegamax.plots.arrays import drawables
 from omegamax.plots.attention import check_map
 from omegamax.plots.style import INK, WEIGHTS, bare, look
 
@@ -22,7 +23,8 @@ def matching_maps(marginals: Mapping[str, Tensor], rows: Sequence[str] = (), col
     `Matching.map` gives one pair to a row, `Matching.sparsemap` a few, `Matching.sinkhorn` all. Small ones have their
     numbers written, but for 0 and 1. The title counts the pairs above zero.
     """
-    shapes = {tuple(matrix.shape) for matrix in marginals.values()}
+    marginals = drawables(marginals)
+    shapes = {tuple(getattr(matrix, "shape", ())) for matrix in marginals.values()}
     for title, matrix in marginals.items():
         check_map("matching_maps", repr(title), matrix)
     if len(shapes) != 1 or 0 in (shape := next(iter(shapes))):
@@ -42,7 +44,7 @@ def matching_maps(marginals: Mapping[str, Tensor], rows: Sequence[str] = (), col
         figure = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(1, len(marginals), squeeze=False)[0]
         for place, (axes, (title, matrix)) in enumerate(zip(grid, marginals.items())):
-            _draw(axes, matrix.detach().double().cpu())
+            _draw(axes, matrix.double())
             n_pairs = int((matrix > 0).sum())
             axes.set_title(f"{glyphs.printable(title)}: {n_pairs} pair{'s' * (n_pairs != 1)}", loc="left", pad=3)
             axes.set_yticks(range(len(left) if place == 0 else 0), left if place == 0 else [])

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from omegamax.plots import glyphs
+from omegamax.plots.arrays import drawable
 from omegamax.plots.style import COLOURS, INK, look
 from omegamax.structures.polytope import Polytope
 
@@ -40,6 +41,7 @@ def polytope(vertices: Tensor, scores: Tensor, *, names: Sequence[str] = ()) -> 
     of the polytope. Thin curves follow both points as the scores grow from nothing to ten times their size: the
     marginal stays inside, SparseMAP runs along faces and reaches the best vertex.
     """
+    vertices, scores = drawable(vertices), drawable(scores)
     if not isinstance(vertices, Tensor) or vertices.shape[1:] != scores.shape or len(vertices) < 2:
         raise ValueError(
             "polytope: vertices must be (V, *event), at least two, and scores (*event), got "
@@ -49,8 +51,8 @@ def polytope(vertices: Tensor, scores: Tensor, *, names: Sequence[str] = ()) -> 
         raise ValueError(
             f"polytope: at most {_LARGEST} vertices can be told apart, got {len(vertices)}; take a smaller"
         )
-    corners = vertices.detach().double().cpu().flatten(1)
-    theta = scores.detach().double().cpu().flatten()
+    corners = vertices.double().flatten(1)
+    theta = scores.double().flatten()
     said = glyphs.labels("polytope", "names", names, len(corners))
     paths = _paths(corners, theta)
     chosen = {"MAP": corners[(corners @ theta).argmax()], **{name: path[_WHOLE] for name, path in paths.items()}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from omegamax.plots.arrays import drawable
 from omegamax.plots.style import look
 
 
@@ -14,10 +15,11 @@ def positional_encodings(table: Tensor) -> Figure:
     The table of `SinusoidalPositions` is `SinusoidalPositions()(torch.zeros(N, size))`, that of `LearnedPositions` its
     weight. Where the second picture is constant along diagonals, only distances matter.
     """
+    table = drawable(table)
     if not isinstance(table, Tensor) or table.dim() != 2 or 0 in table.shape:
         came = tuple(table.shape) if isinstance(table, Tensor) else type(table).__name__
         raise ValueError(f"positional_encodings: table must be (positions, size), got {came}; pick one item")
-    vectors = table.detach().double().cpu()
+    vectors = table.double()
     length = vectors.norm(dim=-1, keepdim=True)
     unit = vectors / length.clamp(min=1e-300)
     reach = float(vectors.abs().max()) or 1.0

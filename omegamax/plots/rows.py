@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from omegamax import registry
+from omegamax.plots import glyphs
 from omegamax.plots.groups import segments
 from omegamax.plots.style import INK, ZERO, bare, colour, look
 from omegamax.smoothmax import SmoothMax
@@ -36,7 +37,7 @@ def row_comparison(
             f"row_comparison: scores must be one row, a 1-d Tensor, got {came}; pick a row, as in scores[0]"
         )
     scores = scores.detach().cpu()
-    names = [str(i + 1) for i in range(scores.numel())] if labels is None else [str(label) for label in labels]
+    names = [str(i + 1) for i in range(scores.numel())] if labels is None else [glyphs.token(label) for label in labels]
     if len(names) != scores.numel():
         raise ValueError(
             f"row_comparison: labels must name each of the {scores.numel()} scores, got {len(names)}; give one each"
@@ -46,13 +47,13 @@ def row_comparison(
     lines = math.ceil((len(charts) + 1) / columns)
     weights = {name: smooth.argmax(scores) for name, smooth in charts.items()}
     tallest = max((height for row in weights.values() if (height := float(row.max())) < 1), default=1.0)
-    with look():
+    with look([*names, *charts]):
         figure = Figure(figsize=(_WIDTH + 0.6, 0.45 + (1.25 if columns > 1 else 0.95) * lines), layout="constrained")
         grid = figure.subplots(lines, columns, sharex=True, squeeze=False).ravel()
         _draw_scores(grid[0], scores)
         for axes, (name, row) in zip(grid[1:], weights.items()):
             draw_bars(axes, row, colour(name))
-            axes.set_title(name, loc="left", pad=3)
+            axes.set_title(glyphs.printable(name), loc="left", pad=3)
             axes.set_ylim(0, 1.06 * (tallest if float(row.max()) < 1 else 1))
         for place in range(len(charts) + 1, len(grid)):  # an empty place: the panel above it carries the labels
             grid[place].set_visible(False)

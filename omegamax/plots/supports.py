@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from omegamax.plots import glyphs
+from omegamax.plots.arrays import drawables
 from omegamax.plots.style import INK, bare, look, palette
 
 
@@ -16,10 +17,11 @@ def support_histograms(weights: Mapping[str, Tensor]) -> Figure:
 
     Rows without any weight, such as padding, are left out. A dotted line marks the mean.
     """
+    weights = drawables(weights)
     if not weights or not all(isinstance(given, Tensor) and given.dim() for given in weights.values()):
         came = {name: getattr(given, "shape", type(given).__name__) for name, given in weights.items()}
         raise ValueError(f"support_histograms: weights must be tensors (..., K) by name, got {came}; give at least one")
-    sizes = {name: (given > 0).sum(-1).flatten().cpu() for name, given in weights.items()}
+    sizes = {name: (given > 0).sum(-1).flatten() for name, given in weights.items()}
     sizes = {name: counts[counts > 0] for name, counts in sizes.items()}
     largest = max([1, *(int(counts.max()) for counts in sizes.values() if len(counts))])
     with look(weights):

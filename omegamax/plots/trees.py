@@ -13,6 +13,7 @@ from matplotlib.patches import Arc
 from torch import Tensor
 
 from omegamax.plots import glyphs
+from omegamax.plots.arrays import drawables
 from omegamax.plots.style import COLOURS, HALO, INK, look
 from omegamax.structures.projective_tree import ProjectiveTree
 
@@ -29,7 +30,7 @@ def dependency_arcs(trees: Mapping[str, Tensor] | None = None, words: Sequence[s
     readings is drawn under MAP, the entropy and SparseMAP.
     """
     words = _WORDS if words is None else words
-    trees = _three_readings() if trees is None else trees
+    trees = _three_readings() if trees is None else drawables(trees)
     for title, arcs in trees.items():
         if not isinstance(arcs, Tensor) or tuple(arcs.shape) != (len(words) + 1, len(words) + 1):
             came = tuple(arcs.shape) if isinstance(arcs, Tensor) else type(arcs).__name__
@@ -46,7 +47,7 @@ def dependency_arcs(trees: Mapping[str, Tensor] | None = None, words: Sequence[s
         figure = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(len(trees), 1, squeeze=False, height_ratios=[top + 0.95 for top in tops])[:, 0]
         for axes, top, (title, arcs) in zip(grid, tops, trees.items()):
-            _draw(axes, arcs.detach().double().cpu(), said)
+            _draw(axes, arcs.double(), said)
             axes.set_ylim(-0.6, top + 0.42)
             n_arcs = int((arcs > 0).sum())
             axes.set_title(f"{glyphs.printable(title)}: {n_arcs} arc{'s' * (n_arcs != 1)}", loc="left", pad=2)

@@ -64,3 +64,7 @@ def test_colours_of_names():
     )
     assert len(set(found.values())) == 5
     assert len(set(palette(map(str, range(28))).values())) == 28
+
+
+def test_rows_have_words_of_any_script():
+    plots.row_comparison(torch.randn(2), ["日本", "$x"]).draw_without_rendering()

@@ -1,0 +1,29 @@
+"""What can be drawn: tensors on any device and with any gradient, NumPy arrays, and lists as JSON has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Name = TypeVar("Name")
+
+
+def drawable(given: Any) -> Any:
+    """A tensor in memory, without its gradient; what is no array is returned as it is, for the caller to refuse."""
+    if isinstance(given, Tensor):
+        return given.detach().cpu()
+    if isinstance(given, np.ndarray | list):
+        try:
+            return torch.as_tensor(np.asarray(given))
+        except (ValueError, TypeError):  # rows of different lengths, or words
+            return given
+    return given
+
+
+def drawables(given: Mapping[Name, Any]) -> dict[Name, Any]:
+    """Each of them."""
+    return {name: drawable(one) for name, one in given.items()}
