@@ -15,10 +15,13 @@ def _is_the_command() -> bool:
 
 
 def __getattr__(name: str) -> _typing.Any:
-    """The public names where they were not loaded at import."""
+    """Rooms and public names where they were not loaded at import."""
     if not name.startswith("_"):
         from importlib import import_module
+        from importlib.util import find_spec
 
+        if find_spec(f"omegamax.{name}") is not None:
+            return import_module(f"omegamax.{name}")
         public = import_module("omegamax.public")
         if hasattr(public, name):
             return getattr(public, name)

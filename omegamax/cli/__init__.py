@@ -1,7 +1,7 @@
 """The command `omegamax`: strings to objects, and nothing else.
 
-Each command is a module with HELP, DESCRIPTION, EXAMPLES, `add_arguments(parser)` and `run(options)`. None of them loads
-PyTorch before it runs, so that --help answers at once.
+Each command is a module with HELP, DESCRIPTION, EXAMPLES, `add_arguments(parser)` and `run(options)`. None of them
+loads PyTorch before it runs, so that --help answers at once.
 """
 
 from __future__ import annotations

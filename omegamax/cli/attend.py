@@ -29,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A run, inputs, and a picture to draw."""
     add_run(parser)
     parser.add_argument("inputs", metavar="INPUT", nargs="+", help="one input, written as a line for predict")
-    parser.add_argument("--out", metavar="FILE", type=Path, help="draw it instead: .png, .pdf or .svg; several are numbered")
+    parser.add_argument(
+        "--out", metavar="FILE", type=Path, help="draw it instead: .png, .pdf or .svg; several are numbered"
+    )
     parser.add_argument("--form", choices=("map", "lines"), default="map", help="of the drawing (default: map)")
     parser.add_argument("--overwrite", action="store_true", help="replace existing pictures")
 
@@ -49,12 +51,12 @@ def run(options: argparse.Namespace) -> None:
     if not maps:
         raise Refused(f"{options.run_directory} has no attention to show; it reads one fixed vector")
     name = getattr(found.task.settings, "attention", "")
-    for each, text, path in zip(maps, options.inputs, paths or [None] * len(maps)):
-        if path is None:
+    if not paths:
+        for each, text in zip(maps, options.inputs):
             print(f"{text}\n{printed(each.rows, each.columns, each.weights)}\n")
-        else:
-            _draw(each, name, options.form).savefig(path)
-            print(path)
+    for each, path in zip(maps, paths):
+        _draw(each, name, options.form).savefig(path)
+        print(path)
 
 
 def printed(rows: Sequence[str], columns: Sequence[str], weights: Any) -> str:

@@ -27,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--columns", metavar="N", type=int, default=512, help="scores in a row (default: 512)")
     parser.add_argument("--spread", metavar="X", type=float, default=1.0, help="their standard deviation (default: 1)")
     parser.add_argument("--seconds", metavar="X", type=float, default=5.0, help="time to spend, about (default: 5)")
-    parser.add_argument("--threads", metavar="N", type=int, default=0, help="of PyTorch; 0 leaves it to it (default: 0)")
+    parser.add_argument(
+        "--threads", metavar="N", type=int, default=0, help="of PyTorch; 0 leaves it to it (default: 0)"
+    )
 
 
 def run(options: argparse.Namespace) -> None:

@@ -30,11 +30,16 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     """What every command on a trained model takes."""
     parser.add_argument("run_directory", metavar="RUN", type=Path, help="the --out of a training run, or a checkpoint")
     parser.add_argument(
-        "--checkpoint", choices=("best", "latest"), default="best", help="which of the run's checkpoints (default: best)"
+        "--checkpoint",
+        choices=("best", "latest"),
+        default="best",
+        help="which of the run's checkpoints (default: best)",
     )
     parser.add_argument("--beam", metavar="N", type=int, help="hypotheses while decoding (default: as trained)")
     parser.add_argument("--batch-size", metavar="N", type=int, default=64, help="examples at a time (default: 64)")
-    parser.add_argument("--threads", metavar="N", type=int, default=0, help="of PyTorch; 0 leaves it to it (default: 0)")
+    parser.add_argument(
+        "--threads", metavar="N", type=int, default=0, help="of PyTorch; 0 leaves it to it (default: 0)"
+    )
     parser.add_argument("--device", metavar="NAME", default="auto", help="cpu, cuda, ... (default: auto)")
 
 
@@ -62,17 +67,15 @@ def loaded(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
 def run(options: argparse.Namespace) -> None:
     """Prints the metrics, on the first of several processes."""
     from omegamax.cli.train import table
+    from omegamax.recipes.counting import counting
     from omegamax.recipes.experiment import split_of
     from omegamax.recipes.prediction import evaluate
-    from omegamax.recipes.counting import counting
     from omegamax.recipes.workers import joined
 
     with joined(options.device) as crew:
         found = loaded(options, crew.device, data=options.data)
         examples = split_of(found.task, options.split)
         with counting("evaluating", shown=crew.first) as tick:
-            metrics = evaluate(
-                found.task, found.model, examples, batch_size=options.batch_size, crew=crew, tick=tick
-            )
+            metrics = evaluate(found.task, found.model, examples, batch_size=options.batch_size, crew=crew, tick=tick)
         if crew.first:
             print(json.dumps(metrics) if options.json else table({options.split: metrics}))

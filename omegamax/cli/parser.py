@@ -12,7 +12,7 @@ class Parser(argparse.ArgumentParser):
     """Complains in one sentence, with what may have been meant."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, allow_abbrev=False, **kwargs)
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
 
     def error(self, message: str) -> NoReturn:
         """Exit code 2."""
@@ -24,7 +24,9 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             close = difflib.get_close_matches(unknown[1], known, 1)
             return f"there is no option {unknown[1]}" + (f", did you mean {close[0]}?" if close else "")
-        choice = re.match(r"argument (?P<what>[^:]+): invalid choice: (?P<got>'[^']*') \(choose from (?P<all>.*)\)", message)
+        choice = re.match(
+            r"argument (?P<what>[^:]+): invalid choice: (?P<got>'[^']*') \(choose from (?P<all>.*)\)", message
+        )
         if choice:
             choices = [each.strip(" '") for each in choice["all"].split(",")]
             close = difflib.get_close_matches(choice["got"].strip("'"), choices, 1)

@@ -60,7 +60,9 @@ def _curves(runs: Sequence[Path]) -> Any:
             raise Refused(f"{path} is not a run; give directories that omegamax train has written")
         lines = [json.loads(line) for line in (path / METRICS).read_text(encoding="utf-8").splitlines()]
         metrics.add(config["metric"])
-        curves[path.name] = [_finite(line["metrics"].get(config["metric"])) for line in lines if line["event"] == "epoch"]
+        curves[path.name] = [
+            _finite(line["metrics"].get(config["metric"])) for line in lines if line["event"] == "epoch"
+        ]
     if len(metrics) > 1:
         raise Refused(f"these runs watch different metrics ({', '.join(sorted(metrics))}); draw them one by one")
     if not any(curves.values()):
@@ -76,7 +78,8 @@ def _lengths(comparisons: Sequence[Path]) -> Any:
     from omegamax import plots
     from omegamax.recipes.comparison import COMPARISON
 
-    scores, metric = {}, ""
+    metric = ""
+    scores: dict[str, dict[Any, float]] = {}
     for path in comparisons:
         try:
             record = json.loads((path / COMPARISON).read_text(encoding="utf-8"))
@@ -119,11 +122,11 @@ def run(options: argparse.Namespace) -> None:
         return
     if options.figure is None:
         raise Refused("give the name of a figure, such as figure2; omegamax plot --list names them all")
-    drawing = DRAWINGS.get(options.figure)
-    if drawing is None:
+    if options.figure not in DRAWINGS:
         close = difflib.get_close_matches(options.figure, DRAWINGS, 1)
         advice = f"did you mean {close[0]}?" if close else "omegamax plot --list names them all"
         raise Refused(f"there is no figure {options.figure!r}; {advice}")
+    drawing = DRAWINGS[options.figure]
     if bool(drawing.inputs) != bool(options.inputs):
         what = f"reads {drawing.inputs}" if drawing.inputs else "reads nothing"
         raise Refused(f"{options.figure} {what}, got {len(options.inputs)} paths; see omegamax plot --help")

@@ -33,9 +33,9 @@ def run(options: argparse.Namespace) -> None:
     if options.out is not None:
         check_absent([options.out], overwrite=options.overwrite)
     from omegamax.recipes import atomic
+    from omegamax.recipes.counting import counting
     from omegamax.recipes.experiment import read_lines
     from omegamax.recipes.prediction import predict
-    from omegamax.recipes.counting import counting
     from omegamax.recipes.workers import joined
 
     with joined(options.device) as crew:

@@ -50,7 +50,10 @@ def add_task_settings(parser: argparse.ArgumentParser, entry: TaskEntry, *, with
     add_settings(parser, kind, "the task", own={}, names=own)
     add_settings(parser, TrainingSettings, "training", own=entry.training, names=training)
     parser.add_argument(
-        "--config", metavar="FILE", type=Path, help="a TOML file with any of these options, overruled by those given here"
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="a TOML file with any of these options, overruled by those given here",
     )
 
 

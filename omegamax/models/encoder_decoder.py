@@ -57,7 +57,7 @@ class EncoderDecoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
-        """log p(y_t | y_<t, x) of each target token after the first, (B, T); what is maximised."""
+        """Log p(y_t | y_<t, x) of each target token after the first, (B, T); what is maximised."""
         encoded = self.encode(source, lengths)
         states = self._states(target[:, :-1], encoded)
         following = target[:, 1:].unsqueeze(-1)

@@ -2,8 +2,8 @@
 
     compare("dates", {"softmax": settings, "fusedmax": settings, ...}, training, Path("report"))
 
-Every model is a run of its own below `out/runs`, and what is compared is written to `out/comparison.json`, from which the
-report is made.
+Every model is a run of its own below `out/runs`, and what is compared is written to `out/comparison.json`, from which
+the report is made.
 """
 
 from __future__ import annotations

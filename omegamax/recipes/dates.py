@@ -66,9 +66,7 @@ def locales_of(settings: DatesSettings) -> list[str]:
 
 def _generated(settings: DatesSettings, split: str) -> list[WrittenDate]:
     count = settings.examples if split == "train" else max(100, settings.examples // 10)
-    return generate_dates(
-        count, split, seed=settings.data_seed, locales=locales_of(settings), typos=settings.typos
-    )
+    return generate_dates(count, split, seed=settings.data_seed, locales=locales_of(settings), typos=settings.typos)
 
 
 def _pairs(dates: Iterable[WrittenDate], settings: DatesSettings) -> list[TextPair]:

@@ -8,7 +8,8 @@ from html import escape
 
 _STYLE = """
 :root { color-scheme: light; }
-body { font: 16px/1.5 Georgia, "Times New Roman", serif; color: #333; max-width: 58rem; margin: 2.5rem auto; padding: 0 1rem; }
+body { font: 16px/1.5 Georgia, "Times New Roman", serif; color: #333; }
+body { max-width: 58rem; margin: 2.5rem auto; padding: 0 1rem; }
 h1 { font-size: 1.7rem; margin-bottom: 0.2rem; }
 h2 { font-size: 1.25rem; margin-top: 2.4rem; }
 h3 { font-size: 1rem; margin: 1.8rem 0 0.2rem; font-weight: normal; }
@@ -77,6 +78,10 @@ class Page:
 
     def html(self) -> str:
         """The whole page."""
-        head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         head += f"<title>{escape(self._title)}</title><style>{_STYLE}</style>"
-        return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n' + "\n".join(self._parts) + "\n</body></html>\n"
+        return (
+            f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n'
+            + "\n".join(self._parts)
+            + "\n</body></html>\n"
+        )

@@ -33,8 +33,8 @@ def write_report(comparison: Comparison, settings: Mapping[str, Any], out: Path)
     """Writes out/index.html, and its pictures also as files in out/figures; returns the page."""
     page = Page(f"{comparison.task}: attention under {len(comparison.models)} normalizers")
     page.paragraph(
-        "The same model, data and seed; only the map from scores to attention weights differs. Metrics are on test data "
-        "that was looked at once, after training, by the model that was best on the development data.",
+        "The same model, data and seed; only the map from scores to attention weights differs. Metrics are on test "
+        "data that was looked at once, after training, by the model that was best on the development data.",
     )
     _add_table(page, comparison)
     _add_curves(page, comparison, out)
@@ -87,9 +87,11 @@ def _add_curves(page: Page, comparison: Comparison, out: Path) -> None:
             of = "training data" if metric == "loss" else "development data"
             figure = plots.learning_curves(runs, metric=name)
             _add_picture(page, figure, out, f"curve-{metric}", f"{name} on the {of} after each epoch")
-    by_length = {model.name: dict(model.by_length) for model in comparison.models}
+    by_length: dict[str, dict[Any, float]] = {model.name: dict(model.by_length) for model in comparison.models}
     if any(by_length.values()):
-        figure = plots.accuracy_by_length(by_length, metric=comparison.metric.replace("_", " "), unit="input length (tokens)")
+        figure = plots.accuracy_by_length(
+            by_length, metric=comparison.metric.replace("_", " "), unit="input length (tokens)"
+        )
         _add_picture(page, figure, out, "by-length", "by the length of the input, on the test data")
 
 
@@ -113,19 +115,28 @@ def _add_attention(page: Page, comparison: Comparison, out: Path) -> None:
     )
     first = next(iter(with_maps.values()))
     for place in range(len(first.shown)):
-        page.heading(" ".join(first.shown_maps[place].columns) if first.words else "".join(first.shown_maps[place].columns), level=3)
-        page.verdicts([(name, each.outputs[place], each.outputs[place] == each.targets[place]) for name, each in seen.items()])
+        page.heading(
+            " ".join(first.shown_maps[place].columns) if first.words else "".join(first.shown_maps[place].columns),
+            level=3,
+        )
+        page.verdicts(
+            [(name, each.outputs[place], each.outputs[place] == each.targets[place]) for name, each in seen.items()]
+        )
         maps = {name: each.shown_maps[place] for name, each in with_maps.items()}
         figure = plots.attention_maps(
             {name: each.weights for name, each in maps.items()},
             {name: each.rows for name, each in maps.items()},
             {name: each.columns for name, each in maps.items()},
-            clusters={name: plots.clusters_of(each.weights) for name, each in maps.items() if name.startswith("oscarmax")},
+            clusters={
+                name: plots.clusters_of(each.weights) for name, each in maps.items() if name.startswith("oscarmax")
+            },
         )
         _add_picture(page, figure, out, f"attention-{place + 1}", "")
     rows = {name: _stacked([each.weights for each in look.maps]) for name, look in with_maps.items()}
     page.heading("Support")
-    _add_picture(page, plots.support_histograms(rows), out, "support", "how many positions have weight, over test inputs")
+    _add_picture(
+        page, plots.support_histograms(rows), out, "support", "how many positions have weight, over test inputs"
+    )
 
 
 class _Looks:

@@ -114,9 +114,7 @@ class SequenceToSequence(Task):
 
     def read(self, lines: Iterable[str]) -> list[TextPair]:
         """One source per line; of a table, the first column."""
-        return [
-            TextPair(tuple(split_text(line.split("\t")[0].strip(), self.settings.level)), "") for line in lines
-        ]
+        return [TextPair(tuple(split_text(line.split("\t")[0].strip(), self.settings.level)), "") for line in lines]
 
     def length(self, example: TextPair) -> int:
         """Tokens of the source."""
@@ -232,4 +230,3 @@ def keep_short(pairs: list[TextPair], settings: Seq2SeqSettings) -> list[TextPai
 def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
     longest = max(map(len, rows))
     return torch.tensor([[*row, *[PADDING] * (longest - len(row))] for row in rows])
-

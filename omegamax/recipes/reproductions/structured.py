@@ -121,7 +121,7 @@ def _draw_matchings(best: Tensor, sparse: Tensor) -> object:
 
     names = ("1", "2", "3")
     soft = om.Matching().sinkhorn(_ETA, gamma=0.3)
-    return plots.attention_maps({"MAP": best, "Sinkhorn": soft, "SparseMAP": sparse}, queries=names, keys=names)
+    return plots.attention_maps({"MAP": best, "Sinkhorn": soft, "SparseMAP": sparse}, rows=names, columns=names)
 
 
 def table_of_problems(published: Published) -> Outcome:
