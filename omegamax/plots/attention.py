@@ -180,8 +180,11 @@ def _label(axes: Axes, said: tuple[list[str], list[str]], plan: _Plan, *, left: 
     every = max(1, math.ceil(plan.type_size[1] / 72 / plan.cell[1] - 0.2))
     axes.set_yticks(range(0, len(rows), every), rows[::every], fontsize=plan.type_size[1])
     every = max(1, math.ceil(plan.type_size[0] / 72 / plan.cell[0] - 0.2))
-    turn = 90 if plan.upright else 0
-    axes.set_xticks(range(0, len(columns), every), columns[::every], fontsize=plan.type_size[0], rotation=turn)
+    axes.set_xticks(range(0, len(columns), every), columns[::every], fontsize=plan.type_size[0])
+    long = [glyphs.width(label, plan.type_size[0]) > 1.05 * plan.cell[0] for label in columns[::every]]
+    few = sum(long) <= max(2, len(long) // 10)  # letters with a word or two among them: only the words are turned
+    for label, turned in zip(axes.get_xticklabels(), long):
+        label.set_rotation(90 if turned or (plan.upright and not few) else 0)
     axes.tick_params(pad=2)
 
 

@@ -19,7 +19,7 @@ from omegamax.recipes.task import AttentionMap
 PAGE, FIGURES = "index.html", "figures"
 _N_SHOWN = 6  # test inputs whose attention is drawn
 _N_COUNTED = 256  # and counted
-_PIXELS = 100  # CSS pixels per inch of a figure: a little larger than print
+_PIXELS = 115  # CSS pixels per inch of a figure: a little larger than print
 
 _COUNTS = {
     "support": "support",
