@@ -207,7 +207,8 @@ class SequenceToSequence(Task):
 def _reader(settings: Seq2SeqSettings) -> Reader:
     if settings.attention == NONE:
         return FixedReader()
-    score = Additive(settings.hidden_size, settings.hidden_size)
+    # Every pair of tokens passes through this layer, so its size is most of the cost of attention.
+    score = Additive(settings.hidden_size, settings.hidden_size, settings.hidden_size // 2)
     if settings.attention == HARD:
         # Sparsemax leaves few places, and the sum over them is exact: nothing is drawn.
         normalizer = Scaled(SquaredNorm(), settings.gamma)

@@ -36,6 +36,9 @@ _BY_HAND = {
     "it": (f"{_NTH} MMMM y", "'il' d MMMM y"),
     "pt": ("d 'de' MMMM, y", "EEE, d 'de' MMM y"),
     "nl": (f"{_NTH} MMMM y",),
+    "ja": ("y年MM月dd日", "y.M.d"),
+    "ko": ("y년 M월 d일", "y.MM.dd"),
+    "zh": ("y年MM月dd日", "y.M.d"),
 }
 
 _ZEROS = {"arab": "٠", "arabext": "۰", "beng": "০", "deva": "०", "khmr": "០", "mymr": "၀", "tibt": "༠"}
