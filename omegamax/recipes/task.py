@@ -92,7 +92,7 @@ class Task(ABC):
 
     @abstractmethod
     def predict(self, model: nn.Module, examples: Sequence[Any]) -> list[str]:
-        """One line of output for each example of one batch. Starts from `batch_for`; the caller has chosen eval mode."""
+        """One line of output for each example of one batch, from `batch_for`; in eval mode, without gradients."""
 
     @abstractmethod
     def score(self, examples: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:

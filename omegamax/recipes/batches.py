@@ -1,0 +1,47 @@
+"""Which examples make a batch: a function of seed, epoch and lengths alone, so that any position can be found again.
+
+Examples are shuffled, cut into pools of many batches, sorted by length within a pool, and cut into batches, which are
+shuffled again: neighbours in length share a batch, so little is padding, and no epoch repeats another's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+BATCHES_PER_POOL = 50  # more means less padding, and batches that resemble each other more from epoch to epoch
+
+
+def epoch_batches(lengths: Sequence[int], *, batch_size: int, seed: int, epoch: int) -> list[list[int]]:
+    """The batches of one epoch, as positions in `lengths`: each example once, all batches full but at most one.
+
+    >>> epoch_batches([3, 9, 3, 8, 2], batch_size=2, seed=0, epoch=1)
+    [[1], [4, 0], [2, 3]]
+    """
+    random = np.random.default_rng([seed, epoch])
+    order = random.permutation(len(lengths))
+    batches: list[list[int]] = []
+    size = batch_size * BATCHES_PER_POOL
+    for start in range(0, len(order), size):
+        pool = order[start : start + size]
+        ranks = np.argsort(np.asarray(lengths)[pool], kind="stable")
+        pool = pool[ranks]
+        batches += [pool[at : at + batch_size].tolist() for at in range(0, len(pool), batch_size)]
+    return [batches[at] for at in random.permutation(len(batches))]
+
+
+def n_batches(n_examples: int, batch_size: int) -> int:
+    """How many batches an epoch has."""
+    return -(-n_examples // batch_size)
+
+
+def split(batch: Sequence[int], n_parts: int) -> list[list[int]]:
+    """A batch dealt out into parts, sizes equal to within one; with few examples some are empty.
+
+    Dealt rather than cut, so that each part has short and long examples: processes then finish together.
+
+    >>> split([5, 6, 7, 8, 9], 2)
+    [[5, 7, 9], [6, 8]]
+    """
+    return [list(batch[part::n_parts]) for part in range(n_parts)]

@@ -1,0 +1,63 @@
+"""The model, the optimiser and the random numbers at the beginning of a run, or as a checkpoint left them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from omegamax.recipes import checkpoint, random_state
+from omegamax.recipes.failures import CheckpointError
+from omegamax.recipes.optimizer import adamw, load_optimizer
+from omegamax.recipes.settings import TrainingSettings, revive
+from omegamax.recipes.state import TrainingState
+from omegamax.recipes.task import Task
+from omegamax.recipes.workers import Crew, bare, spread
+
+# Streams of random numbers, apart from each other: of initial values, of each process's dropout, of evaluations, and of
+# the dropout of a run that is resumed by another number of processes.
+INITIAL, DROPOUT, EVALUATION, REGROUPED = range(4)
+
+
+def fresh(task: Task, settings: TrainingSettings, crew: Crew) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """A model to train, the same on every process, and its optimiser."""
+    model, optimizer = _spread(task, _model(task, settings, crew), settings, crew)
+    random_state.seed_all(settings.seed, DROPOUT, crew.rank)
+    return model, optimizer
+
+
+def resumed(
+    task: Task, settings: TrainingSettings, crew: Crew, path: Path, *, n_batches: int
+) -> tuple[nn.Module, torch.optim.Optimizer, TrainingState]:
+    """The same as when the checkpoint was written."""
+    card, sums = checkpoint.read_card(path)
+    model = _model(task, settings, crew)
+    checkpoint.load_model(model, checkpoint.read_tensors(path, sums, checkpoint.MODEL), path)
+    spread_model, optimizer = _spread(task, model, settings, crew)
+    tensors = checkpoint.read_tensors(path, sums, checkpoint.TRAINING)
+    try:
+        state = revive(TrainingState, card.state)
+        state.check(n_batches)
+        moments = {name: tensors.pop(name) for name in list(tensors) if name.startswith("optimizer.")}
+        load_optimizer(bare(spread_model), optimizer, moments)
+        if card.n_processes == crew.size:
+            mine = f"random.{crew.rank}."
+            random_state.restore({name[len(mine) :]: t for name, t in tensors.items() if name.startswith(mine)})
+        else:  # other processes than before have other shares: their random numbers begin anew
+            random_state.seed_all(settings.seed, REGROUPED, crew.rank, state.step)
+    except ValueError as error:
+        raise CheckpointError(f"{path} cannot be resumed: {error}") from error
+    return spread_model, optimizer, state
+
+
+def _model(task: Task, settings: TrainingSettings, crew: Crew) -> nn.Module:
+    random_state.seed_all(settings.seed, INITIAL)
+    return task.model().to(crew.device)
+
+
+def _spread(
+    task: Task, model: nn.Module, settings: TrainingSettings, crew: Crew
+) -> tuple[nn.Module, torch.optim.Optimizer]:
+    spread_model = spread(task, model, crew, sharding=settings.sharding)
+    return spread_model, adamw(bare(spread_model), settings)
