@@ -30,7 +30,9 @@ class EncoderDecoder(nn.Module):
     all states are one call, all contexts another, and what was read at one token does not change what is read later.
     Source tokens are (B, K) with lengths (B,); targets (B, T + 1) begin with a start token.
 
-    >>> model = EncoderDecoder(10, 8, reader=SoftReader(Attention(Additive(6, 6))), hidden_size=6)
+    >>> from omegamax.models import SoftReader
+    >>> reader = SoftReader(Attention(Additive(6, 6), normalizer=SquaredNorm()))
+    >>> model = EncoderDecoder(10, 8, reader=reader, hidden_size=6)
     >>> model(torch.randint(10, (2, 5)), torch.tensor([5, 3]), torch.randint(8, (2, 4))).shape
     torch.Size([2, 3])
     """
@@ -57,7 +59,7 @@ class EncoderDecoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
-        """log p(y_t | y_<t, x) of each target token after the first, (B, T); what is maximised."""
+        """Log p(y_t | y_<t, x) of each target token after the first, (B, T); what is maximised."""
         encoded = self.encode(source, lengths)
         states = self._states(target[:, :-1], encoded)
         following = target[:, 1:].unsqueeze(-1)

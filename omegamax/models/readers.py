@@ -34,7 +34,7 @@ class Reader(nn.Module, ABC):
 
     @abstractmethod
     def log_likelihood(self, query: Tensor, source: SourceStates, answer: Callable[[Tensor], Tensor]) -> Tensor:
-        """log p(y | x) for each query (B, Q), or a bound of it, while training.
+        """Log p(y | x) for each query (B, Q), or a bound of it, while training.
 
         `answer` maps contexts (..., B, Q, features) to log p(y | context) (..., B, Q).
         """

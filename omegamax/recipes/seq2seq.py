@@ -19,8 +19,6 @@ from omegamax.attention.estimators import Marginalize
 from omegamax.attention.hard import HardAttention
 from omegamax.attention.scores import Additive
 from omegamax.models import EncoderDecoder, FixedReader, HardReader, Reader, SoftReader, beam_search
-from omegamax.operators.scaled import Scaled
-from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.recipes.data.tsv import SPLITS, read_splits
 from omegamax.recipes.data.vocabulary import END, PADDING, START, UNKNOWN, Vocabulary, join_tokens, split_text
 from omegamax.recipes.metrics import corpus_bleu, edit_distances, exact_match
@@ -114,9 +112,7 @@ class SequenceToSequence(Task):
 
     def read(self, lines: Iterable[str]) -> list[TextPair]:
         """One source per line; of a table, the first column."""
-        return [
-            TextPair(tuple(split_text(line.split("\t")[0].strip(), self.settings.level)), "") for line in lines
-        ]
+        return [TextPair(tuple(split_text(line.split("\t")[0].strip(), self.settings.level)), "") for line in lines]
 
     def length(self, example: TextPair) -> int:
         """Tokens of the source."""
@@ -152,6 +148,7 @@ class SequenceToSequence(Task):
         return [join_tokens(tokens, self.settings.level) for tokens in self._write(model, examples)]
 
     def _write(self, model: nn.Module, examples: Sequence[TextPair]) -> list[list[str]]:
+        assert isinstance(model, EncoderDecoder)
         batch = self.batch_for(model, examples)
         n_beams = self.settings.beam
         encoded = model.encode(batch.source, batch.lengths)
@@ -190,6 +187,7 @@ class SequenceToSequence(Task):
 
     def attend(self, model: nn.Module, examples: Sequence[TextPair]) -> list[AttentionMap]:
         """The weights under the model's own output, the end of the text included."""
+        assert isinstance(model, EncoderDecoder)
         outputs = self._write(model, examples)
         target = _padded([[START, *self.target.numbers(tokens), END] for tokens in outputs])
         batch = self.batch_for(model, examples)
@@ -209,14 +207,14 @@ def _reader(settings: Seq2SeqSettings) -> Reader:
         return FixedReader()
     # Every pair of tokens passes through this layer, so its size is most of the cost of attention.
     score = Additive(settings.hidden_size, settings.hidden_size, settings.hidden_size // 2)
+    normalizer = normalizer_of(settings)
     if settings.attention == HARD:
-        # Sparsemax leaves few places, and the sum over them is exact: nothing is drawn.
-        normalizer = Scaled(SquaredNorm(), settings.gamma)
         return HardReader(HardAttention(score, normalizer=normalizer, estimator=Marginalize()))
-    return SoftReader(Attention(score, normalizer=normalizer_of(settings)))
+    return SoftReader(Attention(score, normalizer=normalizer))
 
 
 def keep_short(pairs: list[TextPair], settings: Seq2SeqSettings) -> list[TextPair]:
+    """Those that are no longer than the settings allow, on both sides."""
     short = [
         pair
         for pair in pairs
@@ -233,4 +231,3 @@ def keep_short(pairs: list[TextPair], settings: Seq2SeqSettings) -> list[TextPai
 def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
     longest = max(map(len, rows))
     return torch.tensor([[*row, *[PADDING] * (longest - len(row))] for row in rows])
-

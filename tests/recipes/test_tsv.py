@@ -72,7 +72,7 @@ def test_a_malformed_line_is_named_by_its_number(tmp_path):
 
 
 def test_missing_and_damaged_files(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no such file or directory; give a .tsv file"):
+    with pytest.raises(FileNotFoundError, match=r"no such file or directory; give a \.tsv file"):
         read_splits(tmp_path / "nowhere.tsv", COLUMNS)
     with pytest.raises(FileNotFoundError, match="no such file; check the path"):
         read_rows(tmp_path / "nowhere.tsv", COLUMNS)
@@ -88,5 +88,5 @@ def test_missing_and_damaged_files(tmp_path):
 def test_an_empty_file_of_a_directory(tmp_path):
     for name, content in (("train", "a\tb\n"), ("dev", "c\td\n"), ("test", "\n")):
         (tmp_path / f"{name}.tsv").write_text(content)
-    with pytest.raises(ValueError, match="the test split is empty, because the file has no rows"):
+    with pytest.raises(ValueError, match="the test split is empty, because its file has no rows"):
         read_splits(tmp_path, COLUMNS)

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 FIRST, LAST = datetime.date(1970, 1, 1), datetime.date(2069, 12, 31)
 
-LOCALES = (
-    "af ar_EG bg bn ca cs da de el en en_CA en_GB es et eu fa fi fil fr fr_CA he hi hr hu hy id is it ja ka ko lt lv ms "
-    "nb ne nl pl pt ro ru sk sl sr sv sw ta th tr uk vi zh zh_Hant"
-).split()
+LOCALES = tuple(
+    """
+    af ar_EG bg bn ca cs da de el en en_CA en_GB es et eu fa fi fil fr fr_CA he hi hr hu hy id is it ja ka ko lt lv
+    ms nb ne nl pl pt ro ru sk sl sr sv sw ta th tr uk vi zh zh_Hant
+    """.split()  # noqa: SIM905
+)
 
 _LENGTHS = ("short", "medium", "long", "full")
 _SKELETONS = ("yMd", "yMMMd", "yMMMEd", "yMMMMd")
