@@ -17,23 +17,9 @@ from omegamax.recipes.data.typos import _typos, with_typo
 
 SPLITS = ("train", "dev", "test")
 DATES = st.dates(FIRST, LAST)
-SCRIPTS = set(
-    [
-        "LATIN",
-        "CYRILLIC",
-        "GREEK",
-        "ARMENIAN",
-        "GEORGIAN",
-        "HEBREW",
-        "ARABIC",
-        "DEVANAGARI",
-        "BENGALI",
-        "TAMIL",
-        "THAI",
-        "HANGUL",
-        "CJK",
-    ]
-)
+SCRIPTS = {
+    *"LATIN CYRILLIC GREEK ARMENIAN GEORGIAN HEBREW ARABIC DEVANAGARI BENGALI TAMIL THAI HANGUL CJK".split()  # noqa: SIM905
+}
 # Small numbers are the ambiguous ones; two centuries share their last digits.
 CONFUSING = [
     datetime.date(year, month, day) for year in (2003, 2010, 1970) for month in (3, 4, 10) for day in (3, 4, 10)
