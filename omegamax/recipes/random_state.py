@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+NAMES = ("torch", "cuda", "python", "python_gauss", "numpy", "numpy_gauss")
+
 
 def seed_all(*entropy: int) -> None:
     """Seeds every generator from a few integers, well mixed: neighbouring seeds give unrelated numbers."""
@@ -44,11 +46,13 @@ def restore(state: Mapping[str, Tensor]) -> None:
         gauss = state["python_gauss"].tolist()
         random.setstate((3, tuple(state["python"].tolist()), gauss[0] if gauss else None))
         *keys, at, has_gauss = state["numpy"].tolist()
+        if len(keys) != 624 or not 0 <= at <= 624:  # NumPy would read beyond its memory
+            raise ValueError("NumPy's generator has 624 words and a position among them")
         cached = state["numpy_gauss"].item()
         np.random.set_state(("MT19937", np.array(keys, dtype=np.uint32), at, has_gauss, cached))  # noqa: NPY002
         if "cuda" in state and torch.cuda.is_available():
             torch.cuda.set_rng_state(state["cuda"])
-    except (KeyError, TypeError, RuntimeError, OverflowError) as error:
+    except (LookupError, TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise ValueError(f"the state of the random numbers is not one that was saved ({error})") from error
 
 

@@ -10,6 +10,7 @@ lock              held by the process that writes
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 from collections.abc import Mapping
@@ -127,8 +128,8 @@ class RunFiles:
         path = self.path / METRICS
         lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
         kept = [line for line in lines[: state.n_lines] if line.endswith(b"\n")]
-        with path.open("ab") as file:
-            file.truncate(sum(map(len, kept)))
+        if len(lines) != len(kept):
+            os.truncate(path, sum(map(len, kept)))
         self._metrics = path.open("a", encoding="utf-8")
         self._curves = Curves(self.path / CURVES, step=state.step)
         return len(kept) == state.n_lines

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from omegamax.recipes import checkpoint, random_state
 from omegamax.recipes.failures import CheckpointError
@@ -41,6 +42,7 @@ def resumed(
         state.check(n_batches)
         moments = {name: tensors.pop(name) for name in list(tensors) if name.startswith("optimizer.")}
         load_optimizer(bare(spread_model), optimizer, moments)
+        _check_names(tensors, card.n_processes)
         if card.n_processes == crew.size:
             mine = f"random.{crew.rank}."
             random_state.restore({name[len(mine) :]: t for name, t in tensors.items() if name.startswith(mine)})
@@ -54,6 +56,14 @@ def resumed(
 def _model(task: Task, settings: TrainingSettings, crew: Crew) -> nn.Module:
     random_state.seed_all(settings.seed, INITIAL)
     return task.model().to(crew.device)
+
+
+def _check_names(tensors: Mapping[str, Tensor], n_processes: int) -> None:
+    """What is left beside the optimiser's are the random numbers of every process."""
+    known = {f"random.{rank}.{name}" for rank in range(n_processes) for name in random_state.NAMES}
+    for name in sorted(tensors):
+        if name not in known:
+            raise ValueError(f"{checkpoint.TRAINING} has an unknown tensor {name!r}")
 
 
 def _spread(

@@ -87,7 +87,8 @@ class Task(ABC):
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         """To be minimised. Calls `model(...)` itself, not its methods, so that it may be wrapped.
 
-        Every parameter that requires a gradient takes part, or several processes would wait for it in vain.
+        Every parameter that requires a gradient takes part, or several processes would wait for it in vain. What the
+        model returns is not changed in place.
         """
 
     @abstractmethod

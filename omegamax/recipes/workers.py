@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -155,9 +156,13 @@ def backward_pass(model: nn.Module, *, last: bool) -> Iterator[None]:
             yield
         return
     synchronise: Any = getattr(model, "set_requires_gradient_sync", None)  # of FSDP2
-    if synchronise is not None:
-        synchronise(last)
-    yield
+    if synchronise is None:
+        yield
+        return
+    synchronise(last)
+    with warnings.catch_warnings():  # it warns of outputs that are views and might be changed in place: ours are not
+        warnings.filterwarnings("ignore", message="FSDP2-wrapped module")
+        yield
 
 
 def _device(name: str) -> torch.device:
