@@ -30,7 +30,9 @@ class EncoderDecoder(nn.Module):
     all states are one call, all contexts another, and what was read at one token does not change what is read later.
     Source tokens are (B, K) with lengths (B,); targets (B, T + 1) begin with a start token.
 
-    >>> model = EncoderDecoder(10, 8, reader=SoftReader(Attention(Additive(6, 6))), hidden_size=6)
+    >>> from omegamax.models import SoftReader
+    >>> reader = SoftReader(Attention(Additive(6, 6), normalizer=SquaredNorm()))
+    >>> model = EncoderDecoder(10, 8, reader=reader, hidden_size=6)
     >>> model(torch.randint(10, (2, 5)), torch.tensor([5, 3]), torch.randint(8, (2, 4))).shape
     torch.Size([2, 3])
     """

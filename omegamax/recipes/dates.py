@@ -15,10 +15,12 @@ from typing import ClassVar
 
 from omegamax.recipes.data.date_patterns import LOCALES, as_typed, babel_locale
 from omegamax.recipes.data.dates import WrittenDate, generate_dates
-from omegamax.recipes.data.tsv import SPLITS, read_splits
+from omegamax.recipes.data.tsv import SPLITS, Row, read_splits
 from omegamax.recipes.data.vocabulary import split_text
 from omegamax.recipes.seq2seq import SequenceToSequence, TextPair, keep_short
 from omegamax.recipes.settings import DatesSettings, Seq2SeqSettings
+
+_FEWEST = 100  # examples of dev and test
 
 
 class Dates(SequenceToSequence):
@@ -34,10 +36,17 @@ class Dates(SequenceToSequence):
         if settings.data is None:
             return {split: _pairs(_generated(settings, split), settings) for split in SPLITS}
         known = locales_of(settings)
-        found = {}
-        for split, rows in read_splits(settings.data, ("locale", "text", "date")).items():
-            dates = [WrittenDate(_known(locale, known), as_typed(text), _iso(date)) for locale, text, date in rows]
-            found[split] = _pairs(dates, settings)
+
+        def check(row: Row) -> None:
+            _known(row[0], known)
+            _check_iso(row[2])
+
+        found = {
+            split: _pairs(
+                [WrittenDate(_known(locale, known), as_typed(text), iso) for locale, text, iso in rows], settings
+            )
+            for split, rows in read_splits(settings.data, ("locale", "text", "date"), check).items()
+        }
         return {**found, "train": keep_short(found["train"], settings)}
 
     @classmethod
@@ -65,7 +74,7 @@ def locales_of(settings: DatesSettings) -> list[str]:
 
 
 def _generated(settings: DatesSettings, split: str) -> list[WrittenDate]:
-    count = settings.examples if split == "train" else max(100, settings.examples // 10)
+    count = settings.examples if split == "train" else max(_FEWEST, settings.examples // 20)
     return generate_dates(count, split, seed=settings.data_seed, locales=locales_of(settings), typos=settings.typos)
 
 
@@ -84,12 +93,13 @@ def _known(locale: str, known: Sequence[str]) -> str:
         return locale
     close = difflib.get_close_matches(locale, known, n=2)
     advice = f"did you mean {' or '.join(close)}?" if close else f"use one of {', '.join(known)}"
-    raise ValueError(f"dates: this model knows no locale {locale!r}; {advice}")
+    raise ValueError(f"locale {locale!r} is not among those of the settings; {advice}")
 
 
-def _iso(text: str) -> str:
+def _check_iso(text: str) -> None:
     try:
-        date = datetime.date.fromisoformat(text)
+        if datetime.date.fromisoformat(text).isoformat() == text:  # newer Pythons also read 20170303
+            return
     except ValueError:
-        raise ValueError(f"dates: expected a date such as 2017-03-03 in the third column, got {text!r}") from None
-    return date.isoformat()
+        pass
+    raise ValueError(f"expected a date such as 2017-03-03, got {text!r}; correct or remove the line")

@@ -1,4 +1,7 @@
-"""From the settings' strings to objects: the normalizer that `--attention` names."""
+"""From the settings' strings to objects: the normalizer that `--attention` names.
+
+Hard attention chooses among the places that sparsemax leaves: they are few, so that the sum over them can be taken.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ NORMALIZERS: dict[str, tuple[str, ...]] = {
 }
 HARD, NONE = "hard", "none"
 _PARAMETERS = {**NORMALIZERS, HARD: ("gamma",), NONE: ()}
+_OPERATORS = {HARD: "sparsemax"}  # where it has another name
 
 
 def check_attention(settings: AttentionSettings) -> None:
@@ -38,20 +42,20 @@ def check_attention(settings: AttentionSettings) -> None:
                 f"attention {name} takes no {field.name}, got {getattr(settings, field.name)}; "
                 f"leave it out, or choose {' or '.join(takers)}"
             )
-    if name in NORMALIZERS:
+    if name != NONE:
         _built(settings)  # speaks up where a number is out of range
 
 
 def normalizer_of(settings: AttentionSettings) -> SmoothMax:
-    """The smoothed maximum under an attention that averages."""
+    """The smoothed maximum that turns scores into weights; for hard attention, the one that is chosen from."""
     check_attention(settings)
-    if settings.attention not in NORMALIZERS:
-        raise ValueError(
-            f"attention {settings.attention} has no normalizer of its own; choose one of {', '.join(NORMALIZERS)}"
-        )
+    if settings.attention == NONE:
+        raise ValueError(f"attention {NONE} has no normalizer; choose one of {', '.join(NORMALIZERS)}")
     return _built(settings)
 
 
 def _built(settings: AttentionSettings) -> SmoothMax:
-    values = {name: getattr(settings, name) for name in NORMALIZERS[settings.attention]}
-    return regularizer(settings.attention, **{name: value for name, value in values.items() if value is not None})
+    name = settings.attention
+    values = {parameter: getattr(settings, parameter) for parameter in _PARAMETERS[name]}
+    given = {parameter: value for parameter, value in values.items() if value is not None}
+    return regularizer(_OPERATORS.get(name, name), **given)

@@ -19,8 +19,6 @@ from omegamax.attention.estimators import Marginalize
 from omegamax.attention.hard import HardAttention
 from omegamax.attention.scores import Additive
 from omegamax.models import EncoderDecoder, FixedReader, HardReader, Reader, SoftReader, beam_search
-from omegamax.operators.scaled import Scaled
-from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.recipes.data.tsv import SPLITS, read_splits
 from omegamax.recipes.data.vocabulary import END, PADDING, START, UNKNOWN, Vocabulary, join_tokens, split_text
 from omegamax.recipes.metrics import corpus_bleu, edit_distances, exact_match
@@ -150,6 +148,7 @@ class SequenceToSequence(Task):
         return [join_tokens(tokens, self.settings.level) for tokens in self._write(model, examples)]
 
     def _write(self, model: nn.Module, examples: Sequence[TextPair]) -> list[list[str]]:
+        assert isinstance(model, EncoderDecoder)
         batch = self.batch_for(model, examples)
         n_beams = self.settings.beam
         encoded = model.encode(batch.source, batch.lengths)
@@ -188,6 +187,7 @@ class SequenceToSequence(Task):
 
     def attend(self, model: nn.Module, examples: Sequence[TextPair]) -> list[AttentionMap]:
         """The weights under the model's own output, the end of the text included."""
+        assert isinstance(model, EncoderDecoder)
         outputs = self._write(model, examples)
         target = _padded([[START, *self.target.numbers(tokens), END] for tokens in outputs])
         batch = self.batch_for(model, examples)
@@ -205,15 +205,16 @@ class SequenceToSequence(Task):
 def _reader(settings: Seq2SeqSettings) -> Reader:
     if settings.attention == NONE:
         return FixedReader()
-    score = Additive(settings.hidden_size, settings.hidden_size)
+    # Every pair of tokens passes through this layer, so its size is most of the cost of attention.
+    score = Additive(settings.hidden_size, settings.hidden_size, settings.hidden_size // 2)
+    normalizer = normalizer_of(settings)
     if settings.attention == HARD:
-        # Sparsemax leaves few places, and the sum over them is exact: nothing is drawn.
-        normalizer = Scaled(SquaredNorm(), settings.gamma)
         return HardReader(HardAttention(score, normalizer=normalizer, estimator=Marginalize()))
-    return SoftReader(Attention(score, normalizer=normalizer_of(settings)))
+    return SoftReader(Attention(score, normalizer=normalizer))
 
 
 def keep_short(pairs: list[TextPair], settings: Seq2SeqSettings) -> list[TextPair]:
+    """Those that are no longer than the settings allow, on both sides."""
     short = [
         pair
         for pair in pairs

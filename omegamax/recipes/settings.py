@@ -117,6 +117,14 @@ class Seq2SeqSettings(AttentionSettings):
     max_length: int = option(200, "longer training examples are left out, and no output is longer")
     beam: int = option(1, "hypotheses kept while decoding; 1 is greedy")
 
+    def __post_init__(self) -> None:
+        check_choices(self)
+        for name in ("embedding_size", "max_tokens", "max_length", "beam"):
+            _check(self, name, getattr(self, name) >= 1, "at least 1")
+        even = self.hidden_size >= 2 and self.hidden_size % 2 == 0
+        _check(self, "hidden_size", even, "even and at least 2, half for each direction")
+        _check(self, "dropout", 0 <= self.dropout < 1, "at least 0 and below 1")
+
 
 @dataclass(frozen=True)
 class DatesSettings(Seq2SeqSettings):
@@ -125,8 +133,13 @@ class DatesSettings(Seq2SeqSettings):
     data: str | None = option(None, "a TSV of locale, text and ISO date, or a directory; generated if left out")
     level: str = option("char", "what a token is", choices=("char", "word"))
     max_length: int = option(60, "longer training examples are left out, and no output is longer")
-    examples: int = option(20_000, "training examples to generate; a tenth as many for dev and test each")
+    examples: int = option(40_000, "training examples to generate; a twentieth as many for dev and test each")
     locales: str = option("", "comma-separated CLDR locales (fr,en_GB); empty means about fifty")
     default_locale: str = option("en", "of input lines that do not name one")
     typos: float = option(0.0, "probability of a typing error in an input")
     data_seed: int = option(0, "of the generated dates and their splits")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check(self, "examples", self.examples >= 1, "at least 1")
+        _check(self, "typos", 0 <= self.typos <= 1, "a probability, from 0 to 1")

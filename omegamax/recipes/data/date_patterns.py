@@ -19,61 +19,12 @@ if TYPE_CHECKING:
 
 FIRST, LAST = datetime.date(1970, 1, 1), datetime.date(2069, 12, 31)
 
-LOCALES = [
-    "af",
-    "ar_EG",
-    "bg",
-    "bn",
-    "ca",
-    "cs",
-    "da",
-    "de",
-    "el",
-    "en",
-    "en_CA",
-    "en_GB",
-    "es",
-    "et",
-    "eu",
-    "fa",
-    "fi",
-    "fil",
-    "fr",
-    "fr_CA",
-    "he",
-    "hi",
-    "hr",
-    "hu",
-    "hy",
-    "id",
-    "is",
-    "it",
-    "ja",
-    "ka",
-    "ko",
-    "lt",
-    "lv",
-    "ms",
-    "nb",
-    "ne",
-    "nl",
-    "pl",
-    "pt",
-    "ro",
-    "ru",
-    "sk",
-    "sl",
-    "sr",
-    "sv",
-    "sw",
-    "ta",
-    "th",
-    "tr",
-    "uk",
-    "vi",
-    "zh",
-    "zh_Hant",
-]
+LOCALES = tuple(
+    """
+    af ar_EG bg bn ca cs da de el en en_CA en_GB es et eu fa fi fil fr fr_CA he hi hr hu hy id is it ja ka ko lt lv
+    ms nb ne nl pl pt ro ru sk sl sr sv sw ta th tr uk vi zh zh_Hant
+    """.split()  # noqa: SIM905
+)
 
 _LENGTHS = ("short", "medium", "long", "full")
 _SKELETONS = ("yMd", "yMMMd", "yMMMEd", "yMMMMd")
@@ -87,6 +38,9 @@ _BY_HAND = {
     "it": (f"{_NTH} MMMM y", "'il' d MMMM y"),
     "pt": ("d 'de' MMMM, y", "EEE, d 'de' MMM y"),
     "nl": (f"{_NTH} MMMM y",),
+    "ja": ("y年MM月dd日", "y.M.d"),
+    "ko": ("y년 M월 d일", "y.MM.dd"),
+    "zh": ("y年MM月dd日", "y.M.d"),
 }
 
 _ZEROS = {"arab": "٠", "arabext": "۰", "beng": "০", "deva": "०", "khmr": "០", "mymr": "၀", "tibt": "༠"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 SPLITS = ("train", "dev", "test")
@@ -17,18 +17,21 @@ _OF_TEN = {0: "dev", 1: "test"}  # of ten equal parts, one each; eight are for t
 Row = tuple[str, ...]
 
 
-def read_splits(path: str | Path, columns: Sequence[str]) -> dict[str, list[Row]]:
+def read_splits(
+    path: str | Path, columns: Sequence[str], check: Callable[[Row], None] | None = None
+) -> dict[str, list[Row]]:
     """The rows of "train", "dev" and "test", in the order of the file.
 
+    `check` raises a ValueError for a row that means nothing; the file and the line are added to what it says.
     Of a single file, a row belongs to the split that its first columns (all but the last, the target) hash to: the same
     one on every machine, whatever else the file holds, and inputs that occur twice never stand on both sides.
     """
     path = Path(path)
     if path.is_dir():
-        found = {split: read_rows(_file_of(path, split), columns) for split in SPLITS}
+        found = {split: read_rows(_file_of(path, split), columns, check) for split in SPLITS}
     elif path.exists():
         found = {split: [] for split in SPLITS}
-        for row in read_rows(path, columns):
+        for row in read_rows(path, columns, check):
             found[split_of("\t".join(row[:-1]))].append(row)
     else:
         raise FileNotFoundError(
@@ -36,7 +39,7 @@ def read_splits(path: str | Path, columns: Sequence[str]) -> dict[str, list[Row]
         )
     for split, rows in found.items():
         if not rows:
-            why = "the file has no rows" if path.is_dir() else "none of the file's rows fell to it (one in ten should)"
+            why = "its file has no rows" if path.is_dir() else "none of the rows of the file fell to it"
             raise ValueError(
                 f"{path}: the {split} split is empty, because {why}; "
                 "add rows, or give a directory with train.tsv, dev.tsv and test.tsv"
@@ -45,12 +48,12 @@ def read_splits(path: str | Path, columns: Sequence[str]) -> dict[str, list[Row]
 
 
 def split_of(key: str) -> str:
-    """ "train" for eight keys in ten, "dev" and "test" for one each, decided by the key alone."""
+    """Decided by the key alone: "train" for eight keys in ten, "dev" and "test" for one each."""
     part = hashlib.sha256(key.encode()).digest()[0] * 10 // 256
     return _OF_TEN.get(part, "train")
 
 
-def read_rows(path: str | Path, columns: Sequence[str]) -> list[Row]:
+def read_rows(path: str | Path, columns: Sequence[str], check: Callable[[Row], None] | None = None) -> list[Row]:
     """The rows of one file, each with these columns; blank lines are passed over."""
     path = Path(path)
     rows = []
@@ -67,6 +70,11 @@ def read_rows(path: str | Path, columns: Sequence[str]) -> list[Row]:
         if not all(cells):
             empty = columns[cells.index("")]
             raise ValueError(f"{path}, line {number}: the column {empty} is empty; fill it in or remove the line")
+        if check is not None:
+            try:
+                check(cells)
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number}: {error}") from None
         rows.append(cells)
     return rows
 

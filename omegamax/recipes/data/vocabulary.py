@@ -26,9 +26,11 @@ class Vocabulary:
     def __init__(self, tokens: Sequence[str]) -> None:
         if tuple(tokens[: len(SPECIAL)]) != SPECIAL:
             raise ValueError(
-                f"Vocabulary: tokens must begin with {', '.join(SPECIAL)}, got {', '.join(tokens[: len(SPECIAL)])!r}; "
+                f"Vocabulary: tokens must begin with {', '.join(SPECIAL)}, got {list(tokens[: len(SPECIAL)])}; "
                 "use Vocabulary.of to count them in texts"
             )
+        if not all(isinstance(token, str) for token in tokens):
+            raise TypeError("Vocabulary: tokens must be strings, got something else among them; a file may be damaged")
         self._tokens = tuple(tokens)
         self._numbers = {token: number for number, token in enumerate(tokens)}
         if len(self._numbers) != len(tokens):
