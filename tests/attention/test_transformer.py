@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 import omegamax as om
-from omegamax.attention.transformer_encoder import EncoderLayer
 
 SMALL = {"n_heads": 2, "n_layers": 2, "hidden_size": 16}
 PLACEMENTS = [om.PostNorm(), om.PreNorm(), om.PostNorm(final=True), om.PreNorm(final=False)]
@@ -277,8 +276,17 @@ class TestErrors:
             om.TransformerEncoder(8, **SMALL, normalizer=om.TreeNormalizer())(torch.zeros(1, 3, 8), causal=True)
 
     def test_shapes_must_agree(self):
+        decoder = om.TransformerDecoder(8, **SMALL)
         with pytest.raises(ValueError, match=r"\(2, 3, 8\) and \(1, 3, 8\)"):
-            om.TransformerDecoder(8, **SMALL)(torch.zeros(2, 3, 8), torch.zeros(1, 3, 8))
+            decoder(torch.zeros(2, 3, 8), torch.zeros(1, 3, 8))
+        with pytest.raises(ValueError, match=r"memory must be \(\.\.\., N, 8\), got \(2, 3, 7\)"):
+            decoder.start(torch.zeros(2, 3, 7))
+        with pytest.raises(ValueError, match=r"batch axes of the cache, \(2,\), got \(3,\)"):
+            decoder.step(torch.zeros(3, 1, 8), decoder.start(torch.zeros(2, 3, 8)))
+        with pytest.raises(ValueError, match="size must be a multiple of n_heads, got 8 and 3"):
+            om.TransformerEncoder(8, n_heads=3)
+        with pytest.raises(ValueError, match="TransformerEncoder: lengths must lie between 0 and 3, got 2 to 4"):
+            om.TransformerEncoder(8, **SMALL)(torch.zeros(2, 3, 8), lengths=torch.tensor([2, 4]))
 
 
 def test_dropout_only_in_training():
@@ -296,5 +304,4 @@ def test_a_structured_encoder():
     output, weights = encoder(torch.randn(2, 5, 8), need_weights=True)
     output.sum().backward()
     torch.testing.assert_close(weights[0].sum((-1, -2)), torch.full((2, 2), 4.0))
-    layers = [layer for layer in encoder.layers if isinstance(layer, EncoderLayer)]
-    assert all(layer.self_attn.normalizer.root.grad is not None for layer in layers)
+    assert all(layer.self_attn.normalizer.root.grad is not None for layer in encoder.layers)
