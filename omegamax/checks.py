@@ -45,7 +45,7 @@ def check_dim(who: str, scores: Tensor, dim: Any) -> None:
 _TRUE_MARKS = "True marks the positions that may receive weight"
 
 
-def check_mask(who: str, scores: Tensor, mask: Any, *, fix: str = _TRUE_MARKS) -> None:
+def check_mask(who: str, scores: Tensor, mask: Any, *, onto: str = "scores", fix: str = _TRUE_MARKS) -> None:
     """A boolean tensor that broadcasts to scores; True marks what may receive weight."""
     if not isinstance(mask, Tensor):
         raise TypeError(f"{who}: mask must be a boolean Tensor, got {type(mask).__name__}; use torch.tensor(mask)")
@@ -55,7 +55,7 @@ def check_mask(who: str, scores: Tensor, mask: Any, *, fix: str = _TRUE_MARKS) -
         )
     padded = (1,) * (scores.dim() - mask.dim()) + tuple(mask.shape)
     if len(padded) != scores.dim() or any(m not in (1, s) for m, s in zip(padded, scores.shape)):
-        raise ValueError(f"{who}: mask must broadcast to scores {tuple(scores.shape)}, got {tuple(mask.shape)}; {fix}")
+        raise ValueError(f"{who}: mask must broadcast to {onto} {tuple(scores.shape)}, got {tuple(mask.shape)}; {fix}")
 
 
 def check_lengths(who: str, batch_shape: tuple[int, ...], lengths: Any) -> None:
