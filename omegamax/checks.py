@@ -42,21 +42,20 @@ def check_dim(who: str, scores: Tensor, dim: Any) -> None:
         )
 
 
-def check_mask(who: str, scores: Tensor, mask: Any) -> None:
+_TRUE_MARKS = "True marks the positions that may receive weight"
+
+
+def check_mask(who: str, scores: Tensor, mask: Any, *, onto: str = "scores", fix: str = _TRUE_MARKS) -> None:
     """A boolean tensor that broadcasts to scores; True marks what may receive weight."""
     if not isinstance(mask, Tensor):
         raise TypeError(f"{who}: mask must be a boolean Tensor, got {type(mask).__name__}; use torch.tensor(mask)")
     if mask.dtype is not torch.bool:
         raise TypeError(
-            f"{who}: mask must be boolean, got {mask.dtype}; True marks the positions that may receive weight, "
-            "so an additive mask is `mask > -inf`"
+            f"{who}: mask must be boolean, got {mask.dtype}; {_TRUE_MARKS}, so an additive mask is `mask > -inf`"
         )
     padded = (1,) * (scores.dim() - mask.dim()) + tuple(mask.shape)
     if len(padded) != scores.dim() or any(m not in (1, s) for m, s in zip(padded, scores.shape)):
-        raise ValueError(
-            f"{who}: mask must broadcast to scores {tuple(scores.shape)}, got {tuple(mask.shape)}; "
-            "True marks the positions that may receive weight"
-        )
+        raise ValueError(f"{who}: mask must broadcast to {onto} {tuple(scores.shape)}, got {tuple(mask.shape)}; {fix}")
 
 
 def check_lengths(who: str, batch_shape: tuple[int, ...], lengths: Any) -> None:
@@ -226,6 +225,15 @@ def check_count(who: str, name: str, number: Any) -> None:
         raise TypeError(f"{who}: {name} must be an int, got {type(number).__name__}; ask for at least 1")
     if number < 1:
         raise ValueError(f"{who}: {name} must be at least 1, got {number}; ask for at least 1")
+
+
+def check_counts(who: str, name: str, numbers: Tensor, most: int, fix: str) -> None:
+    """Integers from 0 to the most there can be. They are read only where that is cheap."""
+    if numbers.numel() == 0 or not is_readable(numbers):
+        return
+    low, high = (int(bound) for bound in numbers.aminmax())
+    if low < 0 or high > most:
+        raise ValueError(f"{who}: {name} must lie between 0 and {most}, got {low} to {high}; {fix}")
 
 
 def check_event(who: str, name: str, tensor: Any, event: tuple[int | None, ...], layout: str) -> None:

@@ -9,8 +9,10 @@ from omegamax.attention import Attended as Attended
 from omegamax.attention import Attention as Attention
 from omegamax.attention import BagOfWords as BagOfWords
 from omegamax.attention import Bilinear as Bilinear
+from omegamax.attention import CausalTransformer as CausalTransformer
 from omegamax.attention import ChainNormalizer as ChainNormalizer
 from omegamax.attention import Chosen as Chosen
+from omegamax.attention import Continued as Continued
 from omegamax.attention import ControllerRun as ControllerRun
 from omegamax.attention import ControllerState as ControllerState
 from omegamax.attention import Copied as Copied

@@ -28,7 +28,7 @@ def sample(weights: Tensor, n_samples: int, *, generator: torch.Generator | None
     if not isinstance(n_samples, int) or isinstance(n_samples, bool) or n_samples < 0:
         raise ValueError(f"sample: n_samples must be a non-negative int, got {n_samples!r}; say how many to draw")
     single = weights.detach().float() if weights.dtype in (torch.float16, torch.bfloat16) else weights.detach()
-    if single.numel() and bool((single < 0).any()):
+    if single.numel() and checks.is_readable(single) and bool((single < 0).any()):
         raise ValueError(
             f"sample: weights must be non-negative, got an entry {single.min().item()}; normalise scores first"
         )

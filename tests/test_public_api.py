@@ -26,7 +26,8 @@ EXPECTED = """
     HardAttention Reinforce StraightThrough Marginalize KeyValueMemory MemoryNetwork TuringMemory DNCMemory NTMHead
     PointerHead CopyHead CTCHead
     Hardmax Softmax Sparsemax Entmax15 Entmax SqPNormMax Fusedmax Oscarmax Groupmax
-    Transformer TransformerEncoder TransformerDecoder SinusoidalPositions LearnedPositions PreNorm PostNorm
+    Transformer CausalTransformer TransformerEncoder TransformerDecoder
+    SinusoidalPositions LearnedPositions PreNorm PostNorm
     GaussianMixtureAttention LocationAware MonotonicAttention MixedAttention CoverageAttention coverage_loss
     GridTV GridAttention DrawAttention DrawWindow GlimpseSensor
 """.split()  # noqa: SIM905

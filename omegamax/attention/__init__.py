@@ -4,6 +4,8 @@ from omegamax.attention.addressing import Address as Address
 from omegamax.attention.addressing import NTMHead as NTMHead
 from omegamax.attention.attention import Attended as Attended
 from omegamax.attention.attention import Attention as Attention
+from omegamax.attention.causal_transformer import CausalTransformer as CausalTransformer
+from omegamax.attention.causal_transformer import Continued as Continued
 from omegamax.attention.coverage import CoverageAttention as CoverageAttention
 from omegamax.attention.coverage import coverage_loss as coverage_loss
 from omegamax.attention.ctc_head import CTCHead as CTCHead
@@ -69,10 +71,10 @@ from omegamax.attention.structured import TreeNormalizer as TreeNormalizer
 from omegamax.attention.transformer import Transformer as Transformer
 from omegamax.attention.transformer import Translated as Translated
 from omegamax.attention.transformer_decoder import Decoded as Decoded
-from omegamax.attention.transformer_decoder import DecoderCache as DecoderCache
-from omegamax.attention.transformer_decoder import Stepped as Stepped
 from omegamax.attention.transformer_decoder import TransformerDecoder as TransformerDecoder
 from omegamax.attention.transformer_encoder import Encoded as Encoded
 from omegamax.attention.transformer_encoder import TransformerEncoder as TransformerEncoder
+from omegamax.attention.transformer_stack import DecoderCache as DecoderCache
+from omegamax.attention.transformer_stack import Stepped as Stepped
 from omegamax.attention.turing_memory import TuringMemory as TuringMemory
 from omegamax.attention.turing_memory import TuringState as TuringState

@@ -55,8 +55,10 @@ def interpolate(weights: Tensor, before: Tensor, gate: Tensor) -> Tensor:
     return before + gate * (weights - before)
 
 
-def circular_shift(weights: Tensor, shifts: Tensor) -> Tensor:
+def circular_shift(weights: Tensor, shifts: Tensor, *, mask: Tensor | None = None) -> Tensor:
     """Weights moved around the circle of slots by a distribution (..., 2r + 1) over −r ... r.
+
+    A slot that is False in mask is taken out of the circle.
 
     >>> circular_shift(torch.tensor([0.0, 0.0, 1.0]), torch.tensor([0.0, 0.0, 1.0]))     # one on, and around
     tensor([1., 0., 0.])
@@ -67,7 +69,16 @@ def circular_shift(weights: Tensor, shifts: Tensor) -> Tensor:
             f"circular_shift: shifts must be over −r ... r, an odd number of them, got {n_shifts}; "
             "3 move by at most one"
         )
-    moved = [weights.roll(place - n_shifts // 2, -1) for place in range(n_shifts)]
+    offsets = range(-(n_shifts // 2), n_shifts // 2 + 1)
+    if mask is None:
+        moved = [weights.roll(offset, -1) for offset in offsets]
+    else:
+        mask = mask.expand(weights.shape)
+        rank = mask.cumsum(-1) - 1  # which of the slots that are there
+        n_slots = mask.sum(-1, keepdim=True).clamp(min=1)
+        slot = (~mask).byte().argsort(dim=-1, stable=True)  # of each rank
+        origins = [slot.gather(-1, (rank - offset).remainder(n_slots)) for offset in offsets]
+        moved = [torch.where(mask, weights.gather(-1, origin), 0) for origin in origins]
     return (torch.stack(moved, -1) @ shifts.unsqueeze(-1)).squeeze(-1)
 
 
@@ -104,6 +115,8 @@ class NTMHead(nn.Module):
     ) -> None:
         super().__init__()
         checks.check_count("NTMHead", "n_heads", n_heads)
+        if max_shift < 0:
+            raise ValueError(f"NTMHead: max_shift must be non-negative, got {max_shift}; 0 leaves heads where they are")
         check_normalizer("NTMHead", normalizer)
         check_normalizer("NTMHead", shift_normalizer)
         self.n_heads, self.normalizer, self.shift_normalizer = n_heads, normalizer, shift_normalizer
@@ -119,10 +132,11 @@ class NTMHead(nn.Module):
         return Address(key.tanh(), softplus(sharpness), gate.sigmoid(), shifts, 1 + softplus(power))
 
     def forward(self, controller: Tensor, memory: Tensor, before: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Content, interpolate, shift, sharpen. `mask` says which slots may be found by content."""
+        """Content, interpolate, shift, sharpen. A slot that is False in `mask` (..., slots) is not there."""
+        mask = None if mask is None else mask.unsqueeze(-2)  # for every head
         key, sharpness, gate, shifts, power = self.address(controller)
         weights = content_weights(memory, key, sharpness, normalizer=self.normalizer, mask=mask)
-        return sharpen(circular_shift(interpolate(weights, before, gate), shifts), power)
+        return sharpen(circular_shift(interpolate(weights, before, gate), shifts, mask=mask), power)
 
     def extra_repr(self) -> str:
         """The number of heads."""

@@ -75,5 +75,6 @@ def coverage_loss(weights: Tensor, *, coverage: Tensor | None = None) -> Tensor:
     >>> coverage_loss(torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.2, 0.8]]))
     tensor([0.0000, 0.2000])
     """
-    before = weights.cumsum(-2) - weights if coverage is None else weights.cumsum(-2) - weights + coverage[..., None, :]
+    before = nn.functional.pad(weights, (0, 0, 1, 0))[..., :-1, :].cumsum(-2)  # of the queries before
+    before = before if coverage is None else before + coverage.unsqueeze(-2)
     return torch.minimum(weights, before).sum(-1)

@@ -32,6 +32,7 @@ class DNCState(NamedTuple):
     precedence: Tensor  # (..., slots)
     read_weights: Tensor  # (..., n_reads, slots)
     write_weights: Tensor  # (..., slots)
+    mask: Tensor | None = None  # (..., slots), True where there is one; None where there are all
 
 
 class Linked(NamedTuple):
@@ -81,37 +82,38 @@ class DNCMemory(ExternalMemory):
         self.of_write = nn.Linear(controller_size, sum(self.write_sizes))
         self.of_reads = nn.Linear(controller_size, n_reads * sum(self.read_sizes))
 
-    def initial(self, *batch: int, like: Tensor) -> DNCState:
+    def initial(self, *batch: int, like: Tensor, mask: Tensor | None = None) -> DNCState:
         """Empty, all slots free, nothing read."""
         slots = like.new_zeros(*batch, self.n_slots)
         links = like.new_zeros(*batch, self.n_slots, self.n_slots)
         memory = like.new_zeros(*batch, self.n_slots, self.width)
-        return DNCState(memory, slots, links, slots, like.new_zeros(*batch, self.n_reads, self.n_slots), slots)
+        reads = like.new_zeros(*batch, self.n_reads, self.n_slots)
+        return DNCState(memory, slots, links, slots, reads, slots, self._slots(batch, like, mask))
 
     def forward(self, controller: Tensor, state: DNCState) -> Recalled:
         """Writes, then reads."""
         wanted = self.of_reads(controller).unflatten(-1, (self.n_reads, -1)).split(self.read_sizes, -1)
         read_key, read_sharpness, free_gate, modes = wanted
         usage = update_usage(state.usage, state.write_weights, state.read_weights, free_gate.squeeze(-1).sigmoid())
-        write, memory = self._write(controller, state.memory, usage)
+        write, memory = self._write(controller, state.memory, usage, state.mask)
         links, precedence = update_links(state.links, state.precedence, write)
-        content = content_weights(memory, read_key, _one_plus(read_sharpness), normalizer=self.normalizer)
+        content = self._find(memory, read_key, read_sharpness, state.mask)
         onward = state.read_weights @ links.transpose(-1, -2)  # what was written after what was read
         backward = state.read_weights @ links
         ways = torch.stack([backward, content, onward], -1)  # (..., n_reads, slots, 3)
         read = (ways @ modes.softmax(-1).unsqueeze(-1)).squeeze(-1)
-        return Recalled(read @ memory, DNCState(memory, usage, links, precedence, read, write))
+        return Recalled(read @ memory, DNCState(memory, usage, links, precedence, read, write, state.mask))
 
-    def _write(self, controller: Tensor, memory: Tensor, usage: Tensor) -> tuple[Tensor, Tensor]:
+    def _write(self, controller: Tensor, memory: Tensor, usage: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         key, sharpness, erase, add, allocation_gate, write_gate = self.of_write(controller).split(self.write_sizes, -1)
-        found = content_weights(
-            memory, key.unsqueeze(-2), _one_plus(sharpness).unsqueeze(-1), normalizer=self.normalizer
-        )
+        found = self._find(memory, key.unsqueeze(-2), sharpness.unsqueeze(-2), mask)
+        usage = usage if mask is None else torch.where(mask, usage, 1)  # what is not there is never free
         gate = allocation_gate.sigmoid()
         write = write_gate.sigmoid() * (gate * allocation(usage) + (1 - gate) * found.squeeze(-2))
         memory = erase_and_add(memory, write.unsqueeze(-2), erase.sigmoid().unsqueeze(-2), add.unsqueeze(-2))
         return write, memory
 
-
-def _one_plus(raw: Tensor) -> Tensor:
-    return 1 + nn.functional.softplus(raw)
+    def _find(self, memory: Tensor, key: Tensor, sharpness: Tensor, mask: Tensor | None) -> Tensor:
+        mask = None if mask is None else mask.unsqueeze(-2)  # for every head
+        sharpness = 1 + nn.functional.softplus(sharpness)
+        return content_weights(memory, key, sharpness, normalizer=self.normalizer, mask=mask)

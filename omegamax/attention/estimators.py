@@ -61,11 +61,13 @@ class MovingAverage(nn.Module):
     def forward(self, reward: Tensor) -> Tensor:
         """The average before this reward, which is then remembered in training: so b does not depend on the choice."""
         before = self.value.to(reward.dtype)
-        seen = reward.detach()
-        seen = seen[seen.isfinite()]  # an impossible answer would stay in the average for ever
-        if self.training and seen.numel():
-            seen = seen.mean().to(self.value.dtype)
-            self.value = self.decay * self.value + (1 - self.decay) * seen
+        if self.training and reward.numel():
+            seen = reward.detach().to(self.value.dtype)
+            possible = seen.isfinite()  # an impossible answer would stay in the average for ever
+            n_seen = possible.sum()
+            mean = torch.where(possible, seen, 0).sum() / n_seen.clamp(min=1)
+            after = self.decay * self.value + (1 - self.decay) * mean
+            self.value = torch.where(n_seen > 0, after, self.value)
         return before
 
     def extra_repr(self) -> str:

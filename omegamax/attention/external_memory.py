@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from omegamax import checks
+
 
 class Recalled(NamedTuple):
     """What a memory returns at one step."""
@@ -28,15 +30,30 @@ class ExternalMemory(nn.Module, ABC):
 
     def __init__(self, controller_size: int, n_slots: int, width: int, n_reads: int) -> None:
         super().__init__()
+        for name, count in (("n_slots", n_slots), ("width", width), ("n_reads", n_reads)):
+            checks.check_count(type(self).__name__, name, count)
         self.controller_size, self.n_slots, self.width, self.n_reads = controller_size, n_slots, width, n_reads
 
     @abstractmethod
-    def initial(self, *batch: int, like: Tensor) -> Any:
-        """The state before the first step, in the dtype and on the device of `like`."""
+    def initial(self, *batch: int, like: Tensor, mask: Tensor | None = None) -> Any:
+        """The state before the first step, in the dtype and on the device of `like`: a NamedTuple, batch axes first.
+
+        `mask` is boolean and broadcasts to (*batch, slots): an item does not have the slots that are False in it.
+        """
 
     @abstractmethod
     def forward(self, controller: Tensor, state: Any) -> Recalled:
         """Writes, then reads what is there now, for a controller's output (..., controller_size)."""
+
+    def _slots(self, batch: tuple[int, ...], like: Tensor, mask: Tensor | None) -> Tensor | None:
+        """The mask of every item."""
+        if mask is None:
+            return None
+        shape = (*batch, self.n_slots)
+        slots = like.new_zeros(()).expand(shape)
+        fix = "True marks those that an item has"
+        checks.check_mask(type(self).__name__, slots, mask, onto="the slots of every item", fix=fix)
+        return mask.to(like.device).expand(shape)
 
     def extra_repr(self) -> str:
         """The sizes."""
@@ -65,24 +82,58 @@ class MemoryController(nn.Module):
     def __init__(self, input_size: int, output_size: int, memory: ExternalMemory) -> None:
         super().__init__()
         self.memory = memory
+        self.input_size = input_size
         read_size = memory.n_reads * memory.width
         self.lstm = nn.LSTMCell(input_size + read_size, memory.controller_size)
         self.out = nn.Linear(memory.controller_size + read_size, output_size)
 
-    def initial(self, batch: int, *, like: Tensor) -> ControllerState:
-        """Zeros, and the memory's own beginning."""
+    def initial(self, batch: int, *, like: Tensor, mask: Tensor | None = None) -> ControllerState:
+        """Zeros, and the memory's own beginning; `mask` says which slots each item has."""
         zeros = like.new_zeros(batch, self.memory.controller_size)
         reads = like.new_zeros(batch, self.memory.n_reads * self.memory.width)
-        return ControllerState(zeros, zeros, reads, self.memory.initial(batch, like=like))
+        return ControllerState(zeros, zeros, reads, self.memory.initial(batch, like=like, mask=mask))
 
-    def forward(self, inputs: Tensor, state: ControllerState | None = None) -> ControllerRun:
-        """Outputs of all steps, and the state after the last, which continues the sequence."""
-        hidden, cell, reads, memory = self.initial(len(inputs), like=inputs) if state is None else state
+    def forward(
+        self, inputs: Tensor, state: ControllerState | None = None, *, lengths: Tensor | None = None
+    ) -> ControllerRun:
+        """Outputs of all steps, and the state after the last, which continues the sequence.
+
+        `lengths` (batch,) counts the steps of each item: beyond them its outputs are zero and its state stays.
+        """
+        if inputs.dim() != 3 or inputs.shape[-1] != self.input_size:
+            raise ValueError(
+                f"MemoryController: inputs must be (batch, T, {self.input_size}), got {tuple(inputs.shape)}; one "
+                "sequence is inputs.unsqueeze(0)"
+            )
+        batch, n_steps, _ = inputs.shape
+        state = self.initial(batch, like=inputs) if state is None else state
+        there = None
+        if lengths is not None:
+            checks.check_lengths("MemoryController", (batch,), lengths)
+            checks.check_counts("MemoryController", "lengths", lengths, n_steps, "count the steps of each item")
+            there = torch.arange(n_steps, device=inputs.device) < lengths.to(inputs.device).unsqueeze(-1)  # (batch, T)
+            inputs = torch.where(there.unsqueeze(-1), inputs, 0)  # padding may be NaN, whose gradient is NaN too
         outputs = []
-        for step in inputs.unbind(1):
-            hidden, cell = self.lstm(torch.cat([step, reads], -1), (hidden, cell))
-            recalled = self.memory(hidden, memory)
-            reads, memory = recalled.reads.flatten(-2), recalled.state
-            outputs.append(self.out(torch.cat([hidden, reads], -1)))
-        stacked = torch.stack(outputs, 1) if outputs else inputs.new_zeros(len(inputs), 0, self.out.out_features)
-        return ControllerRun(stacked, ControllerState(hidden, cell, reads, memory))
+        for t, step in enumerate(inputs.unbind(1)):
+            output, new = self._step(step, state)
+            if there is not None:
+                output, new = torch.where(there[:, t, None], output, 0), _held(there[:, t], new, state)
+            outputs.append(output)
+            state = new
+        stacked = torch.stack(outputs, 1) if outputs else inputs.new_zeros(batch, 0, self.out.out_features)
+        return ControllerRun(stacked, state)
+
+    def _step(self, inputs: Tensor, state: ControllerState) -> tuple[Tensor, ControllerState]:
+        hidden, cell = self.lstm(torch.cat([inputs, state.reads], -1), (state.hidden, state.cell))
+        recalled = self.memory(hidden, state.memory)
+        reads = recalled.reads.flatten(-2)
+        return self.out(torch.cat([hidden, reads], -1)), ControllerState(hidden, cell, reads, recalled.state)
+
+
+def _held(there: Tensor, new: Any, old: Any) -> Any:
+    """The new state of the items that are there (batch,), the old one of the others."""
+    if new is None:
+        return None
+    if isinstance(new, Tensor):
+        return torch.where(there.reshape(-1, *(1,) * (new.dim() - 1)), new, old)
+    return type(new)(*(_held(there, *pair) for pair in zip(new, old)))

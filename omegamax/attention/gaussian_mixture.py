@@ -13,7 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.attention import _average
+from omegamax import checks
+from omegamax.attention.averages import average, values_of
 from omegamax.attention.located import Located, allowed_for, batch_of
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 
@@ -41,6 +42,7 @@ class GaussianMixtureAttention(nn.Module):
 
     def __init__(self, query_size: int, n_components: int = 10, *, normalizer: Normalizer | None = None) -> None:
         super().__init__()
+        checks.check_count("GaussianMixtureAttention", "n_components", n_components)
         if normalizer is not None:
             check_normalizer("GaussianMixtureAttention", normalizer)
         self.n_components = n_components
@@ -57,7 +59,8 @@ class GaussianMixtureAttention(nn.Module):
         lengths: Tensor | None = None,
     ) -> Located:
         """Averages of the values, the weights and κ. True in `mask` (..., Q, K) means "may attend"."""
-        allowed = allowed_for(query, value, mask, lengths)
+        value = values_of("GaussianMixtureAttention", value, None)
+        allowed = allowed_for("GaussianMixtureAttention", query, value, mask, lengths)
         window = self.window(query, value.shape[-2], state=state)
         scores = window.scores.expand(*batch_of(query, value), *window.scores.shape[-2:])
         if self.normalizer is not None:
@@ -66,7 +69,7 @@ class GaussianMixtureAttention(nn.Module):
             weights = scores.exp()
             weights = weights if allowed is None else torch.where(allowed, weights, 0)
         weights = weights.to(value.dtype)
-        return Located(_average(weights, value, allowed), weights, window.state)
+        return Located(average(weights, value, allowed), weights, window.state)
 
     def window(self, query: Tensor, n_keys: int, *, state: Tensor | None = None) -> Window:
         """Log φ for every query and position, before masks."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from omegamax.attention.averages import check_averaged
+
 
 class GlimpseSensor(nn.Module):
     """Multi-resolution patches around a location.
@@ -46,6 +48,9 @@ class GlimpseSensor(nn.Module):
                 "GlimpseSensor: image must be (..., channels, H, W) and location (..., 2), got "
                 f"{tuple(image.shape)} and {tuple(location.shape)}; a grey image has one channel"
             )
+        check_averaged("GlimpseSensor", "image", image)
+        if location.dtype in (torch.float16, torch.bfloat16):  # too coarse for positions
+            location = location.float()
         x, y = location.unbind(-1)
         height, width = image.shape[-2:]
         glimpses = []

@@ -8,21 +8,22 @@ Xu et al., "Show, attend and tell", ICML 2015. With `GridTV` the weights are equ
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
+from omegamax import checks
 from omegamax.attention.attention import Attended
-from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
-from omegamax.attention.scores import ScaledDotProduct, Score
+from omegamax.attention.averages import average, check_averaged
+from omegamax.attention.normalizers import Normalizer, normalize
+from omegamax.attention.scored import ScoredAttention
+from omegamax.attention.scores import Score
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 
 _SHANNON = Shannon()
 
 
-class GridAttention(nn.Module):
+class GridAttention(ScoredAttention):
     """Attention to a grid with any score function and any normalizer.
 
     Queries (..., Q, dq) and annotations (..., H, W, features) share their batch axes, or broadcast; the output is
@@ -37,13 +38,7 @@ class GridAttention(nn.Module):
     """
 
     def __init__(self, score: Score | None = None, *, normalizer: Normalizer = _SHANNON, dropout: float = 0.0) -> None:
-        super().__init__()
-        check_normalizer("GridAttention", normalizer)
-        if not 0 <= dropout < 1:
-            raise ValueError(f"GridAttention: dropout must lie in [0, 1), got {dropout}; 0 switches it off")
-        self.score = ScaledDotProduct() if score is None else score
-        self.normalizer = normalizer
-        self.dropout = dropout
+        super().__init__(score, normalizer, dropout=dropout)
 
     def forward(
         self,
@@ -58,8 +53,8 @@ class GridAttention(nn.Module):
         """Averages of the values (..., H, W, features), by default of the annotations.
 
         `mask` is boolean and broadcasts to (..., Q, H, W): True means "may attend"; `sizes` (*batch, 2) counts the rows
-        and columns of each image of the batch. A masked value may be anything, NaN too. A query that may attend to
-        nothing gets zeros.
+        and columns of each image of the batch. A value that no query may attend to may be anything, NaN too. A
+        query that may attend to nothing gets zeros.
         """
         values = annotations if values is None else values
         if annotations.dim() < 3 or values.shape[-3:-1] != annotations.shape[-3:-1]:
@@ -67,42 +62,31 @@ class GridAttention(nn.Module):
                 "GridAttention: annotations and values must be (..., H, W, features) over one grid, got "
                 f"{tuple(annotations.shape)} and {tuple(values.shape)}; move the channels to the last axis"
             )
+        check_averaged("GridAttention", "values", values)
         grid = annotations.shape[-3:-1]
         scores = self.score(query, annotations.flatten(-3, -2)).unflatten(-1, grid)  # (..., Q, H, W)
         allowed = _allowed(scores, mask, sizes)
         weights = self._normalize(scores, allowed)
         dropped = nn.functional.dropout(weights, self.dropout, self.training)
-        if allowed is not None:  # a value that no query may attend to is never read, whatever it holds
-            read = allowed.expand(torch.broadcast_shapes(allowed.shape, scores.shape[-3:])).any(-3)
-            values = torch.where(read.unsqueeze(-1), values, 0)
-        output = dropped.flatten(-2) @ values.flatten(-3, -2)
+        output = average(dropped.flatten(-2), values.flatten(-3, -2), _as_rows(allowed, grid))
         return Attended(output, weights if need_weights else None)
 
     def _normalize(self, scores: Tensor, allowed: Tensor | None) -> Tensor:
         if isinstance(self.normalizer, SmoothMax) and self.normalizer.event_ndim == 2:
             return self.normalizer.argmax(scores, mask=allowed)
-        if allowed is not None:
-            allowed = allowed.expand(torch.broadcast_shapes(allowed.shape, scores.shape[-3:])).flatten(-2)
-        return normalize(self.normalizer, scores.flatten(-2), allowed).unflatten(-1, scores.shape[-2:])
+        grid = scores.shape[-2:]
+        return normalize(self.normalizer, scores.flatten(-2), _as_rows(allowed, grid)).unflatten(-1, grid)
 
-    def extra_repr(self) -> str:
-        """The normalizer, where it is not a module."""
-        shown: list[Any] = [] if isinstance(self.normalizer, nn.Module) else [f"normalizer={self.normalizer}"]
-        return ", ".join([*shown, *([f"dropout={self.dropout}"] if self.dropout else [])])
+
+def _as_rows(allowed: Tensor | None, grid: torch.Size) -> Tensor | None:
+    """(..., Q or 1, cells) from (..., Q or 1, H or 1, W or 1)."""
+    return None if allowed is None else allowed.expand(*allowed.shape[:-2], *grid).flatten(-2)
 
 
 def _allowed(scores: Tensor, mask: Tensor | None, sizes: Tensor | None) -> Tensor | None:
     """What broadcasts to scores (..., Q, H, W), of at least three axes; None where everything is allowed."""
     if mask is not None:
-        if (
-            mask.dtype is not torch.bool
-            or mask.dim() > scores.dim()
-            or any(m not in (1, s) for m, s in zip(reversed(mask.shape), reversed(scores.shape)))
-        ):
-            raise ValueError(
-                f"GridAttention: mask must be boolean and broadcast to (..., Q, H, W) = {tuple(scores.shape)}, got "
-                f"{mask.dtype} of shape {tuple(mask.shape)}; a mask per image (batch, H, W) needs mask.unsqueeze(-3)"
-            )
+        checks.check_mask("GridAttention", scores, mask, fix="a mask per image (batch, H, W) needs mask.unsqueeze(-3)")
         mask = mask.reshape((1,) * max(0, 3 - mask.dim()) + tuple(mask.shape))
     if sizes is None:
         return mask
@@ -112,6 +96,11 @@ def _allowed(scores: Tensor, mask: Tensor | None, sizes: Tensor | None) -> Tenso
             f"GridAttention: sizes must be integers, rows and columns for each of the batch {batch}, got {sizes.dtype} "
             f"of shape {tuple(sizes.shape)}; use torch.tensor([[height, width], ...])"
         )
+    checks.check_counts("GridAttention", "rows in sizes", sizes[..., 0], scores.shape[-2], "annotations have no more")
+    checks.check_counts(
+        "GridAttention", "columns in sizes", sizes[..., 1], scores.shape[-1], "annotations have no more"
+    )
+    sizes = sizes.to(scores.device)
     tall, wide = sizes.reshape(*sizes.shape[:-1], *(1,) * (scores.dim() - sizes.dim() + 1), 2).unbind(-1)
     rows = torch.arange(scores.shape[-2], device=scores.device).unsqueeze(-1)
     within = (rows < tall) & (torch.arange(scores.shape[-1], device=scores.device) < wide)

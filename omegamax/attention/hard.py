@@ -12,16 +12,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from omegamax.attention.attention import _average
+from omegamax.attention.averages import average, values_of
 from omegamax.attention.estimators import Chosen, Estimator, Marginalize, Reinforce, row_entropy
-from omegamax.attention.masks import attention_mask
-from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
-from omegamax.attention.scores import ScaledDotProduct, Score
+from omegamax.attention.normalizers import Normalizer, makes_distributions
+from omegamax.attention.scored import ScoredAttention
+from omegamax.attention.scores import Score
 from omegamax.operators.shannon import Shannon
-from omegamax.structures.smoothed import Smoothed
-from omegamax.structures.sparsemap import SparseMAP
 
 _SHANNON = Shannon()
 
@@ -46,7 +44,7 @@ class Glimpses(NamedTuple):
         return Glimpses(output, weights, chosen, torch.cat([step.entropy for step in steps], -1))
 
 
-class HardAttention(nn.Module):
+class HardAttention(ScoredAttention):
     """Attention that chooses one key for each query, and an estimator that learns to choose.
 
     Queries (..., Q, dq), keys (..., K, dk), values (..., K, features). The normalizer must make every row a
@@ -68,15 +66,12 @@ class HardAttention(nn.Module):
         normalizer: Normalizer = _SHANNON,
         estimator: Estimator | None = None,
     ) -> None:
-        super().__init__()
-        check_normalizer("HardAttention", normalizer)
-        if isinstance(normalizer, (Smoothed, SparseMAP)):
+        super().__init__(score, normalizer)
+        if not makes_distributions(normalizer):
             raise TypeError(
                 "HardAttention: normalizer must make every row a distribution, got the structured "
                 f"{type(normalizer).__name__}; use a regularizer such as om.SquaredNorm()"
             )
-        self.score = ScaledDotProduct() if score is None else score
-        self.normalizer = normalizer
         self.estimator = Reinforce() if estimator is None else estimator
 
     def forward(
@@ -91,17 +86,10 @@ class HardAttention(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Glimpses:
         """The chosen values, by default keys; masks as in `Attention`. A query that may see nothing chooses nothing."""
-        value = key if value is None else value
-        if value.shape[-2] != key.shape[-2]:
-            raise ValueError(
-                f"HardAttention: there must be one value per key, got {value.shape[-2]} values and {key.shape[-2]} "
-                "keys; both have them on their last axis but one"
-            )
-        scores = self.score(query, key)
-        allowed = attention_mask(scores, mask=mask, lengths=lengths, causal=causal)
-        weights = normalize(self.normalizer, scores, allowed)
+        value = values_of("HardAttention", key, value)
+        _, allowed, weights = self.weigh(query, key, mask=mask, lengths=lengths, causal=causal)
         chosen = self.estimator.choose(weights, generator)
-        return Glimpses(_average(chosen.choices, value, allowed), weights, chosen, row_entropy(weights))
+        return Glimpses(average(chosen.choices, value, allowed), weights, chosen, row_entropy(weights))
 
     def objective(self, log_likelihood: Tensor, glimpses: Glimpses) -> Tensor:
         """L_s ≤ log p(y), to be maximised, of log p(y | s) (n, ..., Q) or (n, ...); without the axis n."""
@@ -115,7 +103,3 @@ class HardAttention(nn.Module):
                 f"{type(self.estimator).__name__}; use estimator=om.Marginalize()"
             )
         return self.estimator.log_marginal(log_likelihood, glimpses.chosen)
-
-    def extra_repr(self) -> str:
-        """The normalizer, where it is not a module."""
-        return "" if isinstance(self.normalizer, nn.Module) else f"normalizer={self.normalizer}"

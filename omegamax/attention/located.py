@@ -23,17 +23,7 @@ def batch_of(query: Tensor, key: Tensor) -> torch.Size:
     return torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
 
 
-def allowed_for(query: Tensor, key: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor | None:
+def allowed_for(who: str, query: Tensor, key: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor | None:
     """What queries may attend to, (..., Q or 1, K or 1) with True = may attend; None where that is everything."""
     shape = (*batch_of(query, key), query.shape[-2], key.shape[-2])
-    return attention_mask(query.new_zeros(()).expand(shape), mask=mask, lengths=lengths)
-
-
-def values_of(who: str, key: Tensor, value: Tensor | None) -> Tensor:
-    """The values, by default the keys."""
-    if value is not None and value.shape[-2] != key.shape[-2]:
-        raise ValueError(
-            f"{who}: there must be one value per key, got {value.shape[-2]} values and {key.shape[-2]} keys; both have "
-            "them on their last axis but one"
-        )
-    return key if value is None else value
+    return attention_mask(who, query.new_zeros(()).expand(shape), mask=mask, lengths=lengths)

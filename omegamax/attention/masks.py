@@ -9,15 +9,21 @@ from omegamax import checks
 
 
 def attention_mask(
-    scores: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None, causal: bool = False
+    who: str,
+    scores: Tensor,
+    *,
+    mask: Tensor | None = None,
+    lengths: Tensor | None = None,
+    causal: bool = False,
 ) -> Tensor | None:
     """All that is asked for in one mask that broadcasts to scores (..., Q, K); None where everything is allowed."""
     allowed = None
     if mask is not None:
-        checks.check_mask("attention", scores, mask)
+        checks.check_mask(who, scores, mask)
         allowed = mask
     if lengths is not None:
-        checks.check_lengths("attention", tuple(scores.shape[:-2]), lengths)
+        checks.check_lengths(who, tuple(scores.shape[:-2]), lengths)
+        checks.check_counts(who, "lengths", lengths, scores.shape[-1], "count the keys of each item")
         shaped = lengths.to(scores.device).reshape(lengths.shape + (1,) * (scores.dim() - lengths.dim()))
         within = torch.arange(scores.shape[-1], device=scores.device) < shaped
         allowed = within if allowed is None else allowed & within

@@ -8,19 +8,20 @@ the "local" attention of Luong, Pham & Manning, EMNLP 2015; here the window move
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from omegamax.attention.attention import _average
+from omegamax.attention.averages import average, values_of
 from omegamax.attention.gaussian_mixture import GaussianMixtureAttention
-from omegamax.attention.located import Located, allowed_for, values_of
-from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
+from omegamax.attention.located import Located, allowed_for
+from omegamax.attention.normalizers import Normalizer, normalize
+from omegamax.attention.scored import ScoredAttention
 from omegamax.attention.scores import Score
 from omegamax.operators.shannon import Shannon
 
 _SHANNON = Shannon()
 
 
-class MixedAttention(nn.Module):
+class MixedAttention(ScoredAttention):
     """Content scores plus the logarithm of a sliding Gaussian window, then any normalizer.
 
     Queries (..., Q, dq), keys (..., K, dk), values (..., K, features). `state` is the window's κ, (..., components).
@@ -31,16 +32,13 @@ class MixedAttention(nn.Module):
     """
 
     def __init__(self, score: Score, location: GaussianMixtureAttention, *, normalizer: Normalizer = _SHANNON) -> None:
-        super().__init__()
-        check_normalizer("MixedAttention", normalizer)
+        super().__init__(score, normalizer)
         if location.normalizer is not None:
             raise ValueError(
                 "MixedAttention: location must be a window without a normalizer, got one with "
                 f"{type(location.normalizer).__name__}; give the normalizer to MixedAttention"
             )
-        self.score = score
         self.location = location
-        self.normalizer = normalizer
 
     def forward(
         self,
@@ -54,7 +52,7 @@ class MixedAttention(nn.Module):
     ) -> Located:
         """Averages of the values, by default of the keys, the weights and κ. True in `mask`: "may attend"."""
         value = values_of("MixedAttention", key, value)
-        allowed = allowed_for(query, key, mask, lengths)
+        allowed = allowed_for("MixedAttention", query, key, mask, lengths)
         window = self.location.window(query, key.shape[-2], state=state)
         weights = normalize(self.normalizer, self.score(query, key) + window.scores, allowed).to(value.dtype)
-        return Located(_average(weights, value, allowed), weights, window.state)
+        return Located(average(weights, value, allowed), weights, window.state)

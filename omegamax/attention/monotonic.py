@@ -13,9 +13,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.attention import _average
-from omegamax.attention.located import Located, allowed_for, values_of
-from omegamax.attention.scores import ScaledDotProduct, Score
+from omegamax.attention.averages import average, values_of
+from omegamax.attention.located import Located, allowed_for
+from omegamax.attention.scores import Score, score_of
 from omegamax.functional import gate
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
@@ -57,7 +57,7 @@ class MonotonicAttention(nn.Module):
             )
         if not noise >= 0:
             raise ValueError(f"MonotonicAttention: noise must be non-negative, got {noise}; 0 switches it off")
-        self.score = ScaledDotProduct() if score is None else score
+        self.score = score_of("MonotonicAttention", score)
         self.regularizer = regularizer
         self.offset = nn.Parameter(torch.tensor(float(offset)))
         self.noise = noise
@@ -79,7 +79,7 @@ class MonotonicAttention(nn.Module):
         item; `generator` is for the noise.
         """
         value = values_of("MonotonicAttention", key, value)
-        allowed = allowed_for(query, key, mask, lengths)
+        allowed = allowed_for("MonotonicAttention", query, key, mask, lengths)
         scores = self.score(query, key)
         if scores.dtype in (torch.float16, torch.bfloat16):  # products of many probabilities
             scores = scores.float()
@@ -96,7 +96,7 @@ class MonotonicAttention(nn.Module):
             weights = _hard_alignment(scores > 0, state)
         state = weights[..., -1, :] if weights.shape[-2] else state
         weights = weights.to(value.dtype)
-        return Located(_average(weights, value, allowed), weights, state)
+        return Located(average(weights, value, allowed), weights, state)
 
     def extra_repr(self) -> str:
         """The regularizer, and the noise where there is any."""

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from omegamax.attention.averages import average
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 from omegamax.operators.shannon import Shannon
 
@@ -84,6 +85,7 @@ class MultiheadAttention(nn.MultiheadAttention):
                 "MultiheadAttention: is_causal is a hint about attn_mask, as in PyTorch, got no attn_mask; pass the "
                 "mask itself, for example nn.Transformer.generate_square_subsequent_mask(n)"
             )
+        self._check(query, key, value, key_padding_mask, attn_mask)
         output, weights = self._attend(*self._project(query, key, value), key_padding_mask, attn_mask)
         if unbatched:
             output, weights = output.squeeze(0), weights.squeeze(0)
@@ -92,6 +94,34 @@ class MultiheadAttention(nn.MultiheadAttention):
         if not need_weights:
             return output, None
         return output, weights.mean(-3) if average_attn_weights else weights
+
+    def _check(
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
+    ) -> None:
+        """Shapes and kinds, with the batch first: a mask of another size would be padded or cut in silence."""
+        (batch, n_queries, _), n_keys = query.shape, key.shape[1]
+        if key.dim() != 3 or key.shape[:2] != value.shape[:2] or len(key) != batch:
+            raise ValueError(
+                "MultiheadAttention: query, key and value must have one batch, and one value per key, got (batch, "
+                f"length, features) = {tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}; batch_first="
+                f"{self.batch_first} says which axis is the batch"
+            )
+        for name, mask, shapes in (
+            ("key_padding_mask", key_padding_mask, [(batch, n_keys)]),
+            ("attn_mask", attn_mask, [(n_queries, n_keys), (batch * self.num_heads, n_queries, n_keys)]),
+        ):
+            if mask is None:
+                continue
+            if mask.dtype is not torch.bool and not mask.is_floating_point():
+                raise TypeError(
+                    f"MultiheadAttention: {name} must be boolean (True: may not attend) or floating point (added to "
+                    f"scores), got {mask.dtype}; convert it with .bool()"
+                )
+            if tuple(mask.shape) not in shapes:
+                raise ValueError(
+                    f"MultiheadAttention: {name} must have the shape {' or '.join(map(str, shapes))}, got "
+                    f"{tuple(mask.shape)}; there are {n_queries} queries and {n_keys} keys"
+                )
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(batch, length, features) each."""
@@ -131,7 +161,7 @@ class MultiheadAttention(nn.MultiheadAttention):
     def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        batch, n_queries, _ = query.shape
+        batch = len(query)
         if self.bias_k is not None and self.bias_v is not None:
             key = torch.cat([key, self.bias_k.expand(batch, 1, -1)], 1)
             value = torch.cat([value, self.bias_v.expand(batch, 1, -1)], 1)
@@ -142,10 +172,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         scores, mask = self._masked(scores, key_padding_mask, attn_mask)
         weights = normalize(self.normalizer, scores, mask)
         weights = nn.functional.dropout(weights, self.dropout, self.training)
-        if mask is not None:  # a padded value is never read, whatever it holds
-            read = mask.expand(*mask.shape[:-2], n_queries, scores.shape[-1]).any(-2)
-            value = torch.where(read.unsqueeze(-1), value, 0)
-        output = (weights @ value).transpose(1, 2).flatten(-2)
+        output = average(weights, value, mask).transpose(1, 2).flatten(-2)
         return self.out_proj(output), weights
 
     def _masked(

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.masks import attention_mask
+from omegamax import checks
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
-from omegamax.attention.scores import ScaledDotProduct, Score
+from omegamax.attention.scored import ScoredAttention
+from omegamax.attention.scores import Score
 from omegamax.operators.shannon import Shannon
 
 _SHANNON = Shannon()
@@ -28,7 +29,7 @@ class Pointed(NamedTuple):
     probabilities: Tensor  # (..., Q, K)
 
 
-class PointerHead(nn.Module):
+class PointerHead(ScoredAttention):
     """A distribution over the keys themselves, as many as there are.
 
     Queries (..., Q, dq) and keys (..., K, dk). Train with the loss that belongs to the normalizer, on scores:
@@ -42,10 +43,7 @@ class PointerHead(nn.Module):
     """
 
     def __init__(self, score: Score | None = None, *, normalizer: Normalizer = _SHANNON) -> None:
-        super().__init__()
-        check_normalizer("PointerHead", normalizer)
-        self.score = ScaledDotProduct() if score is None else score
-        self.normalizer = normalizer
+        super().__init__(score, normalizer)
 
     def forward(
         self,
@@ -57,15 +55,8 @@ class PointerHead(nn.Module):
         causal: bool = False,
     ) -> Pointed:
         """Scores and probabilities; masks as in `Attention`, for example of keys that were pointed at already."""
-        scores = self.score(query, key)
-        allowed = attention_mask(scores, mask=mask, lengths=lengths, causal=causal)
-        if allowed is not None:
-            scores = torch.where(allowed, scores, -torch.inf)
-        return Pointed(scores, normalize(self.normalizer, scores, None))
-
-    def extra_repr(self) -> str:
-        """The normalizer, where it is not a module."""
-        return "" if isinstance(self.normalizer, nn.Module) else f"normalizer={self.normalizer}"
+        scores, allowed, weights = self.weigh(query, key, mask=mask, lengths=lengths, causal=causal)
+        return Pointed(scores if allowed is None else torch.where(allowed, scores, -torch.inf), weights)
 
 
 class Copied(NamedTuple):
@@ -115,11 +106,7 @@ class CopyHead(nn.Module):
                 f"CopyHead: there must be one word of the source for each weight, got {source.shape[-1]} words and "
                 f"{weights.shape[-1]} weights; source is (..., K)"
             )
-        if source.numel() and not (int(source.min()) >= 0 and int(source.max()) < n_all):
-            raise ValueError(
-                f"CopyHead: words of the source must lie between 0 and {n_all - 1}, got {int(source.min())} to "
-                f"{int(source.max())}; n_extra is how many are outside of the vocabulary"
-            )
+        checks.check_counts("CopyHead", "source", source, n_all - 1, "n_extra is how many words the vocabulary lacks")
         gate = self.generates(torch.cat([context, state, inputs], -1)).sigmoid()  # (..., Q, 1)
         gate = torch.where((weights > 0).any(-1, keepdim=True), gate, 1)
         generated = normalize(self.normalizer, self.vocabulary(torch.cat([state, context], -1)), None)

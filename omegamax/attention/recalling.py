@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.attention import _average
-from omegamax.attention.located import Located, allowed_for, batch_of, values_of
+from omegamax.attention.averages import average, values_of
+from omegamax.attention.located import Located, allowed_for, batch_of
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 from omegamax.attention.scores import Additive
 
@@ -59,7 +59,7 @@ class RecallingAttention(nn.Module, ABC):
         attend"; `lengths` counts the keys of an item.
         """
         value = values_of(type(self).__name__, key, value)
-        allowed = allowed_for(query, key, mask, lengths)
+        allowed = allowed_for(type(self).__name__, query, key, mask, lengths)
         of_query, of_key = self.score.of_query(query), self.score.of_key(key)  # (..., Q, hidden), (..., K, hidden)
         if state is None:
             state = query.new_zeros(*batch_of(query, key), key.shape[-2])
@@ -71,4 +71,4 @@ class RecallingAttention(nn.Module, ABC):
             rows.append(normalize(self.normalizer, scores, row))
             state = self.advance(state, rows[-1].squeeze(-2), key)
         weights = torch.cat(rows, -2).to(value.dtype)
-        return Located(_average(weights, value, allowed), weights, state)
+        return Located(average(weights, value, allowed), weights, state)

@@ -94,14 +94,35 @@ class Cosine(Score):
         self.sharpness = sharpness
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """A vector of zeros has cosine 0 with everything."""
+        """A vector of zeros has cosine 0 with everything, and no gradient."""
         _check_sizes(self, query, key)
-        query, key = (nn.functional.normalize(x, dim=-1) for x in (query, key))
+        query, key = (_direction(x) for x in (query, key))
         return self.sharpness * (query @ key.transpose(-1, -2))
 
     def extra_repr(self) -> str:
         """The sharpness."""
         return f"sharpness={self.sharpness}"
+
+
+def _direction(x: Tensor) -> Tensor:
+    """Vectors of length 1, and zeros where there is none; lengths in float32 at least, half types overflow early."""
+    wide = x.double() if x.dtype is torch.float64 else x.float()
+    squared = wide.square().sum(-1, keepdim=True)
+    somewhere = squared > 0
+    return torch.where(somewhere, wide * torch.where(somewhere, squared, 1).rsqrt(), 0).to(x.dtype)
+
+
+def score_of(who: str, score: Score | None) -> Score:
+    """The score function, by default the scaled dot product."""
+    if score is None:
+        return ScaledDotProduct()
+    if not isinstance(score, nn.Module):
+        kind = f"the class {score.__name__}" if isinstance(score, type) else type(score).__name__
+        raise TypeError(
+            f"{who}: score must be a score function such as om.DotProduct(), got {kind}; make an instance of it, or "
+            "give a regularizer as normalizer="
+        )
+    return score
 
 
 def _check_sizes(score: Score, query: Tensor, key: Tensor) -> None:

@@ -33,6 +33,8 @@ class ChainNormalizer(NormalizerModule):
     is taken out, and its neighbours become adjacent. `regularizer` smooths the chain; None takes SparseMAP.
     """
 
+    makes_distributions = False
+
     def __init__(self, regularizer: SmoothMax | None = _SHANNON) -> None:
         super().__init__()
         self.smooth = SparseMAP(Chain()) if regularizer is None else Smoothed(Chain(), regularizer)
@@ -40,9 +42,9 @@ class ChainNormalizer(NormalizerModule):
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         """Probabilities of on."""
+        mask = _present(scores, mask)
         if mask is None:
             return self._on(scores, None)
-        mask = mask.expand(scores.shape)
         order = _present_first(mask)
         lengths = mask.sum(-1)
         found = self._on(scores.gather(-1, order), lengths.clamp(min=1))
@@ -65,6 +67,9 @@ class TreeNormalizer(NormalizerModule):
     `Arborescence`.
     """
 
+    event_ndim = 2
+    makes_distributions = False
+
     def __init__(self, smooth: Smoothed | SparseMAP | None = None) -> None:
         super().__init__()
         self.smooth = Smoothed(ProjectiveTree(), Shannon()) if smooth is None else smooth
@@ -83,9 +88,9 @@ class TreeNormalizer(NormalizerModule):
                 f"TreeNormalizer: scores must be square, (..., N, N), got {tuple(scores.shape)}; a tree is over "
                 "one sequence"
             )
+        mask = _present(scores, mask)
         if mask is None:
             return self._heads(scores, None)
-        mask = mask.expand(scores.shape)
         present = mask.any(-2)  # a word that nobody may attend to is not there
         order = _present_first(present)
         rows, columns = order.unsqueeze(-1).expand(scores.shape), order.unsqueeze(-2).expand(scores.shape)
@@ -101,6 +106,14 @@ class TreeNormalizer(NormalizerModule):
         is_root[0, 1:] = True
         arcs = torch.where(is_root, self.root.to(arcs.dtype), arcs)
         return self.smooth.argmax(arcs, lengths=lengths)[..., 1:, 1:].transpose(-1, -2)
+
+
+def _present(scores: Tensor, mask: Tensor | None) -> Tensor | None:
+    """What is there, with the shape of scores, −inf meaning the same as masked; None where that is everything."""
+    finite = scores != -torch.inf
+    if mask is not None:
+        return mask & finite
+    return None if bool(finite.all()) else finite
 
 
 def _present_first(present: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The Transformer's encoder: layers of self-attention and a feed-forward network, any normalizer.
+"""The Transformer's encoder: a stack that looks at the whole sequence, or, causal, a decoder without a memory.
 
     x ← x + MultiHead(x, x, x),      x ← x + W₂ relu(W₁ x + b₁) + b₂       each with a layer norm
 
@@ -7,20 +7,14 @@ Vaswani et al., "Attention is all you need", NeurIPS 2017.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from omegamax.attention.normalizers import Normalizer
-from omegamax.attention.placements import NormPlacement, PostNorm
-from omegamax.attention.positions import Positions
-from omegamax.attention.stacks import blocked_by, embedded, flat, heads, refuse_matrix_normalizers
-from omegamax.operators.shannon import Shannon
+from omegamax.attention.transformer_stack import DecoderCache, StackOptions, Stepped, TransformerStack
 
-_SHANNON = Shannon()
-_POST_NORM = PostNorm()
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Encoded(NamedTuple):
@@ -30,81 +24,33 @@ class Encoded(NamedTuple):
     weights: tuple[Tensor, ...] | None  # per layer, (..., heads, N, N); None where they were not wanted
 
 
-class EncoderLayer(nn.Module):
-    """Self-attention and a feed-forward network; parameters have the names of `torch.nn.TransformerEncoderLayer`."""
-
-    def __init__(
-        self,
-        size: int,
-        *,
-        n_heads: int,
-        hidden_size: int,
-        key_size: int | None,
-        dropout: float,
-        activation: Callable[[Tensor], Tensor],
-        placement: NormPlacement,
-        normalizer: Normalizer,
-    ) -> None:
-        super().__init__()
-        self.self_attn = heads(size, n_heads, dropout, key_size, normalizer)
-        self.linear1 = nn.Linear(size, hidden_size)
-        self.linear2 = nn.Linear(hidden_size, size)
-        self.norm1 = nn.LayerNorm(size)
-        self.norm2 = nn.LayerNorm(size)
-        self.dropout = nn.Dropout(dropout)
-        self.activation = activation
-        self.placement = placement
-
-    def forward(self, x: Tensor, blocked: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Vectors (batch, N, size) and the weights; True in blocked (batch or 1, 1, N or 1, N): may not attend."""
-        seen = self.placement.before(self.norm1, x)
-        attended, weights = self.self_attn._attend(*self.self_attn._project(seen, seen, seen), None, blocked)
-        x = self.placement.after(self.norm1, x + self.dropout(attended))
-        hidden = self.dropout(self.activation(self.linear1(self.placement.before(self.norm2, x))))
-        return self.placement.after(self.norm2, x + self.dropout(self.linear2(hidden))), weights
-
-
-class TransformerEncoder(nn.Module):
+class TransformerEncoder(TransformerStack):
     """A stack of layers; every one looks at the whole sequence through its own heads.
 
-    Vectors (..., N, size) to vectors of the same shape. A normalizer with parameters is copied: every layer learns its
-    own. `positions` are added first. With Shannon it computes what `torch.nn.TransformerEncoder` computes, and loads
-    its state_dict; its final norm is `placement.final`.
+    Vectors (..., N, size) to vectors of the same shape. The options and their defaults are n_heads=8, n_layers=6,
+    hidden_size=2048, key_size=None (that of a head's queries and keys), dropout=0.1, activation=relu,
+    placement=PostNorm(), positions=None (added first) and normalizer=Shannon(). A normalizer with parameters is copied:
+    every layer learns its own. With Shannon it computes what `torch.nn.TransformerEncoder` computes, and loads its
+    state_dict; its final norm is `placement.final`.
 
-    >>> encoder = TransformerEncoder(8, n_heads=2, n_layers=3, hidden_size=16, normalizer=SquaredNorm())
-    >>> output, weights = encoder(torch.zeros(4, 5, 8), need_weights=True)
+    With `causal=True` each vector sees itself and those before it: the stack of a language model, to which positions
+    can be added one `step` at a time.
+
+    >>> encoder = TransformerEncoder(8, n_heads=2, n_layers=3, hidden_size=16, normalizer=SquaredNorm()).eval()
+    >>> x = torch.randn(4, 5, 8)
+    >>> output, weights = encoder(x, causal=True, need_weights=True)
     >>> output.shape, len(weights), weights[0].shape
     (torch.Size([4, 5, 8]), 3, torch.Size([4, 2, 5, 5]))
+    >>> cache = None
+    >>> for i in range(5):
+    ...     stepped = encoder.step(x[:, i : i + 1], cache)
+    ...     cache = stepped.cache
+    >>> torch.allclose(stepped.output, output[:, 4:], atol=1e-6)
+    True
     """
 
-    def __init__(
-        self,
-        size: int = 512,
-        *,
-        n_heads: int = 8,
-        n_layers: int = 6,
-        hidden_size: int = 2048,
-        key_size: int | None = None,
-        dropout: float = 0.1,
-        activation: Callable[[Tensor], Tensor] = nn.functional.relu,
-        placement: NormPlacement = _POST_NORM,
-        positions: Positions | None = None,
-        normalizer: Normalizer = _SHANNON,
-    ) -> None:
-        super().__init__()
-        options: dict[str, Any] = {
-            "n_heads": n_heads,
-            "hidden_size": hidden_size,
-            "key_size": key_size,
-            "dropout": dropout,
-            "activation": activation,
-            "placement": placement,
-            "normalizer": normalizer,
-        }
-        self.layers = nn.ModuleList([EncoderLayer(size, **options) for _ in range(n_layers)])
-        self.norm = nn.LayerNorm(size) if placement.final else None
-        self.positions = copy.deepcopy(positions)
-        self.dropout = nn.Dropout(dropout)
+    def __init__(self, size: int = 512, **options: Unpack[StackOptions]) -> None:
+        super().__init__(size, None, **options)
 
     def forward(
         self,
@@ -121,14 +67,15 @@ class TransformerEncoder(nn.Module):
         item; `causal` lets each see itself and those before it.
         """
         if causal:
-            refuse_matrix_normalizers(self)
-        batch = x.shape[:-2]
-        blocked = blocked_by(x, x.shape[-2], x.shape[-2], mask=mask, lengths=lengths, causal=causal)
-        x = embedded(flat(x), self.positions, self.dropout)
-        kept = []
-        for layer in self.layers:
-            x, weights = layer(x, blocked)
-            if need_weights:
-                kept.append(weights.reshape(*batch, *weights.shape[1:]))
-        x = x if self.norm is None else self.norm(x)
-        return Encoded(x.reshape(*batch, *x.shape[1:]), tuple(kept) if need_weights else None)
+            self._refuse_matrix_normalizers()
+        self._check_vectors("x", x)
+        blocked = self._blocked(x, x.shape[-2], x.shape[-2], mask=mask, lengths=lengths, causal=causal)
+        stepped = self._advance(x, self._begin(), blocked, need_weights)
+        return Encoded(stepped.output, stepped.self_weights)
+
+    def step(self, x: Tensor, cache: DecoderCache | None = None, *, need_weights: bool = False) -> Stepped:
+        """Goes on by the N positions of x, usually one, causally; without a cache they are the first."""
+        if cache is None:
+            self._refuse_matrix_normalizers()
+            cache = self._begin()
+        return self._step(x, cache, need_weights)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
+from omegamax import checks
 from omegamax.attention.addressing import NTMHead, erase_and_add
 from omegamax.attention.external_memory import ExternalMemory, Recalled
 from omegamax.attention.normalizers import Normalizer
@@ -25,10 +27,11 @@ class TuringState(NamedTuple):
     memory: Tensor  # (..., slots, width)
     read_weights: Tensor  # (..., n_reads, slots)
     write_weights: Tensor  # (..., n_writes, slots)
+    mask: Tensor | None = None  # (..., slots), True where there is one; None where there are all
 
 
 class TuringMemory(ExternalMemory):
-    """Reads and writes by content and by place, with any normalizer. Heads begin at the first slot."""
+    """Reads and writes by content and by place, with any normalizer. Heads begin at the first slot that is there."""
 
     def __init__(
         self,
@@ -43,6 +46,7 @@ class TuringMemory(ExternalMemory):
         shift_normalizer: Normalizer = _SHANNON,
     ) -> None:
         super().__init__(controller_size, n_slots, width, n_reads)
+        checks.check_count("TuringMemory", "n_writes", n_writes)
         self.n_writes = n_writes
 
         def head(n_heads: int) -> NTMHead:
@@ -58,17 +62,19 @@ class TuringMemory(ExternalMemory):
         self.reading, self.writing = head(n_reads), head(n_writes)
         self.content = nn.Linear(controller_size, n_writes * 2 * width)
 
-    def initial(self, *batch: int, like: Tensor) -> TuringState:
+    def initial(self, *batch: int, like: Tensor, mask: Tensor | None = None) -> TuringState:
         """An empty tape."""
-        read, write = (like.new_zeros(*batch, n, self.n_slots) for n in (self.n_reads, self.n_writes))
-        read[..., 0], write[..., 0] = 1, 1
-        return TuringState(like.new_zeros(*batch, self.n_slots, self.width), read, write)
+        mask = self._slots(batch, like, mask)
+        there = like.new_ones(*batch, self.n_slots, dtype=torch.bool) if mask is None else mask
+        first = (there & (there.cumsum(-1) == 1)).to(like.dtype).unsqueeze(-2)
+        read, write = (first.expand(*batch, n, self.n_slots) for n in (self.n_reads, self.n_writes))
+        return TuringState(like.new_zeros(*batch, self.n_slots, self.width), read, write, mask)
 
     def forward(self, controller: Tensor, state: TuringState) -> Recalled:
         """Writes, then reads."""
-        memory, read, write = state
-        write = self.writing(controller, memory, write)
+        memory, read, write, mask = state
+        write = self.writing(controller, memory, write, mask)
         erase, add = self.content(controller).unflatten(-1, (self.n_writes, 2, self.width)).unbind(-2)
         memory = erase_and_add(memory, write, erase.sigmoid(), add.tanh())
-        read = self.reading(controller, memory, read)
-        return Recalled(read @ memory, TuringState(memory, read, write))
+        read = self.reading(controller, memory, read, mask)
+        return Recalled(read @ memory, TuringState(memory, read, write, mask))

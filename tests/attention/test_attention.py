@@ -93,6 +93,19 @@ class TestScores:
         torch.testing.assert_close(om.Cosine(3.0)(query, key), 3 * expected)
         assert not om.Cosine()(torch.zeros(1, 4), key).any()
 
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+    def test_the_cosine_of_nothing(self, dtype):
+        """Zero, with no gradient, in every type; and long vectors of half types do not overflow."""
+        query = torch.zeros(1, 4, dtype=dtype, requires_grad=True)
+        key = torch.randn(5, 4).to(dtype)
+        scores = om.Cosine()(query, key)
+        assert scores.dtype is dtype and not scores.any()
+        scores.sum().backward()
+        assert not query.grad.any()
+        torch.testing.assert_close(om.Cosine()(300 * key[:1], key), om.Cosine()(key[:1], key), atol=1e-2, rtol=0)
+        pair = tuple(x.double().requires_grad_() for x in (torch.randn(2, 3), torch.randn(4, 3)))
+        assert torch.autograd.gradcheck(om.Cosine(2.0), pair)
+
     def test_the_spread_of_scaled_products_does_not_grow(self):
         spreads = [om.ScaledDotProduct()(torch.randn(200, d), torch.randn(200, d)).std() for d in (4, 64, 1024)]
         assert all(0.9 < spread < 1.1 for spread in spreads)
@@ -156,6 +169,37 @@ class TestStructured:
         torch.testing.assert_close(found[0][:, kept], normalizer(scores[0][:, kept]))
         assert not found[0][:, [1, 4]].any() and not found[1].any()
 
+    @pytest.mark.parametrize("normalizer", [om.ChainNormalizer(), om.TreeNormalizer()], ids=lambda n: type(n).__name__)
+    def test_minus_infinity_means_masked(self, normalizer):
+        normalizer = normalizer.double()
+        with torch.no_grad():
+            for parameter in normalizer.parameters():
+                parameter.copy_(torch.randn_like(parameter))
+        scores = torch.randn(2, 5, 5, dtype=torch.float64)
+        mask = torch.ones(2, 5, 5, dtype=torch.bool)
+        mask[0, :, 2], mask[1, 1, 3] = False, False
+        found = normalizer(torch.where(mask, scores, -torch.inf))
+        torch.testing.assert_close(found, normalizer(scores, mask))
+        assert not found[~mask].any()
+
+    @pytest.mark.parametrize(
+        "normalizer",
+        [
+            om.ChainNormalizer(),
+            om.TreeNormalizer(),
+            om.SparseMAP(om.Matching()),
+            om.Smoothed(om.Subset(2), om.Shannon()),
+        ],
+        ids=lambda n: type(n).__name__,
+    )
+    def test_nothing_at_all(self, normalizer):
+        attention = om.Attention(normalizer=normalizer)
+        for batch, n in ((2, 0), (0, 3)):
+            x = torch.ones(batch, n, 4, requires_grad=True)
+            output, weights = attention(x, x)
+            assert output.shape == (batch, n, 4) and weights.shape == (batch, n, n)
+            output.sum().backward()
+
     def test_padding_is_taken_out_of_the_tree(self):
         normalizer = om.TreeNormalizer().double()
         scores = torch.randn(2, 5, 5, dtype=torch.float64)
@@ -190,8 +234,23 @@ class TestErrors:
     def test_values(self):
         with pytest.raises(ValueError, match="one value per key, got 3 values and 4 keys"):
             om.Attention()(torch.zeros(2, 4), torch.zeros(4, 4), torch.zeros(3, 4))
+        with pytest.raises(TypeError, match=r"Attention: value must be floating point, got torch\.int64"):
+            om.Attention()(torch.zeros(2, 4), torch.zeros(3, 4), torch.zeros(3, 4).long())
         with pytest.raises(ValueError, match="dropout"):
             om.Attention(dropout=1.5)
+
+    def test_scores_and_masks(self):
+        with pytest.raises(TypeError, match=r"score must be .* got SquaredNorm; .* normalizer="):
+            om.Attention(om.SquaredNorm())
+        with pytest.raises(TypeError, match="got the class DotProduct"):
+            om.MonotonicAttention(om.DotProduct)
+        x = torch.zeros(2, 3, 4)
+        with pytest.raises(ValueError, match="PointerHead: lengths must lie between 0 and 3, got 1 to 4"):
+            om.PointerHead()(x, x, lengths=torch.tensor([1, 4]))
+        with pytest.raises(ValueError, match=r"Attention: mask must broadcast to scores \(2, 3, 3\), got \(2, 3\)"):
+            om.Attention()(x, x, mask=torch.ones(2, 3).bool())
+        with pytest.raises(TypeError, match="LocationAware: mask must be boolean"):
+            om.LocationAware(4, 4)(x, x, mask=torch.ones(2, 3, 3))
 
 
 def test_dropout_only_in_training():

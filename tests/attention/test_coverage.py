@@ -98,6 +98,10 @@ class TestLoss:
         assert not om.coverage_loss(torch.eye(5)).any()
         assert om.coverage_loss(torch.eye(5)[[0, 1, 1]]).tolist() == [0, 0, 1]
 
+    def test_a_little_that_was_used_before_is_not_rounded_away(self):
+        """The sum of what came before, not a difference of sums."""
+        assert om.coverage_loss(torch.tensor([[1e-9], [1.0]])).tolist() == pytest.approx([0, 1e-9])
+
     def test_gradient(self):
         weights = torch.rand(2, 4, 5, dtype=torch.float64, requires_grad=True)
         assert torch.autograd.gradcheck(om.coverage_loss, (weights,))

@@ -131,4 +131,8 @@ def test_errors():
     draw = make()
     with pytest.raises(ValueError, match="a patch must be"):
         draw.write(normal(1, 2, 2), draw.window(normal(4), 5, 5), 5, 5)
+    with pytest.raises(TypeError, match=r"image must be floating point, got torch\.uint8"):
+        draw(torch.ones(1, 5, 5, dtype=torch.uint8), normal(4))
+    with pytest.raises(TypeError, match=r"patch must be floating point, got torch\.int64"):
+        draw.write(torch.ones(1, 3, 3).long(), draw.window(normal(4), 5, 5), 5, 5)
     assert "patch_size=3" in repr(draw)

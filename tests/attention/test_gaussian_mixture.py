@@ -154,6 +154,14 @@ class TestMixed:
         inputs = tuple(x[:1].requires_grad_() for x in (query, key, value))
         assert torch.autograd.gradcheck(lambda *x: mixed(*x).output, inputs)
 
+    def test_values_are_no_integers(self, attention):
+        with pytest.raises(
+            TypeError, match=r"GaussianMixtureAttention: value must be floating point, got torch\.int64"
+        ):
+            attention(torch.zeros(2, 3).double(), torch.ones(4, 2).long())
+        with pytest.raises(ValueError, match="n_components must be at least 1"):
+            om.GaussianMixtureAttention(3, 0)
+
     def test_one_normalizer_is_enough(self):
         with pytest.raises(ValueError, match="without a normalizer, got one with Shannon"):
             om.MixedAttention(om.DotProduct(), om.GaussianMixtureAttention(3, normalizer=om.Shannon()))

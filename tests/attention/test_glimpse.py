@@ -90,6 +90,12 @@ def test_shapes_and_batches():
     assert sensor(image.bfloat16(), location.float()).dtype is torch.bfloat16
 
 
+def test_half_locations_are_not_rounded_to_pixels():
+    sensor, image = om.GlimpseSensor(patch_size=1, n_scales=1), torch.arange(900.0).reshape(1, 1, 900)
+    where = torch.tensor([0.333, 0.0]).bfloat16()  # coarse itself, but no place between pixels is lost after that
+    torch.testing.assert_close(sensor(image, where), sensor(image, where.float()))
+
+
 def test_gradcheck():
     sensor = om.GlimpseSensor(patch_size=2, n_scales=2)
     image, location = normal(1, 5, 6).requires_grad_(), torch.tensor([0.13, -0.27]).double().requires_grad_()
@@ -101,4 +107,6 @@ def test_errors():
         om.GlimpseSensor(patch_size=3, n_scales=0)
     with pytest.raises(ValueError, match="a grey image has one channel"):
         om.GlimpseSensor(patch_size=3)(torch.ones(4, 4), torch.zeros(2))
+    with pytest.raises(TypeError, match=r"image must be floating point, got torch\.uint8"):
+        om.GlimpseSensor(patch_size=3)(torch.ones(1, 4, 4, dtype=torch.uint8), torch.zeros(2))
     assert "patch_size=3" in repr(om.GlimpseSensor(patch_size=3))

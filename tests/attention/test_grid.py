@@ -126,12 +126,16 @@ def test_errors():
     attention = om.GridAttention()
     with pytest.raises(ValueError, match="over one grid"):
         attention(torch.ones(1, 3), torch.ones(4, 3))
-    with pytest.raises(ValueError, match="mask must be boolean"):
+    with pytest.raises(TypeError, match="mask must be boolean"):
         attention(torch.ones(1, 3), torch.ones(2, 2, 3), mask=torch.ones(2, 2))
     with pytest.raises(ValueError, match=r"mask\.unsqueeze"):
         attention(torch.ones(5, 4, 3), torch.ones(5, 2, 2, 3), mask=torch.ones(5, 2, 2).bool())
     with pytest.raises(ValueError, match="sizes must be integers"):
         attention(torch.ones(5, 4, 3), torch.ones(5, 2, 2, 3), sizes=torch.ones(5).long())
+    with pytest.raises(ValueError, match="rows in sizes must lie between 0 and 2, got 1 to 3"):
+        attention(torch.ones(2, 4, 3), torch.ones(2, 2, 2, 3), sizes=torch.tensor([[1, 2], [3, 2]]))
+    with pytest.raises(TypeError, match=r"values must be floating point, got torch\.int64"):
+        attention(torch.ones(1, 3), torch.ones(2, 2, 3), torch.ones(2, 2, 3).long())
     with pytest.raises(ValueError, match="dropout"):
         om.GridAttention(dropout=1.0)
     with pytest.raises(TypeError, match="normalizer must be"):

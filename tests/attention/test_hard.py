@@ -241,6 +241,9 @@ def test_steps_can_be_joined():
 def test_errors():
     with pytest.raises(TypeError, match="every row a distribution, got the structured SparseMAP"):
         om.HardAttention(normalizer=om.SparseMAP(om.Subset(2)))
+    for normalizer in (om.ChainNormalizer(), om.TreeNormalizer(), om.Scaled(om.SparseMAP(om.Subset(2)), 0.5)):
+        with pytest.raises(TypeError, match="every row a distribution"):
+            om.HardAttention(normalizer=normalizer)
     with pytest.raises(TypeError, match="one that samples, got Marginalize"):
         om.SometimesSoft(om.Marginalize())
     with pytest.raises(ValueError, match="probability must lie in"):

@@ -97,7 +97,7 @@ class TestCopy:
         with torch.autocast("cpu", torch.bfloat16):
             probabilities = head(*floats, source, n_extra=2).probabilities
         torch.testing.assert_close(probabilities.float().sum(-1), torch.ones(2, 3), atol=0.02, rtol=0)
-        with pytest.raises(ValueError, match="between 0 and 7, got 0 to 8; n_extra"):
+        with pytest.raises(ValueError, match="source must lie between 0 and 7, got 0 to 8; n_extra"):
             head(*floats, source, n_extra=1)
         with pytest.raises(ValueError, match="got 4 words and 5 weights"):
             head(*floats, source[:, :4], n_extra=2)

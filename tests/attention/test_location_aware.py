@@ -124,5 +124,9 @@ def test_errors():
         om.LocationAware(3, 5, width=4)
     with pytest.raises(ValueError, match="LocationAware: normalizer must act on rows, got SparseMAP"):
         om.LocationAware(3, 5, normalizer=om.SparseMAP(om.Matching()))
+    with pytest.raises(ValueError, match="must act on rows, got TreeNormalizer"):
+        om.LocationAware(3, 5, normalizer=om.TreeNormalizer())
+    with pytest.raises(TypeError, match=r"LocationAware: value must be floating point, got torch\.int64"):
+        layer()(torch.zeros(1, 3), torch.zeros(4, 5), torch.zeros(4, 2).long())
     with pytest.raises(TypeError, match="LocationAware"):
         om.LocationAware(3, 5, normalizer="softmax")

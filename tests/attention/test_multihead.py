@@ -126,6 +126,26 @@ def test_nothing_allowed_gives_zeros_not_nan():
     assert not weights.any()
 
 
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"key_padding_mask": torch.ones(3, 4).bool()}, ValueError, r"key_padding_mask must have the shape \(3, 6\)"),
+        ({"key_padding_mask": torch.ones(3, 9).bool()}, ValueError, r"got \(3, 9\); there are 4 queries and 6 keys"),
+        ({"key_padding_mask": torch.ones(3, 6).long()}, TypeError, r"boolean .* got torch\.int64"),
+        ({"attn_mask": torch.ones(4, 5).bool()}, ValueError, r"attn_mask must have the shape \(4, 6\) or \(6, 4, 6\)"),
+        ({"attn_mask": torch.ones(3, 4, 6).bool()}, ValueError, r"got \(3, 4, 6\)"),
+    ],
+)
+def test_a_mask_of_another_size_is_refused(options, kind, message):
+    """Where it was padded or cut, keys that should be hidden would be seen."""
+    layer = om.MultiheadAttention(8, 2, batch_first=True)
+    query, key = torch.zeros(3, 4, 8), torch.zeros(3, 6, 8)
+    with pytest.raises(kind, match=message):
+        layer(query, key, key, **options)
+    with pytest.raises(ValueError, match="one value per key"):
+        layer(query, key, key[:, :5])
+
+
 def test_is_causal_needs_its_mask():
     layer = om.MultiheadAttention(8, 2)
     with pytest.raises(ValueError, match="pass the mask itself"):

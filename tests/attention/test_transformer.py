@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 import omegamax as om
-from omegamax.attention.transformer_encoder import EncoderLayer
 
 SMALL = {"n_heads": 2, "n_layers": 2, "hidden_size": 16}
 PLACEMENTS = [om.PostNorm(), om.PreNorm(), om.PostNorm(final=True), om.PreNorm(final=False)]
@@ -239,30 +238,6 @@ class TestShapes:
         torch.testing.assert_close(stepped, found, atol=0.05, rtol=0.05)
 
 
-class TestPositions:
-    def test_start(self):
-        x = torch.randn(2, 7, 5)
-        for positions in (om.SinusoidalPositions(), om.LearnedPositions(7, 5)):
-            torch.testing.assert_close(positions(x)[:, 3:], positions(x[:, 3:], start=3))
-
-    def test_a_shift_is_a_rotation(self):
-        waves = om.SinusoidalPositions()(torch.zeros(50, 6, dtype=torch.float64))
-        turn, *_ = torch.linalg.lstsq(waves[:-4], waves[4:])
-        torch.testing.assert_close(waves[:-4] @ turn, waves[4:])
-        torch.testing.assert_close(turn @ turn.T, torch.eye(6, dtype=torch.float64))
-
-    def test_the_end_of_the_table(self):
-        with pytest.raises(ValueError, match="there are 4 positions, got a sequence that ends at 6"):
-            om.LearnedPositions(4, 2)(torch.zeros(3, 2), start=3)
-
-    def test_order_matters_only_through_them(self):
-        x, order = torch.randn(1, 5, 8), torch.tensor([3, 1, 0, 4, 2])
-        without = om.TransformerEncoder(8, **SMALL).eval()
-        close(without(x[:, order]).output, without(x).output[:, order])
-        placed = om.TransformerEncoder(8, **SMALL, positions=om.SinusoidalPositions()).eval()
-        assert (placed(x[:, order]).output - placed(x).output[:, order]).abs().max() > 0.1
-
-
 class TestErrors:
     def test_causal_needs_rows(self):
         matching = om.SparseMAP(om.Matching())
@@ -277,8 +252,17 @@ class TestErrors:
             om.TransformerEncoder(8, **SMALL, normalizer=om.TreeNormalizer())(torch.zeros(1, 3, 8), causal=True)
 
     def test_shapes_must_agree(self):
+        decoder = om.TransformerDecoder(8, **SMALL)
         with pytest.raises(ValueError, match=r"\(2, 3, 8\) and \(1, 3, 8\)"):
-            om.TransformerDecoder(8, **SMALL)(torch.zeros(2, 3, 8), torch.zeros(1, 3, 8))
+            decoder(torch.zeros(2, 3, 8), torch.zeros(1, 3, 8))
+        with pytest.raises(ValueError, match=r"memory must be \(\.\.\., N, 8\), got \(2, 3, 7\)"):
+            decoder.start(torch.zeros(2, 3, 7))
+        with pytest.raises(ValueError, match=r"batch axes of the cache, \(2,\), got \(3,\)"):
+            decoder.step(torch.zeros(3, 1, 8), decoder.start(torch.zeros(2, 3, 8)))
+        with pytest.raises(ValueError, match="size must be a multiple of n_heads, got 8 and 3"):
+            om.TransformerEncoder(8, n_heads=3)
+        with pytest.raises(ValueError, match="TransformerEncoder: lengths must lie between 0 and 3, got 2 to 4"):
+            om.TransformerEncoder(8, **SMALL)(torch.zeros(2, 3, 8), lengths=torch.tensor([2, 4]))
 
 
 def test_dropout_only_in_training():
@@ -296,5 +280,4 @@ def test_a_structured_encoder():
     output, weights = encoder(torch.randn(2, 5, 8), need_weights=True)
     output.sum().backward()
     torch.testing.assert_close(weights[0].sum((-1, -2)), torch.full((2, 2), 4.0))
-    layers = [layer for layer in encoder.layers if isinstance(layer, EncoderLayer)]
-    assert all(layer.self_attn.normalizer.root.grad is not None for layer in layers)
+    assert all(layer.self_attn.normalizer.root.grad is not None for layer in encoder.layers)

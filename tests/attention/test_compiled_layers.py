@@ -1,0 +1,111 @@
+"""Every layer as one graph of torch.compile: the values and gradients that it has without."""
+
+import pytest
+import torch
+
+import omegamax as om
+
+SPARSE = om.SquaredNorm()
+SMALL = {"n_heads": 2, "n_layers": 1, "hidden_size": 4, "dropout": 0.0, "normalizer": SPARSE}
+LENGTHS = torch.tensor([5, 3])
+TOKENS, WORDS = torch.arange(6).reshape(2, 3), torch.arange(12).reshape(2, 3, 2) % 9
+
+
+def hard(estimator):
+    """The objective of a choice: log-likelihoods are what was seen."""
+    attention = om.HardAttention(normalizer=SPARSE, estimator=estimator)
+
+    def run(query, key):
+        glimpses = attention(query, key, lengths=LENGTHS)
+        return attention.objective(glimpses.output.sum(-1), glimpses)
+
+    return attention, run
+
+
+def plain(layer, run):
+    return layer, lambda query, key: run(layer, query, key)
+
+
+QUICK = {
+    "turing": plain(
+        om.MemoryController(4, 2, om.TuringMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
+        lambda model, query, key: model(key[:, :2], lengths=torch.tensor([2, 1])).outputs,
+    ),
+    "dnc": plain(
+        om.MemoryController(4, 2, om.DNCMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
+        lambda model, query, key: model(key[:, :2], lengths=torch.tensor([2, 1])).outputs,
+    ),
+    "reinforce": hard(om.Reinforce(n_samples=2, baseline=om.MovingAverage(), entropy_bonus=0.1)),
+    "marginalize": hard(om.Marginalize()),
+}
+OTHERS = {
+    "turing without some slots": plain(
+        om.MemoryController(4, 2, om.TuringMemory(5, n_slots=4, width=3)),
+        lambda model, query, key: model(query[:, :1], model.initial(2, like=query, mask=torch.arange(4) < 3)).outputs,
+    ),
+    "straight-through": hard(om.StraightThrough()),
+    "sometimes soft": hard(om.SometimesSoft(om.Reinforce())),
+    "causal transformer": plain(
+        om.CausalTransformer(9, 4, **SMALL),
+        lambda model, query, key: model.step(TOKENS[:, 2:], model.step(TOKENS[:, :2]).cache).output * query.sum(),
+    ),
+    "key-value memory": plain(
+        om.KeyValueMemory(4, n_hops=2, normalizer=SPARSE), lambda m, q, k: m(q, k, k, lengths=LENGTHS).output
+    ),
+    "memory network": plain(
+        om.MemoryNetwork(om.AdjacentEmbeddings(9, 4), normalizer=SPARSE),
+        lambda m, q, k: m(WORDS, TOKENS).scores * q.sum(),
+    ),
+    "attention": plain(
+        om.Attention(om.Cosine(), normalizer=SPARSE), lambda m, q, k: m(q, k, lengths=LENGTHS, causal=True).output
+    ),
+    "window": plain(om.GaussianMixtureAttention(4, 2), lambda m, q, k: m(q, k, lengths=LENGTHS).output),
+    "mixed": plain(
+        om.MixedAttention(om.DotProduct(), om.GaussianMixtureAttention(4, 2), normalizer=SPARSE),
+        lambda m, q, k: m(q, k, lengths=LENGTHS).output,
+    ),
+    "location-aware": plain(om.LocationAware(4, 4, normalizer=SPARSE), lambda m, q, k: m(q, k, lengths=LENGTHS).output),
+    "coverage": plain(om.CoverageAttention(4, 4, max_fertility=2.0), lambda m, q, k: m(q, k, lengths=LENGTHS).output),
+    "monotonic": plain(om.MonotonicAttention(regularizer=SPARSE), lambda m, q, k: m(q, k, lengths=LENGTHS).output),
+    "hard monotonic": plain(om.MonotonicAttention().eval(), lambda m, q, k: m(q, k, lengths=LENGTHS).output),
+    "grid": plain(
+        om.GridAttention(normalizer=SPARSE),
+        lambda m, q, k: m(q, k[:, :4].unflatten(1, (2, 2)), sizes=torch.tensor([[2, 2], [1, 2]])).output,
+    ),
+    "draw": plain(om.DrawAttention(4, patch_size=2), lambda m, q, k: m(k.unsqueeze(1), q[:, 0])),
+    "glimpse": plain(om.GlimpseSensor(patch_size=2), lambda m, q, k: m(k.unsqueeze(1), q[:, 0, :2])),
+    "pointer": plain(om.PointerHead(normalizer=SPARSE), lambda m, q, k: m(q, k, lengths=LENGTHS).probabilities),
+    "copy": plain(
+        om.CopyHead(4, 4, 4, 7),
+        lambda m, q, k: m(q, q, q, om.softmax(q @ k.mT), torch.arange(10).reshape(2, 5) % 8, n_extra=1).probabilities,
+    ),
+    "encoder": plain(om.TransformerEncoder(4, **SMALL), lambda m, q, k: m(k, lengths=LENGTHS, causal=True).output),
+    "decoder": plain(om.TransformerDecoder(4, **SMALL), lambda m, q, k: m(q, k, memory_lengths=LENGTHS).output),
+}
+
+
+def results(run, inputs, layer):
+    torch.manual_seed(3)
+    for parameter in layer.parameters():
+        parameter.grad = None
+    found = run(*inputs)
+    found.square().sum().backward()
+    return [found.detach(), *(None if p.grad is None else p.grad.clone() for p in (*inputs, *layer.parameters()))]
+
+
+@pytest.mark.parametrize(
+    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)], ids=lambda name: name
+)
+def test_one_graph(name):
+    layer, run = {**QUICK, **OTHERS}[name]
+    torch._dynamo.reset()
+    compiled = torch.compile(run, fullgraph=True, backend="eager")
+    state = {key: value.clone() for key, value in layer.state_dict().items()}
+    for scale in (1.0, 4.0):  # other numbers have another support
+        inputs = [scale * torch.randn(2, n, 4) for n in (3, 5)]
+        both = []
+        for each in (run, compiled):
+            layer.load_state_dict(state)  # a baseline remembers
+            leaves = [x.clone().requires_grad_() for x in inputs]
+            both.append(results(each, leaves, layer))
+        torch.testing.assert_close(both[1], both[0], atol=1e-5, rtol=1e-4)

@@ -1,0 +1,87 @@
+"""End-to-end memory networks against plain loops over sentences, words and features; and that they learn."""
+
+import pytest
+import torch
+from draws import NORMALIZERS
+from torch import nn
+
+import omegamax as om
+
+EMBEDDINGS = [om.AdjacentEmbeddings, om.LayerWiseEmbeddings]
+
+
+@pytest.mark.parametrize("kind", EMBEDDINGS)
+class TestMemoryNetwork:
+    story = torch.tensor([[[1, 2, 3], [4, 5, 0], [6, 0, 0]], [[2, 2, 0], [7, 1, 3], [0, 0, 0]]])
+    question = torch.tensor([[3, 1, 0], [5, 0, 0]])
+
+    @pytest.mark.parametrize("encoding", [om.PositionEncoding(), om.BagOfWords()], ids=str)
+    @pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
+    def test_published_formula(self, kind, encoding, normalizer):
+        tables = kind(8, 4, n_hops=3, max_sentences=5).double()
+        for parameter in tables.parameters():
+            nn.init.normal_(parameter)
+        scores, weights = om.MemoryNetwork(tables, encoding=encoding, normalizer=normalizer)(self.story, self.question)
+        adjacent = kind is om.AdjacentEmbeddings
+
+        def encode(sentence, table):
+            words = [int(w) for w in sentence if w != 0]
+            total = torch.zeros(4, dtype=torch.float64)
+            for j, word in enumerate(words, 1):
+                for k in range(1, 5):
+                    ratio = j / len(words)
+                    plain = isinstance(encoding, om.BagOfWords)
+                    weight = 1 if plain else (1 - ratio) - (k / 4) * (1 - 2 * ratio)
+                    total[k - 1] += weight * table[word, k - 1]
+            return total
+
+        for b in range(2):
+            sentences = [s for s in self.story[b] if s.any()]
+            u = encode(self.question[b], tables.words[0] if adjacent else tables.question_words)
+            for hop in range(3):
+                a, c = (
+                    (tables.words[hop], tables.words[hop + 1])
+                    if adjacent
+                    else (tables.input_words, tables.output_words)
+                )
+                t, s = (
+                    (tables.times[hop], tables.times[hop + 1])
+                    if adjacent
+                    else (tables.input_times, tables.output_times)
+                )
+                ago = [len(sentences) - 1 - i for i in range(len(sentences))]
+                m = torch.stack([encode(x, a) + t[n] for x, n in zip(sentences, ago)])
+                o = torch.stack([encode(x, c) + s[n] for x, n in zip(sentences, ago)])
+                p = normalizer.argmax(m @ u)
+                torch.testing.assert_close(weights[b, hop, : len(sentences)], p)
+                assert not weights[b, hop, len(sentences) :].any()
+                u = (u if adjacent else tables.update.weight @ u) + p @ o
+            w = tables.words[3] if adjacent else tables.answer_words
+            torch.testing.assert_close(scores[b], w @ u)
+
+    def test_shares_and_edges(self, kind):
+        tables = kind(8, 4, n_hops=3, max_sentences=5)
+        n_parameters = sum(p.numel() for p in tables.parameters())
+        assert n_parameters == (4 * (8 + 5) * 4 if kind is om.AdjacentEmbeddings else (4 * 8 + 2 * 5) * 4 + 16)
+        model = om.MemoryNetwork(tables)
+        assert model(self.story[:, :0], self.question).scores.isfinite().all()
+        silence = model(torch.zeros(2, 2, 3, dtype=torch.long), self.question)
+        assert not silence.weights.any() and silence.scores.isfinite().all()
+        with pytest.raises(ValueError, match="may have 5 sentences, got 6"):
+            model(torch.ones(1, 6, 2, dtype=torch.long), self.question[:1])
+
+    def test_learns_where_someone_is(self, kind):
+        """'person place' sentences; the question is a person, the answer the last place that was said of them."""
+        torch.manual_seed(1)
+        model = om.MemoryNetwork(kind(9, 12, n_hops=1, max_sentences=3))
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+        for _ in range(150):
+            people = torch.rand(64, 4).argsort(-1)[:, :3] + 1  # three different people of four
+            places = torch.randint(5, 9, (64, 3))
+            story, asked = torch.stack([people, places], -1), torch.randint(0, 3, (64, 1))
+            answer, _ = model(story, people.gather(1, asked))
+            loss = nn.functional.cross_entropy(answer, places.gather(1, asked).squeeze(1))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        assert (answer.argmax(-1) == places.gather(1, asked).squeeze(1)).float().mean() > 0.95
