@@ -1,6 +1,6 @@
 # Every target sets itself up: the first run makes .venv and builds the kernels, later runs reuse them.
 #
-#   make demo      the operators on one row of scores: a table, and three pictures in report/
+#   make demo      trains the same model with four kinds of attention and shows where each looks: report/index.html
 #   make test      the whole suite with the native kernels, then what matters again with the reference ones
 #   make check     format, lint, types, layers and the fast tests (before every commit)
 #   make format    lets ruff rewrite what it can
@@ -18,6 +18,7 @@ bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check
 installed := $(venv)/.installed
 sanitized := build/sanitize
+demo_size := --examples 30000 --epochs 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format bench docs sanitize clean
@@ -42,7 +43,8 @@ $(installed): pyproject.toml constraints.txt CMakeLists.txt $(wildcard csrc/*)
 	@touch $@
 
 demo: $(installed)
-	$(bin)/omegamax demo --out report
+	$(bin)/omegamax operators --out report/operators
+	$(bin)/omegamax compare dates --attention softmax,sparsemax,fusedmax,oscarmax $(demo_size) --out report --overwrite
 
 test: $(installed)
 	$(bin)/python -m pytest -n $(WORKERS)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 from omegamax.cli.parser import Parser
-from omegamax.cli.refusal import Refused
+from omegamax.cli.refusal import Refused, refusing
 from omegamax.cli.settings_options import add_task_settings, chosen_settings
 from omegamax.cli.tables import aligned, number
 from omegamax.cli.train import add_destination, existing
@@ -59,11 +60,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Trains, compares, reports."""
     settings, training = chosen_settings(options.task, options)
+    if settings.attention != "softmax":  # from a file; here the list decides
+        settings = dataclasses.replace(settings, attention="softmax", strength=None, alpha=None, p=None)
     several = {name: dataclasses.replace(settings, **each) for name, each in parse(options.normalizers).items()}
     out = options.out or Path("comparisons") / options.task
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise Refused("compare runs in one process, and torchrun started several; train each normalizer with torchrun")
     from omegamax.recipes.comparison import COMPARISON, compare
+    from omegamax.recipes.normalizers import check_attention
     from omegamax.recipes.report import write_report
 
+    with refusing(ValueError):
+        for each in several.values():
+            check_attention(each)
     if (out / COMPARISON).exists() and existing(options) == "refuse":
         raise Refused(f"{out} holds a comparison already; say --resume, --overwrite, or choose another --out")
     comparison = compare(options.task, several, training, out, existing=existing(options))

@@ -13,6 +13,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+        self.set_defaults(parser=self)  # the one that knows the options of what was asked for
 
     def error(self, message: str) -> NoReturn:
         """Exit code 2."""

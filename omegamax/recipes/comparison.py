@@ -21,7 +21,7 @@ from omegamax.recipes.experiment import run_experiment, split_of
 from omegamax.recipes.loading import Loaded, load
 from omegamax.recipes.prediction import predict
 from omegamax.recipes.progress import Progress, shown_on
-from omegamax.recipes.run import METRICS
+from omegamax.recipes.run import METRICS, RunDirectory
 from omegamax.recipes.settings import TrainingSettings, plain
 from omegamax.recipes.task import AttentionMap
 
@@ -63,6 +63,8 @@ def compare(
 ) -> Comparison | None:
     """Trains each of the settings, by name, and compares the best models; None if it was interrupted."""
     progress = shown_on() if progress is None else progress
+    for name in settings:  # before any work is done
+        RunDirectory(run_path(out, name), existing).check()
     models, metric = [], ""
     for place, (name, each) in enumerate(settings.items(), start=1):
         progress.say(f"{name} ({place} of {len(settings)})")

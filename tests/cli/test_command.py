@@ -9,7 +9,7 @@ import torch
 
 import omegamax
 from omegamax import cli, routing
-from omegamax.cli import demo
+from omegamax.cli import lineup
 
 
 def run(capsys, *arguments):
@@ -23,7 +23,7 @@ def run(capsys, *arguments):
 def test_help_teaches_with_examples(capsys):
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    assert "omegamax demo --out figures" in out
+    assert "omegamax operators" in out
     assert run(capsys)[:2] == (0, out)  # no command: the same
 
 
@@ -43,8 +43,9 @@ def test_info_says_when_nothing_is_compiled(capsys, monkeypatch):
     assert "asked for by OMEGAMAX_KERNELS" in run(capsys, "info")[1]
 
 
-def test_demo_prints_the_table_and_draws(capsys, tmp_path):
-    code, out, err = run(capsys, "demo", "--out", str(tmp_path / "new" / "directory"))
+@pytest.mark.slow
+def test_operators_prints_the_table_and_draws(capsys, tmp_path):
+    code, out, err = run(capsys, "operators", "--out", str(tmp_path / "new" / "directory"))
     assert (code, err) == (0, "")
     pictures = sorted(path.name for path in (tmp_path / "new" / "directory").iterdir())
     assert pictures == ["alignments.png", "denoising.png", "figure2.png", "losses.png", "operators.png", "trees.png"]
@@ -52,11 +53,11 @@ def test_demo_prints_the_table_and_draws(capsys, tmp_path):
 
 
 def test_table_has_a_line_per_operator():
-    lines = demo.table().splitlines()
-    titles = list(demo.operators())
+    lines = lineup.table().splitlines()
+    titles = list(lineup.operators())
     assert [line[:16].strip() for line in lines[3:]] == titles
     numbers = {title: line[16:].split() for title, line in zip(titles, lines[3:])}
-    n = len(demo.WORDS)
+    n = len(lineup.WORDS)
     assert numbers["hardmax"][n:-1] == ["1", "1", "1"]
     assert numbers["softmax"][n] == str(n)
     fused, sparse = numbers["fusedmax (0.1)"], numbers["sparsemax"]
@@ -65,7 +66,7 @@ def test_table_has_a_line_per_operator():
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
-    [(["dance"], "dance"), (["demo", "--paint"], "--paint"), (["demo", "--out"], "--out")],
+    [(["dance"], "dance"), (["operators", "--paint"], "--paint"), (["operators", "--out"], "--out")],
 )
 def test_mistakes_get_one_sentence_and_code_2(capsys, arguments, reason):
     code, out, err = run(capsys, *arguments)
@@ -76,9 +77,9 @@ def test_mistakes_get_one_sentence_and_code_2(capsys, arguments, reason):
 
 def test_unwritable_directory(capsys, tmp_path):
     (tmp_path / "file").write_text("in the way")
-    code, out, err = run(capsys, "demo", "--out", str(tmp_path / "file"))
+    code, out, err = run(capsys, "operators", "--out", str(tmp_path / "file"))
     assert (code, out) == (2, "")
-    assert err.startswith("omegamax demo: cannot write to") and err.count("\n") == 1
+    assert err.startswith("omegamax operators: cannot write to") and err.count("\n") == 1
 
 
 @pytest.mark.slow
@@ -87,3 +88,31 @@ def test_runs_as_a_module():
     command = [sys.executable, "-m", "omegamax", "info"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     assert "pure PyTorch (asked for by OMEGAMAX_KERNELS)" in done.stdout
+
+
+@pytest.mark.slow
+def test_help_loads_nothing_heavy():
+    for arguments in ([], ["train"], ["train", "dates"], ["compare", "dates"], ["predict"], ["reproduce"], ["plot"]):
+        script = (
+            "import sys; sys.argv = ['omegamax']\n"
+            "from omegamax.cli import main\n"
+            "try:\n"
+            f"    main({[*arguments, '--help']})\n"
+            "except SystemExit:\n"
+            "    pass\n"
+            "heavy = {'torch', 'numpy', 'matplotlib', 'babel'} & set(sys.modules)\n"
+            "assert not heavy, heavy"
+        )
+        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
+@pytest.mark.slow
+def test_the_command_still_gives_the_public_names():
+    script = "import sys; sys.argv = ['omegamax']; import omegamax as om; om.sparsemax; om.checks; om.Attention"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_every_command_teaches(capsys):
+    for name in cli.COMMANDS:
+        code, out, _ = run(capsys, name, "--help")
+        assert code == 0 and f"omegamax {name}" in out and "example" in out

@@ -1,0 +1,124 @@
+"""`omegamax compare`, `plot` and `bench`."""
+
+import itertools
+import json
+import re
+
+import pytest
+from cli.conftest import SMALL
+
+from omegamax.cli import compare
+from omegamax.recipes.comparison import length_buckets
+
+
+@pytest.mark.slow
+def test_the_comparison_has_a_line_for_each(compared):
+    record = json.loads((compared / "comparison.json").read_text())
+    models = {model["name"]: model for model in record["models"]}
+    assert list(models) == ["softmax", "fusedmax(0.2)", "none"]
+    assert record["settings"]["fusedmax(0.2)"]["strength"] == 0.2
+    assert models["none"]["attention"] is None
+    soft, fused = models["softmax"]["attention"], models["fusedmax(0.2)"]["attention"]
+    assert soft["share"] == 1 and soft["segment_length"] < fused["segment_length"]
+    assert fused["clusters"] <= fused["segments"] <= fused["support"]
+    assert all(model["metrics"].keys() == models["softmax"]["metrics"].keys() for model in models.values())
+    assert all(len(model["curves"]["loss"]) == 1 for model in models.values())
+
+
+@pytest.mark.slow
+def test_the_report_needs_no_network(compared):
+    page = (compared / "index.html").read_text()
+    assert not re.search(r"(src|href)=[\"']?(http|//)", page) and "@import" not in page
+    assert page.count("data:image/png;base64,") == len(list((compared / "figures").iterdir())) > 5
+    for name in ("softmax", "fusedmax(0.2)", "none"):
+        assert f"<td>{name}</td>" in page
+
+
+@pytest.mark.slow
+def test_a_comparison_is_never_clobbered_and_resumes(command, compared):
+    arguments = ["compare", "dates", "--attention", "softmax,fusedmax(0.2),none", *SMALL, "--out", compared]
+    code, _, err = command(*arguments)
+    assert code == 2 and "--resume" in err
+    code, out, _ = command(*arguments, "--resume")
+    assert code == 0 and "fusedmax(0.2)" in out and "index.html" in out and "by input length" in out
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("softmax,,sparsemax", "must be names such as"),
+        ("softmax,sparsmax", "did you mean sparsemax"),
+        ("softmax(2)", "takes no parameter"),
+        ("fusedmax(x)", "must be a number"),
+        ("softmax,softmax", "twice"),
+        ("softmax,fusedmax(-1)", "strength"),
+    ],
+)
+def test_wrong_lists_are_refused_before_any_work(command, tmp_path, names, said):
+    code, _, err = command("compare", "dates", "--attention", names, *SMALL, "--out", tmp_path / "out")
+    assert code == 2 and said in err and err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_run_in_the_way_stops_all(command, tmp_path, trained):
+    out = tmp_path / "out"
+    (out / "runs").mkdir(parents=True)
+    (out / "runs" / "fusedmax").symlink_to(trained)
+    code, _, err = command("compare", "dates", "--attention", "softmax,fusedmax", *SMALL, "--out", out)
+    assert code == 2 and "holds a run already" in err
+    assert not (out / "runs" / "softmax").exists()
+
+
+def test_parameters_are_in_brackets():
+    assert compare.parse("entmax(1.3),sqpnormmax(1.2),hard") == {
+        "entmax(1.3)": {"attention": "entmax", "alpha": 1.3},
+        "sqpnormmax(1.2)": {"attention": "sqpnormmax", "p": 1.2},
+        "hard": {"attention": "hard"},
+    }
+
+
+def test_buckets_share_no_length():
+    lengths = [5, 5, 5, 5, 1, 9, 9, 2]
+    buckets = length_buckets(lengths, 4)
+    assert sorted(at for _, _, places in buckets for at in places) == list(range(8))
+    ranges = [(low, high) for low, high, _ in buckets]
+    assert all(before[1] < after[0] for before, after in itertools.pairwise(ranges))
+    assert length_buckets([], 4) == [] and length_buckets([3], 4) == [(3, 3, [0])]
+
+
+@pytest.mark.slow
+def test_figures_are_drawn_by_name(command, compared, trained, tmp_path):
+    code, out, _ = command("plot", "--list")
+    assert code == 0 and "figure2" in out and "curves RUN..." in out
+    for arguments in (["figure2"], ["curves", trained, compared / "runs" / "softmax"], ["lengths", compared]):
+        path = tmp_path / f"{arguments[0]}.pdf"
+        assert command("plot", *arguments, "--out", path)[0] == 0
+        assert path.read_bytes().startswith(b"%PDF")
+    code, _, err = command("plot", "figure2", "--out", tmp_path / "figure2.pdf")
+    assert code == 2 and "exists" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "such as figure2"),
+        (["figur2"], "did you mean figure2?"),
+        (["curves"], "reads RUN..."),
+        (["figure2", "somewhere"], "reads nothing"),
+        (["curves", "nowhere"], "not a run"),
+        (["lengths", "nowhere"], "not a comparison"),
+        (["figure2", "--out", "figure.xyz"], ".png, .pdf or .svg"),
+    ],
+)
+def test_wrong_figures_are_refused(command, tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = command("plot", *arguments)
+    assert code == 2 and said in err and err.count("\n") == 1
+
+
+def test_bench_prints_ratios(command):
+    code, out, _ = command("bench", "--rows", 4, "--columns", 8, "--seconds", 0.01)
+    assert code == 0
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.count(".") >= 2 and "max" in line}
+    assert rows["torch.softmax"] == ["1.00", "1.00"] and {"sparsemax", "fusedmax", "oscarmax"} <= set(rows)
+    assert command("bench", "--rows", 0)[0] == 2

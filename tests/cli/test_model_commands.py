@@ -1,0 +1,90 @@
+"""`omegamax evaluate`, `predict` and `attend` on a trained model."""
+
+import io
+import json
+
+import pytest
+import torch
+
+from omegamax.cli.attend import printed
+from omegamax.recipes.loading import load
+from omegamax.recipes.prediction import predict
+
+
+def test_evaluation_repeats_what_training_found(command, trained):
+    code, out, _ = command("evaluate", trained, "--json")
+    assert code == 0
+    record = json.loads((trained / "evaluation.json").read_text())
+    assert json.loads(out) == record["evaluation"]["test"]
+    code, out, _ = command("evaluate", trained, "--split", "dev", "--beam", 2)
+    assert code == 0 and "exact_match" in out and "dev" in out
+
+
+def test_predictions_come_in_order(command, trained, tmp_path, monkeypatch):
+    lines = ["3 March 2017", "fr\tvendredi 3 mars 2017", "a", "fr\t1/2/03"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+    code, out, _ = command("predict", trained, "--batch-size", 2)
+    found = load(trained)
+    expected = predict(found.task, found.model, found.task.read(lines))
+    assert code == 0 and out.splitlines() == expected
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("".join(f"{line}\n" for line in lines))
+    assert command("predict", trained, "--input", source, "--out", target)[0] == 0
+    assert target.read_text().splitlines() == expected
+    code, _, err = command("predict", trained, "--input", source, "--out", target)
+    assert code == 2 and "--overwrite" in err
+    assert target.read_text().splitlines() == expected
+
+
+def test_nothing_in_nothing_out(command, trained, tmp_path):
+    (tmp_path / "empty").write_text("")
+    assert command("predict", trained, "--input", tmp_path / "empty") == (0, "", "")
+
+
+def test_attention_is_printed_with_dots_for_zeros():
+    weights = torch.tensor([[0.0, 0.3, 0.7], [1.0, 0.0, 0.0]])
+    assert printed(["out", "</s>"], ["a", "b", "word"], weights).splitlines() == [
+        "      a b word",
+        " out  · ▒ ▓▓▓▓",
+        "</s>  █ · ····",
+    ]
+
+
+def test_attention_is_printed_and_drawn(command, trained, tmp_path):
+    code, out, _ = command("attend", trained, "3 March 2017")
+    assert code == 0 and "</s>" in out and "·" in out  # sparsemax has zeros
+    path = tmp_path / "map.png"
+    for form in ("map", "lines"):
+        code, out, err = command(
+            "attend", trained, "3 May", "fr\t3 mai 2001", "--out", path, "--form", form, "--overwrite"
+        )
+        assert (code, err) == (0, "")
+        assert [p.name for p in sorted(tmp_path.iterdir())] == ["map-1.png", "map-2.png"]
+    code, _, err = command("attend", trained, "3 May", "4 May", "--out", path)
+    assert code == 2 and "map-1.png exists" in err
+
+
+@pytest.mark.slow
+def test_a_model_without_attention_has_none_to_show(command, compared):
+    code, _, err = command("attend", compared / "runs" / "none", "3 March 2017")
+    assert code == 2 and "no attention" in err
+
+
+@pytest.mark.parametrize("name", ["evaluate", "predict"])
+def test_what_is_no_run_is_refused(command, tmp_path, name):
+    code, _, err = command(name, tmp_path / "nowhere")
+    assert code == 2 and "nowhere is not a directory" in err and err.count("\n") == 1
+    code, _, err = command(name, tmp_path)
+    assert code == 2 and "no checkpoint" in err and err.count("\n") == 1
+
+
+def test_wrong_input_is_named(command, trained, tmp_path):
+    code, _, err = command("predict", trained, "--input", tmp_path / "nowhere.txt")
+    assert code == 2 and "nowhere.txt" in err
+    (tmp_path / "latin").write_bytes("3 März".encode("latin-1"))
+    code, _, err = command("predict", trained, "--input", tmp_path / "latin")
+    assert code == 2 and "not UTF-8" in err
+    code, _, err = command("attend", trained, "xx\t3 mars")
+    assert code == 2 and "locale 'xx'" in err
+    code, _, err = command("evaluate", trained, "--data", tmp_path / "nowhere.tsv")
+    assert code == 2 and "nowhere.tsv" in err
