@@ -75,6 +75,11 @@ def agree(directory, crew):
                 raise AssertionError
         run(f"{sharding}-crashed", noisy, existing="resume", sharding=sharding)
         assert contents(directory / f"{sharding}-crashed") == contents(directory / f"{sharding}-whole"), sharding
+    interrupt = fragile(NOISY, 4, lambda: crew.rank == 1 and os.kill(os.getpid(), signal.SIGINT))  # one of two
+    trained = run("interrupted", interrupt)
+    assert crew.gather((trained.outcome, trained.steps)) in ([("interrupted", 4)] * 2, [("interrupted", 5)] * 2)
+    run("interrupted", noisy, existing="resume")
+    assert contents(directory / "interrupted") == contents(directory / "ddp-whole")
     with contextlib.suppress(Crash):  # left for one process to take up
         run("regrouped", fragile(STILL, 6, crash), sharding="fsdp")
     try:
