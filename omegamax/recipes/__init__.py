@@ -25,7 +25,7 @@ TASKS: dict[str, TaskEntry] = {
         "normalise dates written in many languages to ISO form (generated data)",
         "omegamax.recipes.dates:Dates",
         "omegamax.recipes.settings:DatesSettings",
-        MappingProxyType({"epochs": 3, "batch_size": 128, "learning_rate": 3e-3}),
+        MappingProxyType({"epochs": 3, "batch_size": 128, "learning_rate": 5e-3, "warmup": 50}),
     ),
     "seq2seq": TaskEntry(
         "any two-column TSV: translation, transliteration, summarization of short texts",

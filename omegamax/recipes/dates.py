@@ -17,13 +17,13 @@ from omegamax.recipes.data.date_patterns import LOCALES, as_typed, babel_locale
 from omegamax.recipes.data.dates import WrittenDate, generate_dates
 from omegamax.recipes.data.tsv import SPLITS, Row, read_splits
 from omegamax.recipes.data.vocabulary import split_text
-from omegamax.recipes.seq2seq import SequenceToSequence, TextPair, keep_short
-from omegamax.recipes.settings import DatesSettings, Seq2SeqSettings
+from omegamax.recipes.settings import DatesSettings
+from omegamax.recipes.text_to_text import TextPair, TextToText, keep_short
 
 _FEWEST = 100  # examples of dev and test
 
 
-class Dates(SequenceToSequence):
+class Dates(TextToText):
     """Learns to read dates."""
 
     metric: ClassVar[str] = "exact_match"
@@ -31,8 +31,8 @@ class Dates(SequenceToSequence):
     settings: DatesSettings
 
     @classmethod
-    def _read_splits(cls, settings: Seq2SeqSettings) -> dict[str, list[TextPair]]:
-        assert isinstance(settings, DatesSettings)
+    def read_pairs(cls, settings: DatesSettings) -> dict[str, list[TextPair]]:
+        """Generated, or the rows of a table of locale, text and ISO date."""
         if settings.data is None:
             return {split: _pairs(_generated(settings, split), settings) for split in SPLITS}
         known = locales_of(settings)
@@ -41,27 +41,26 @@ class Dates(SequenceToSequence):
             _known(row[0], known)
             _check_iso(row[2])
 
-        found = {
-            split: _pairs(
-                [WrittenDate(_known(locale, known), as_typed(text), iso) for locale, text, iso in rows], settings
-            )
-            for split, rows in read_splits(settings.data, ("locale", "text", "date"), check).items()
-        }
-        return {**found, "train": keep_short(found["train"], settings)}
+        pairs = {}
+        for split, rows in read_splits(settings.data, ("locale", "text", "date"), check).items():
+            dates = [WrittenDate(_known(locale, known), as_typed(text), iso) for locale, text, iso in rows]
+            pairs[split] = _pairs(dates, settings)
+        return {**pairs, "train": keep_short(pairs["train"], settings)}
 
     @classmethod
-    def _reserved(cls, settings: Seq2SeqSettings) -> Sequence[str]:
-        assert isinstance(settings, DatesSettings)
+    def reserved(cls, settings: DatesSettings) -> Sequence[str]:
+        """The locales."""
         return [_token(locale) for locale in locales_of(settings)]
 
     def read(self, lines: Iterable[str]) -> list[TextPair]:
         """Lines "fr<TAB>vendredi 3 mars 2017", or only the text for the default locale."""
-        known, default = locales_of(self.settings), self.settings.default_locale
-        cells = [line.rstrip("\r\n").split("\t") for line in lines]
-        dates = [
-            WrittenDate(_known(row[0].strip() if row[1:] else default, known), as_typed(row[min(1, len(row) - 1)]), "")
-            for row in cells
-        ]
+        known = locales_of(self.settings)
+        dates = []
+        for line in lines:
+            locale, tab, text = line.rstrip("\r\n").partition("\t")
+            if not tab:
+                locale, text = self.settings.default_locale, line
+            dates.append(WrittenDate(_known(locale.strip(), known), as_typed(text.split("\t")[0]), ""))
         return _pairs(dates, self.settings)
 
 

@@ -1,0 +1,218 @@
+"""What all tasks share that write a text from a text: the model, its batches and loss, decoding, and metrics.
+
+An encoder-decoder with additive attention, the shape of the translation experiments of Niculae & Blondel (NeurIPS
+2017), under any normalizer; with one chosen place (`hard`); or with a single fixed vector (`none`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from omegamax.attention.attention import Attention
+from omegamax.attention.estimators import Marginalize
+from omegamax.attention.hard import HardAttention
+from omegamax.attention.scores import Additive
+from omegamax.models import EncoderDecoder, FixedReader, HardReader, Reader, SoftReader, beam_search
+from omegamax.recipes.data.vocabulary import END, PADDING, START, UNKNOWN, Vocabulary, join_tokens, split_text
+from omegamax.recipes.metrics import corpus_bleu, edit_distances, exact_match
+from omegamax.recipes.normalizers import HARD, NONE, check_attention, normalizer_of
+from omegamax.recipes.settings import Seq2SeqSettings
+from omegamax.recipes.task import AttentionMap, Loss, Task
+
+
+class TextPair(NamedTuple):
+    """A source as tokens, and the text to be written; "" where it is not known."""
+
+    source: tuple[str, ...]
+    target: str
+
+
+class TextBatch(NamedTuple):
+    """Pairs as numbers."""
+
+    source: Tensor  # (B, K), filled up with PADDING
+    lengths: Tensor  # (B,)
+    target: Tensor  # (B, T + 1): START, tokens, END, PADDING
+
+
+class TextToText(Task):
+    """Learns to write texts from texts. A leaf says where the pairs come from, and how users write their own."""
+
+    settings: Seq2SeqSettings
+
+    def __init__(
+        self,
+        settings: Seq2SeqSettings,
+        source: Vocabulary,
+        target: Vocabulary,
+        splits: Mapping[str, Sequence[TextPair]] | None = None,
+    ) -> None:
+        check_attention(settings)
+        self.settings, self.source, self.target = settings, source, target
+        self._splits = splits
+
+    @classmethod
+    def prepare(cls, settings: Seq2SeqSettings) -> TextToText:
+        """Reads the table, and counts the tokens of its training split."""
+        check_attention(settings)
+        splits = cls.read_pairs(settings)
+        level = settings.level
+        source = Vocabulary.of(
+            (pair.source for pair in splits["train"]),
+            max_size=settings.max_tokens,
+            first=cls.reserved(settings),
+        )
+        target = Vocabulary.of(
+            (split_text(pair.target, level) for pair in splits["train"]), max_size=settings.max_tokens
+        )
+        return cls(settings, source, target, splits)
+
+    @classmethod
+    def restore(cls, settings: Seq2SeqSettings, assets: Mapping[str, Any]) -> TextToText:
+        """With the vocabularies of a checkpoint."""
+        return cls(settings, Vocabulary(assets["source"]), Vocabulary(assets["target"]))
+
+    def assets(self) -> dict[str, Any]:
+        """The vocabularies."""
+        return {"source": self.source.to_json(), "target": self.target.to_json()}
+
+    @classmethod
+    @abstractmethod
+    def read_pairs(cls, settings: Any) -> dict[str, list[TextPair]]:
+        """The pairs of "train", "dev" and "test"."""
+
+    @classmethod
+    @abstractmethod
+    def reserved(cls, settings: Any) -> Sequence[str]:
+        """Source tokens that are known whether or not they occur in the training data."""
+
+    def examples(self, split: str) -> Sequence[TextPair]:
+        """The pairs of a split, in the order of the file."""
+        if self._splits is None:
+            self._splits = self.read_pairs(self.settings)
+        return self._splits[split]
+
+    def length(self, example: TextPair) -> int:
+        """Tokens of the source."""
+        return len(example.source)
+
+    def model(self) -> nn.Module:
+        """An encoder-decoder with the reader that the settings name."""
+        settings = self.settings
+        return EncoderDecoder(
+            len(self.source),
+            len(self.target),
+            reader=_reader(settings),
+            embedding_size=settings.embedding_size,
+            hidden_size=settings.hidden_size,
+            dropout=settings.dropout,
+        )
+
+    def collate(self, examples: Sequence[TextPair]) -> TextBatch:
+        """Numbers of tokens; an empty source is read as one unknown token."""
+        source = [self.source.numbers(example.source) or [UNKNOWN] for example in examples]
+        target = [self.target.numbers(split_text(example.target, self.settings.level)) for example in examples]
+        lengths = torch.tensor([len(tokens) for tokens in source])
+        return TextBatch(_padded(source), lengths, _padded([[START, *tokens, END] for tokens in target]))
+
+    def loss(self, model: nn.Module, batch: TextBatch) -> Loss:
+        """The negative log-likelihood of the target's tokens."""
+        written = batch.target[:, 1:] != PADDING
+        log_likelihood = model(batch.source, batch.lengths, batch.target)
+        return Loss(-torch.where(written, log_likelihood, 0).sum(), int(written.sum()))
+
+    def predict(self, model: nn.Module, examples: Sequence[TextPair]) -> list[str]:
+        """The best output of beam search, which is greedy with one beam."""
+        return [join_tokens(tokens, self.settings.level) for tokens in self._write(model, examples)]
+
+    def _write(self, model: nn.Module, examples: Sequence[TextPair]) -> list[list[str]]:
+        assert isinstance(model, EncoderDecoder)
+        batch = self.batch_for(model, examples)
+        n_beams = self.settings.beam
+        encoded = model.encode(batch.source, batch.lengths)
+        state = model.start(encoded)
+        repeated = type(encoded)(*(part.repeat_interleave(n_beams, 0) for part in encoded))
+
+        def step(token: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+            log_probs, state = model.step(token, state, repeated)
+            log_probs[:, [PADDING, UNKNOWN, START]] = -torch.inf  # no text has them
+            return log_probs, state
+
+        best = beam_search(
+            step,
+            state,
+            n_items=len(examples),
+            n_beams=n_beams,
+            start=START,
+            end=END,
+            max_length=self.settings.max_length,
+        )
+        rows = zip(best.tokens[:, 0].tolist(), best.lengths[:, 0].tolist())
+        return [self.target.tokens(tokens[:length]) for tokens, length in rows]
+
+    def score(self, examples: Sequence[TextPair], predictions: Sequence[str]) -> dict[str, float]:
+        """BLEU, exact match, and the edit distance in tokens, also per token of the target."""
+        level = self.settings.level
+        written = [split_text(text, level) for text in predictions]
+        wanted = [split_text(example.target, level) for example in examples]
+        targets = [join_tokens(tokens, level) for tokens in wanted]  # with single spaces between words, as we write
+        distances = edit_distances(written, wanted)
+        scores = {
+            "bleu": corpus_bleu(predictions, targets, tokenize="char" if level == "char" else "13a"),
+            "exact_match": exact_match(predictions, targets),
+            "edit_distance": sum(distances) / max(1, len(distances)),
+            "edit_rate": sum(distances) / max(1, sum(map(len, wanted))),
+        }
+        return {self.metric: scores.pop(self.metric), **scores}
+
+    def attend(self, model: nn.Module, examples: Sequence[TextPair]) -> list[AttentionMap]:
+        """The weights under the model's own output, the end of the text included."""
+        assert isinstance(model, EncoderDecoder)
+        outputs = self._write(model, examples)
+        target = _padded([[START, *self.target.numbers(tokens), END] for tokens in outputs])
+        batch = self.batch_for(model, examples)
+        weights = model.attend(batch.source, batch.lengths, target.to(batch.target.device))
+        if weights is None:
+            return []
+        maps = []
+        for example, tokens, rows in zip(examples, outputs, weights):
+            columns = example.source or ("",)
+            rows = rows[: len(tokens) + 1, : len(columns)]
+            maps.append(AttentionMap([*tokens, "</s>"], list(columns), rows))
+        return maps
+
+
+def _reader(settings: Seq2SeqSettings) -> Reader:
+    if settings.attention == NONE:
+        return FixedReader()
+    # Every pair of tokens passes through this layer, so its size is most of the cost of attention.
+    score = Additive(settings.hidden_size, settings.hidden_size, settings.hidden_size // 2)
+    normalizer = normalizer_of(settings)
+    if settings.attention == HARD:
+        return HardReader(HardAttention(score, normalizer=normalizer, estimator=Marginalize()))
+    return SoftReader(Attention(score, normalizer=normalizer))
+
+
+def keep_short(pairs: list[TextPair], settings: Seq2SeqSettings) -> list[TextPair]:
+    """Those that are no longer than the settings allow, on both sides."""
+    short = [
+        pair
+        for pair in pairs
+        if max(len(pair.source), len(split_text(pair.target, settings.level))) <= settings.max_length
+    ]
+    if not short:
+        raise ValueError(
+            f"{settings.data}: no training example has at most {settings.max_length} tokens on both sides; "
+            "raise max_length, or shorten the texts"
+        )
+    return short
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[PADDING] * (longest - len(row))] for row in rows])
