@@ -52,31 +52,31 @@ class CTCHead(nn.Module):
         self, log_probs: Tensor, targets: Tensor, lengths: Tensor | None = None, target_lengths: Tensor | None = None
     ) -> Tensor:
         """Minus the log-probability of targets (batch, S), per label, averaged; a target that does not fit costs 0."""
-        target_lengths = _lengths(target_lengths, targets)
-        return self._loss(log_probs.transpose(0, 1), targets, _lengths(lengths, log_probs), target_lengths)
+        targets, lengths, target_lengths = _padded(log_probs, targets, lengths, target_lengths)
+        return self._loss(log_probs.transpose(0, 1), targets, lengths, target_lengths)
 
     def align(
         self, log_probs: Tensor, targets: Tensor, lengths: Tensor | None = None, target_lengths: Tensor | None = None
     ) -> Tensor:
         """The class of every frame (batch, T) on the best path that spells the targets; −1 beyond the length."""
-        target_lengths = _lengths(target_lengths, targets)
+        targets, lengths, target_lengths = _padded(log_probs, targets, lengths, target_lengths)
         potentials = CTC.from_log_probs(log_probs.transpose(0, 1), targets, target_lengths, blank=self.blank)
-        best = CTC().map(potentials, lengths=_lengths(lengths, log_probs))
+        best = CTC().map(potentials, lengths=lengths)
         return CTC.frames(best, targets, target_lengths, blank=self.blank)
 
     def log_prob(
         self, log_probs: Tensor, targets: Tensor, lengths: Tensor | None = None, target_lengths: Tensor | None = None
     ) -> Tensor:
         """The log-probability of the targets, (batch,)."""
-        target_lengths = _lengths(target_lengths, targets)
+        targets, lengths, target_lengths = _padded(log_probs, targets, lengths, target_lengths)
         potentials = CTC.from_log_probs(log_probs.transpose(0, 1), targets, target_lengths, blank=self.blank)
-        return CTC().max(potentials, Shannon(), lengths=_lengths(lengths, log_probs))
+        return CTC().max(potentials, Shannon(), lengths=lengths)
 
     def best_path(self, log_probs: Tensor, lengths: Tensor | None = None) -> list[Transcript]:
         """What the likeliest path spells, and the log-probability of that path."""
         values, classes = log_probs.detach().max(-1)
         found = []
-        for row, path, length in zip(values.tolist(), classes.tolist(), _lengths(lengths, log_probs).tolist()):
+        for row, path, length in zip(values.tolist(), classes.tolist(), _frames(lengths, log_probs).tolist()):
             labels = tuple(label for label, _ in groupby(path[:length]) if label != self.blank)
             found.append(Transcript(labels, math.fsum(row[:length])))
         return found
@@ -92,7 +92,7 @@ class CTCHead(nn.Module):
         checks.check_count("CTCHead", "width", width)
         checks.check_count("CTCHead", "n_best", n_best)
         rows = log_probs.detach().double().tolist()
-        sizes = _lengths(lengths, log_probs).tolist()
+        sizes = _frames(lengths, log_probs).tolist()
         return [self._search(frames[:size], width)[:n_best] for frames, size in zip(rows, sizes)]
 
     def _search(self, frames: list[list[float]], width: int) -> list[Transcript]:
@@ -126,6 +126,26 @@ def _log_sum(terms: list[float]) -> float:
     return top if top == -math.inf else top + math.log(math.fsum(math.exp(term - top) for term in terms))
 
 
-def _lengths(lengths: Tensor | None, sequences: Tensor) -> Tensor:
-    """Those given, or the whole second axis for every item."""
-    return torch.full((len(sequences),), sequences.shape[1], dtype=torch.long) if lengths is None else lengths
+def _padded(
+    log_probs: Tensor, targets: Tensor, lengths: Tensor | None, target_lengths: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Targets with room for a label at least, the frames of each item, and its labels: by default all there are."""
+    lengths = _frames(lengths, log_probs)
+    if targets.dim() != 2 or len(targets) != len(log_probs):
+        raise ValueError(
+            f"CTCHead: targets must be ({len(log_probs)}, S), padded, got {tuple(targets.shape)}; target_lengths count "
+            "the labels of each item"
+        )
+    if target_lengths is None:
+        target_lengths = torch.full((len(targets),), targets.shape[1], dtype=torch.long)
+    return nn.functional.pad(targets, (0, max(0, 1 - targets.shape[1]))), lengths, target_lengths
+
+
+def _frames(lengths: Tensor | None, log_probs: Tensor) -> Tensor:
+    """The lengths given, or all frames for every item."""
+    if log_probs.dim() != 3:
+        raise ValueError(
+            f"CTCHead: log_probs must be (batch, T, n_classes), got {tuple(log_probs.shape)}; one item is "
+            "log_probs.unsqueeze(0)"
+        )
+    return torch.full((len(log_probs),), log_probs.shape[1], dtype=torch.long) if lengths is None else lengths

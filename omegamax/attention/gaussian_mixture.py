@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from omegamax import checks
 from omegamax.attention.averages import average, values_of
-from omegamax.attention.located import Located, allowed_for, batch_of
+from omegamax.attention.located import Located
+from omegamax.attention.masks import allowed_for, batch_of
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 
 
@@ -60,7 +61,7 @@ class GaussianMixtureAttention(nn.Module):
     ) -> Located:
         """Averages of the values, the weights and κ. True in `mask` (..., Q, K) means "may attend"."""
         value = values_of("GaussianMixtureAttention", value, None)
-        allowed = allowed_for("GaussianMixtureAttention", query, value, mask, lengths)
+        allowed = allowed_for("GaussianMixtureAttention", query, value, mask=mask, lengths=lengths)
         window = self.window(query, value.shape[-2], state=state)
         scores = window.scores.expand(*batch_of(query, value), *window.scores.shape[-2:])
         if self.normalizer is not None:

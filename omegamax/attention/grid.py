@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from omegamax import checks
 from omegamax.attention.attention import Attended
-from omegamax.attention.averages import average, check_averaged
+from omegamax.attention.averages import average, check_averaged, only_read
 from omegamax.attention.normalizers import Normalizer, normalize
 from omegamax.attention.scored import ScoredAttention
 from omegamax.attention.scores import Score
@@ -64,8 +64,10 @@ class GridAttention(ScoredAttention):
             )
         check_averaged("GridAttention", "values", values)
         grid = annotations.shape[-3:-1]
-        scores = self.score(query, annotations.flatten(-3, -2)).unflatten(-1, grid)  # (..., Q, H, W)
-        allowed = _allowed(scores, mask, sizes)
+        shape = (*torch.broadcast_shapes(query.shape[:-2], annotations.shape[:-3]), query.shape[-2], *grid)
+        allowed = _allowed(query.new_zeros(()).expand(shape), mask, sizes)
+        seen = only_read(annotations.flatten(-3, -2), _as_rows(allowed, grid), query.shape[-2])
+        scores = self.score(query, seen).unflatten(-1, grid)  # (..., Q, H, W)
         weights = self._normalize(scores, allowed)
         dropped = nn.functional.dropout(weights, self.dropout, self.training)
         output = average(dropped.flatten(-2), values.flatten(-3, -2), _as_rows(allowed, grid))

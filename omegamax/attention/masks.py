@@ -35,6 +35,21 @@ def attention_mask(
     return allowed
 
 
+def batch_of(query: Tensor, key: Tensor) -> torch.Size:
+    """The batch axes that queries (..., Q, dq) and keys (..., K, dk) have together."""
+    return torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+
+
+def allowed_for(
+    who: str, query: Tensor, key: Tensor, *, mask: Tensor | None, lengths: Tensor | None, causal: bool = False
+) -> Tensor | None:
+    """`attention_mask` for scores that are not computed yet."""
+    if mask is None and lengths is None and not causal:
+        return None
+    shape = (*batch_of(query, key), query.shape[-2], key.shape[-2])
+    return attention_mask(who, query.new_zeros(()).expand(shape), mask=mask, lengths=lengths, causal=causal)
+
+
 def causal_mask(n_queries: int, n_keys: int, *, device: torch.device | None = None) -> Tensor:
     """(Q, K): the last query sees every key, each one before it one key less."""
     query = torch.arange(n_keys - n_queries, n_keys, device=device).unsqueeze(-1)

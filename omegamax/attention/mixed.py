@@ -12,7 +12,8 @@ from torch import Tensor
 
 from omegamax.attention.averages import average, values_of
 from omegamax.attention.gaussian_mixture import GaussianMixtureAttention
-from omegamax.attention.located import Located, allowed_for
+from omegamax.attention.located import Located
+from omegamax.attention.masks import allowed_for
 from omegamax.attention.normalizers import Normalizer, normalize
 from omegamax.attention.scored import ScoredAttention
 from omegamax.attention.scores import Score
@@ -52,7 +53,7 @@ class MixedAttention(ScoredAttention):
     ) -> Located:
         """Averages of the values, by default of the keys, the weights and κ. True in `mask`: "may attend"."""
         value = values_of("MixedAttention", key, value)
-        allowed = allowed_for("MixedAttention", query, key, mask, lengths)
+        allowed = allowed_for("MixedAttention", query, key, mask=mask, lengths=lengths)
         window = self.location.window(query, key.shape[-2], state=state)
         weights = normalize(self.normalizer, self.score(query, key) + window.scores, allowed).to(value.dtype)
         return Located(average(weights, value, allowed), weights, window.state)

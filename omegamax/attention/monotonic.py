@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from omegamax.attention.averages import average, values_of
-from omegamax.attention.located import Located, allowed_for
+from omegamax.attention.located import Located
+from omegamax.attention.masks import allowed_for
 from omegamax.attention.scores import Score, score_of
 from omegamax.functional import gate
 from omegamax.operators.shannon import Shannon
@@ -79,7 +80,7 @@ class MonotonicAttention(nn.Module):
         item; `generator` is for the noise.
         """
         value = values_of("MonotonicAttention", key, value)
-        allowed = allowed_for("MonotonicAttention", query, key, mask, lengths)
+        allowed = allowed_for("MonotonicAttention", query, key, mask=mask, lengths=lengths)
         scores = self.score(query, key)
         if scores.dtype in (torch.float16, torch.bfloat16):  # products of many probabilities
             scores = scores.float()

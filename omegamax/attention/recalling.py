@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from omegamax.attention.averages import average, values_of
-from omegamax.attention.located import Located, allowed_for, batch_of
+from omegamax.attention.located import Located
+from omegamax.attention.masks import allowed_for, batch_of
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 from omegamax.attention.scores import Additive
 
@@ -59,7 +60,7 @@ class RecallingAttention(nn.Module, ABC):
         attend"; `lengths` counts the keys of an item.
         """
         value = values_of(type(self).__name__, key, value)
-        allowed = allowed_for(type(self).__name__, query, key, mask, lengths)
+        allowed = allowed_for(type(self).__name__, query, key, mask=mask, lengths=lengths)
         of_query, of_key = self.score.of_query(query), self.score.of_key(key)  # (..., Q, hidden), (..., K, hidden)
         if state is None:
             state = query.new_zeros(*batch_of(query, key), key.shape[-2])

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from omegamax.attention.masks import attention_mask
+from omegamax.attention.averages import only_read
+from omegamax.attention.masks import allowed_for
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 from omegamax.attention.scores import Score, score_of
 
@@ -40,8 +41,8 @@ class ScoredAttention(nn.Module, ABC):
         self, query: Tensor, key: Tensor, *, mask: Tensor | None, lengths: Tensor | None, causal: bool = False
     ) -> Scored:
         """Scores of queries (..., Q, dq) and keys (..., K, dk), masked and normalized."""
-        scores = self.score(query, key)
-        allowed = attention_mask(type(self).__name__, scores, mask=mask, lengths=lengths, causal=causal)
+        allowed = allowed_for(type(self).__name__, query, key, mask=mask, lengths=lengths, causal=causal)
+        scores = self.score(query, only_read(key, allowed, query.shape[-2]))
         return Scored(scores, allowed, normalize(self.normalizer, scores, allowed))
 
     def extra_repr(self) -> str:

@@ -58,6 +58,17 @@ class TestEveryNormalizer:
         expected = attention(query[1], key[1, :3], value[1, :3]).output
         torch.testing.assert_close(output[1], expected)
 
+    def test_padding_may_be_nan_and_has_no_gradient(self, normalizer):
+        query, key, _ = drawn(2)
+        spoilt = key.clone()
+        spoilt[1, 3:] = torch.nan
+        found = []
+        for keys in (key, spoilt):
+            leaf = query.clone().requires_grad_()
+            om.Attention(normalizer=normalizer)(leaf, keys, lengths=torch.tensor([5, 3])).output.sum().backward()
+            found.append(leaf.grad)
+        torch.testing.assert_close(found[1], found[0])
+
     def test_gradients(self, normalizer):
         query, key, value = (x.requires_grad_() for x in drawn(1))
         attention = om.Attention(normalizer=normalizer)

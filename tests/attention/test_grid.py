@@ -71,6 +71,9 @@ def test_masks_and_sizes(normalizer):
         torch.testing.assert_close(unread_scores.output[b], smaller.output, atol=1e-12, rtol=0)
         torch.testing.assert_close(unread_scores.weights[b, :, :height, :width], smaller.weights, atol=1e-12, rtol=0)
         assert float(unread_scores.weights[b].sum((-2, -1)).sub(1).abs().max()) < 1e-12
+    leaf = query.clone().requires_grad_()
+    attention(leaf, unread, sizes=sizes).output.sum().backward()
+    assert leaf.grad.isfinite().all()
     within = torch.zeros(2, 1, 4, 6, dtype=torch.bool)
     within[0, :, :3], within[1, :, :, :2] = True, True
     by_mask = attention(query, annotations, mask=within)

@@ -129,6 +129,22 @@ def test_queries_that_act_together_share_the_reward():
         attention.objective(joint(attention(query, key, value).output), attention(query, key, value))
 
 
+def test_the_estimate_is_the_lecture_s():
+    """Of one sample: ∂ log p(y | s) + λ_r (log p(y | s) − b) ∂ log p(s)."""
+    query, key, value = toy()
+    estimator = om.Reinforce(reward_scale=0.7, baseline=om.MovingAverage())
+    estimator.baseline.value.fill_(-1.3)
+    attention = om.HardAttention(estimator=estimator)
+    glimpses = attention(query, key, value, generator=torch.Generator().manual_seed(2))
+    objective = attention.objective(likelihood(glimpses.output), glimpses).sum()
+    found = torch.autograd.grad(objective, (query, value))
+    place = int(glimpses.chosen.choices[0, 0].argmax())
+    log_probs, reward = (query @ key.T / 3**0.5).log_softmax(-1), likelihood(value[place])
+    of_choice = torch.autograd.grad(log_probs[0, place], query)[0]
+    torch.testing.assert_close(found[0], 0.7 * (reward.detach() + 1.3) * of_choice)
+    torch.testing.assert_close(found[1], torch.autograd.grad(reward, value)[0])
+
+
 def test_moving_average():
     baseline = om.MovingAverage(0.9)
     rewards = [torch.tensor([[-1.0], [-3.0]]), torch.tensor([[-4.0], [-4.0]])]

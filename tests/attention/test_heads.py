@@ -128,6 +128,16 @@ class TestCTC:
         each = nn.functional.ctc_loss(log_probs.transpose(0, 1), targets, lengths, sizes, reduction="none")
         torch.testing.assert_close(head.log_prob(log_probs, targets, lengths, sizes), -each)
 
+    def test_nothing_was_said(self):
+        """No labels: the blank at every frame."""
+        head = om.CTCHead(3, 4).double()
+        log_probs, lengths = normal(2, 5, 4).log_softmax(-1), torch.tensor([5, 3])
+        silent = torch.stack([log_probs[0, :, 0].sum(), log_probs[1, :3, 0].sum()])
+        for targets, sizes in ((torch.ones(2, 0).long(), None), (torch.ones(2, 2).long(), torch.zeros(2).long())):
+            torch.testing.assert_close(head.log_prob(log_probs, targets, lengths, sizes), silent)
+            assert head.align(log_probs, targets, lengths, sizes)[1].tolist() == [0, 0, 0, -1, -1]
+            torch.testing.assert_close(head.loss(log_probs, targets, lengths, sizes), -silent.mean())
+
     def test_a_sparse_loss(self):
         head = om.CTCHead(3, 4, regularizer=om.SquaredNorm()).double()
         features = normal(1, 5, 3).requires_grad_()
@@ -197,5 +207,9 @@ class TestCTC:
         assert loss.item() < first
         with pytest.raises(ValueError, match="one of the 4 classes, got 4"):
             om.CTCHead(4, 4, blank=4)
+        with pytest.raises(ValueError, match=r"log_probs must be \(batch, T, n_classes\), got \(8, 4\)"):
+            head.best_path(head(features[0]))
+        with pytest.raises(ValueError, match=r"targets must be \(3, S\), padded, got \(4,\)"):
+            head.loss(head(features), torch.tensor([1, 2, 3, 3]))
         with pytest.raises(ValueError, match="width must be at least 1"):
             head.beam_search(head(features), width=0)

@@ -1,4 +1,4 @@
-"""Every layer as one graph of torch.compile: the values and gradients that it has without."""
+"""Every layer as one graph of torch.compile and in half types: the values and gradients that it has otherwise."""
 
 import pytest
 import torch
@@ -27,18 +27,18 @@ def plain(layer, run):
 
 
 QUICK = {
-    "turing": plain(
-        om.MemoryController(4, 2, om.TuringMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
-        lambda model, query, key: model(key[:, :2], lengths=torch.tensor([2, 1])).outputs,
-    ),
     "dnc": plain(
         om.MemoryController(4, 2, om.DNCMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
         lambda model, query, key: model(key[:, :2], lengths=torch.tensor([2, 1])).outputs,
     ),
     "reinforce": hard(om.Reinforce(n_samples=2, baseline=om.MovingAverage(), entropy_bonus=0.1)),
-    "marginalize": hard(om.Marginalize()),
 }
 OTHERS = {
+    "turing": plain(
+        om.MemoryController(4, 2, om.TuringMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
+        lambda model, query, key: model(key[:, :2], lengths=torch.tensor([2, 1])).outputs,
+    ),
+    "marginalize": hard(om.Marginalize()),
     "turing without some slots": plain(
         om.MemoryController(4, 2, om.TuringMemory(5, n_slots=4, width=3)),
         lambda model, query, key: model(query[:, :1], model.initial(2, like=query, mask=torch.arange(4) < 3)).outputs,
@@ -91,6 +91,36 @@ def results(run, inputs, layer):
     found = run(*inputs)
     found.square().sum().backward()
     return [found.detach(), *(None if p.grad is None else p.grad.clone() for p in (*inputs, *layer.parameters()))]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", [*QUICK, *OTHERS])
+def test_half_types(name, dtype):
+    """Under autocast, and with inputs and parameters of that type."""
+    layer, run = {**QUICK, **OTHERS}[name]
+    state = {key: value.clone() for key, value in layer.state_dict().items()}
+    inputs = [torch.randn(2, n, 4, requires_grad=True) for n in (3, 5)]
+
+    def drawn(*given):
+        torch.manual_seed(3)
+        layer.load_state_dict(state)
+        return run(*given)
+
+    expected = drawn(*inputs).detach()
+    with torch.autocast("cpu", dtype):
+        found = drawn(*inputs)
+    torch.testing.assert_close(found.float(), expected, atol=0.1, rtol=0.1)
+    found.float().sum().backward()
+    assert inputs[0].grad is None or inputs[0].grad.isfinite().all()
+    layer.zero_grad()
+    try:
+        layer.to(dtype)
+        found = drawn(*(x.to(dtype) for x in inputs))
+    finally:
+        layer.float()
+        layer.load_state_dict(state)
+    assert found.dtype is dtype
+    torch.testing.assert_close(found.float(), expected, atol=0.1, rtol=0.1)
 
 
 @pytest.mark.parametrize(
