@@ -131,7 +131,7 @@ def length_buckets(lengths: Sequence[int], n_buckets: int) -> list[tuple[int, in
     """(shortest, longest, positions) of about equally many examples each; no length is in two of them.
 
     >>> length_buckets([5, 1, 2, 2, 9, 3], 3)
-    [(1, 2, [1, 2, 3]), (3, 5, [5, 0]), (9, 9, [4])]
+    [(1, 2, [1, 2, 3]), (3, 3, [5]), (5, 9, [0, 4])]
     """
     order = sorted(range(len(lengths)), key=lambda at: lengths[at])
     buckets: list[tuple[int, int, list[int]]] = []

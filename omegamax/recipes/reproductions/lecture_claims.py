@@ -142,9 +142,9 @@ CLAIMS = [
         "Memory networks, neural Turing machines and differentiable neural computers address their memory by "
         "attention.",
         tests=(
-            _ATTENTION + "test_memory.py::test_published_formula",
-            _ATTENTION + "test_memory.py::test_head_is_the_four_steps",
-            _ATTENTION + "test_memory.py::test_a_step_is_the_published_one",
+            _ATTENTION + "test_memory_network.py::test_published_formula",
+            _ATTENTION + "test_addressing.py::test_head_is_the_four_steps",
+            _ATTENTION + "test_dnc_memory.py::test_a_step_is_the_published_one",
         ),
     ),
     _claim(

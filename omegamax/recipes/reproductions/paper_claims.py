@@ -252,7 +252,7 @@ CLAIMS = [
             "tests/attention/test_attention.py::test_shannon_equals_torch",
             "tests/integrations/test_convert.py::test_everything_is_kept",
             "tests/test_sampling.py::test_relaxed_samples_are_weights_and_differentiable",
-            "tests/attention/test_memory.py::test_a_step_is_the_published_one",
+            "tests/attention/test_dnc_memory.py::test_a_step_is_the_published_one",
         ),
     ),
 ]
