@@ -120,7 +120,10 @@ class _Training:
                 self.task, self.settings, self.crew, found, n_batches=self.n_batches
             )
             self.saved = (self.state.epoch, self.state.step)
-            self.progress.say(f"resuming after step {self.state.step}, in epoch {self.state.epoch + 1}")
+            if self.state.finished(self.settings):
+                self.progress.say(f"finished already, after {self.state.epoch} epochs")
+            else:
+                self.progress.say(f"resuming after step {self.state.step}, in epoch {self.state.epoch + 1}")
             if card.versions != checkpoint.versions():
                 self.progress.say(f"the checkpoint was written by {card.versions}, which may round differently")
         self.model.train()

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -138,6 +139,8 @@ class RunFiles:
             if len(lines) != len(kept):
                 os.truncate(path, sum(map(len, kept)))
             self._metrics = path.open("a", encoding="utf-8")
+            if state.step == 0:
+                shutil.rmtree(self.path / CURVES, ignore_errors=True)  # of a run that this one replaced
             self._curves = Curves(self.path / CURVES, step=state.step)
         return len(kept) == state.n_lines
 

@@ -119,7 +119,7 @@ def _last_words() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
 
 
 def spread(task: Task, model: nn.Module, crew: Crew, *, sharding: str) -> nn.Module:

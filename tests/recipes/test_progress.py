@@ -125,3 +125,7 @@ def test_with_tensorboard_every_number_is_a_curve(tmp_path, monkeypatch):
     assert steps["dev/accuracy"] == steps["epoch/loss"] == [2, 4]
     train(TASK, SETTINGS, RunDirectory(tmp_path / "run", existing="resume"), progress=Silent())
     assert Writer.last.purge_step == 5
+    (tmp_path / "run" / "tensorboard").mkdir()  # Writer made none
+    (tmp_path / "run" / "tensorboard" / "events").write_text("of the run before")
+    train(TASK, SETTINGS, RunDirectory(tmp_path / "run", existing="overwrite"), progress=Silent())
+    assert not (tmp_path / "run" / "tensorboard").exists()
