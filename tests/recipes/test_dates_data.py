@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-babel = pytest.importorskip("babel")
-
 from omegamax.recipes.data.date_patterns import FIRST, LAST, LOCALES, as_typed, babel_locale, month_names, styles, write
 from omegamax.recipes.data.dates import dates_of, generate_dates
 from omegamax.recipes.data.typos import _typos, with_typo
+
+babel = pytest.importorskip("babel")
 
 SPLITS = ("train", "dev", "test")
 DATES = st.dates(FIRST, LAST)
