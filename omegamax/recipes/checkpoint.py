@@ -14,7 +14,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,11 @@ FORMAT = 1
 MODEL, TRAINING, CARD = "model.safetensors", "training.safetensors", "checkpoint.json"
 
 
+def versions() -> dict[str, str]:
+    """Of what a result depends on."""
+    return {"omegamax": omegamax.__version__, "torch": torch.__version__, "python": platform.python_version()}
+
+
 @dataclass(frozen=True)
 class Card:
     """What a checkpoint says of itself; JSON values only."""
@@ -41,11 +46,7 @@ class Card:
     data: str  # a digest of the training data's lengths
     state: dict  # see state.py
     n_processes: int
-
-
-def versions() -> dict[str, str]:
-    """Of what a result depends on."""
-    return {"omegamax": omegamax.__version__, "torch": torch.__version__, "python": platform.python_version()}
+    versions: dict = field(default_factory=versions)
 
 
 def save(path: Path, card: Card, model: Mapping[str, Tensor], training: Mapping[str, Tensor]) -> None:
@@ -54,7 +55,6 @@ def save(path: Path, card: Card, model: Mapping[str, Tensor], training: Mapping[
     files = {MODEL: to_bytes(_own(model)), TRAINING: to_bytes(_own(training))}
     content = {
         "format": FORMAT,
-        "versions": versions(),
         **{each.name: getattr(card, each.name) for each in fields(Card)},
         "files": {
             name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()
@@ -77,7 +77,7 @@ def read_card(path: Path) -> tuple[Card, dict[str, Any]]:
     if set(sealed) != {"content", "sha256"} or checksum != _digest(content):
         raise CheckpointError(f"{path / CARD} is damaged: its checksum does not fit its contents")
     names = {each.name for each in fields(Card)}
-    wrong = set(content) ^ names ^ {"format", "versions", "files"}
+    wrong = set(content) ^ names ^ {"format", "files"}
     if wrong:
         raise CheckpointError(f"{path / CARD} has a missing or an unknown entry {min(wrong)!r}")
     kinds = {"n_processes": int, "run": str, "task": str, "data": str}
@@ -104,7 +104,13 @@ def read_tensors(path: Path, files: Mapping[str, Any], name: str) -> dict[str, T
 
 
 def load_model(model: nn.Module, tensors: Mapping[str, Tensor], source: Path) -> None:
-    """Copies tensors into a model; they must be the ones that it has, of the same shapes and types."""
+    """Copies tensors into a model that they fit."""
+    check_model(model, tensors, source)
+    model.load_state_dict(dict(tensors))
+
+
+def check_model(model: nn.Module, tensors: Mapping[str, Tensor], source: Path) -> None:
+    """The tensors are the ones that a model has, of the same shapes and types."""
     state = model.state_dict()
     missing, unknown = set(state) - set(tensors), set(tensors) - set(state)
     if missing or unknown:
@@ -117,7 +123,6 @@ def load_model(model: nn.Module, tensors: Mapping[str, Tensor], source: Path) ->
                 f"{source / MODEL}: tensor {name!r} must have shape {tuple(mine.shape)} and type {mine.dtype}, "
                 f"got {tuple(theirs.shape)} and {theirs.dtype}"
             )
-    model.load_state_dict(dict(tensors))
 
 
 def normal(value: Any) -> Any:

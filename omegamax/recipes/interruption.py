@@ -31,7 +31,7 @@ class Interruption:
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _notice(self, number: int, frame: FrameType | None) -> None:
         if self.requested and self._insistent and number == signal.SIGINT:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from omegamax.recipes import TASKS, checkpoint, random_state
 from omegamax.recipes.checkpoint import Card
@@ -47,8 +48,7 @@ def load(
             if attempt == _ATTEMPTS:
                 raise
     restored = _restore(chosen, card, task or _recipe(chosen, card))
-    with random_state.apart(0):  # initial values are drawn, and then replaced
-        model = restored.model()
+    model = _model(chosen, restored, tensors)
     checkpoint.load_model(model, tensors, chosen)
     return Loaded(restored, model.to(device).eval(), card, chosen)
 
@@ -80,6 +80,29 @@ def _recipe(path: Path, card: Card) -> type[Task]:
         )
     module, _, name = TASKS[card.task].task.partition(":")
     return getattr(importlib.import_module(module), name)
+
+
+def _model(path: Path, task: Task, tensors: Mapping[str, Tensor]) -> nn.Module:
+    """A model for the tensors; shapes are compared before memory is taken, since settings may ask for too much."""
+    try:
+        with random_state.apart(0):  # initial values are drawn, and then replaced
+            sketch = _sketch(task)
+            if sketch is not None:
+                checkpoint.check_model(sketch, tensors, path)
+            return task.model()
+    except (ValueError, TypeError, LookupError, RuntimeError, ArithmeticError, MemoryError) as error:
+        raise CheckpointError(f"{path} has settings of which no model can be made ({error})") from error
+
+
+def _sketch(task: Task) -> nn.Module | None:
+    """The model's shapes; None if it looks at numbers while it is made, which shapes alone do not have."""
+    try:
+        with torch.device("meta"):
+            return task.model()
+    except (RuntimeError, NotImplementedError) as error:
+        if "meta" in str(error):
+            return None
+        raise
 
 
 def _restore(path: Path, card: Card, task: type[Task]) -> Task:

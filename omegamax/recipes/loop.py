@@ -120,7 +120,12 @@ class _Training:
                 self.task, self.settings, self.crew, found, n_batches=self.n_batches
             )
             self.saved = (self.state.epoch, self.state.step)
-            self.progress.say(f"resuming after step {self.state.step}, in epoch {self.state.epoch + 1}")
+            if self.state.finished(self.settings):
+                self.progress.say(f"finished already, after {self.state.epoch} epochs")
+            else:
+                self.progress.say(f"resuming after step {self.state.step}, in epoch {self.state.epoch + 1}")
+            if card.versions != checkpoint.versions():
+                self.progress.say(f"the checkpoint was written by {card.versions}, which may round differently")
         self.model.train()
         self.predictor = self._predictor()
         if not self.crew.alone(lambda: self.files is None or self.files.begin(self.state)):
@@ -197,7 +202,7 @@ class _Training:
         state = self.state
         loss = state.epoch_loss / max(state.epoch_items, 1)
         metrics = self._evaluate()
-        watched = metrics[self.task.metric] if self.dev else -loss
+        watched = metrics[self.task.metric] if len(self.dev) else -loss
         shown = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
         n_items = state.epoch_items
         better = state.finish_epoch(watched, shown, self.settings.plateau)
@@ -209,7 +214,7 @@ class _Training:
         self._save()
 
     def _evaluate(self) -> dict[str, float]:
-        if not self.dev:
+        if not len(self.dev):
             return {}
         if self._sharded():
             self.predictor.load_state_dict(whole_state(self.model))

@@ -13,8 +13,9 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Mapping
-from contextlib import suppress
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,13 @@ class RunDirectory:
             ) from error
         try:
             self.check()
-            return RunFiles(self.path, lock, self._settle(config))
+            stored = stored_config(self.path)
+            run = self._settle(stored, config)
+            files = RunFiles(self.path, lock, run)
+            if stored is not None and run != stored["run"]:
+                for old in list_checkpoints(self.path):  # of the run that this one replaces
+                    atomic.remove_directory(old)
+            return files
         except OSError as error:
             lock.release()
             raise RunDirectoryError(f"cannot write to {self.path} ({reason(error)})") from error
@@ -85,9 +92,8 @@ class RunDirectory:
             lock.release()
             raise
 
-    def _settle(self, config: Mapping[str, Any]) -> str:
+    def _settle(self, stored: Mapping[str, Any] | None, config: Mapping[str, Any]) -> str:
         """Writes config.json, the moment at which an old run is replaced; returns the run's name for itself."""
-        stored = stored_config(self.path)
         if stored is not None and self.existing == "resume":
             _compare(self.path, stored, config)
             run = str(stored["run"])
@@ -126,40 +132,43 @@ class RunFiles:
     def begin(self, state: TrainingState) -> bool:
         """Forgets what was logged after the checkpoint; returns False if lines from before it are missing."""
         path = self.path / METRICS
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        kept = [line for line in lines[: state.n_lines] if line.endswith(b"\n")]
-        if len(lines) != len(kept):
-            os.truncate(path, sum(map(len, kept)))
-        self._metrics = path.open("a", encoding="utf-8")
-        self._curves = Curves(self.path / CURVES, step=state.step)
+        with self._writing():
+            self._prune(state)  # a process killed after its last checkpoint did not
+            lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+            kept = [line for line in lines[: state.n_lines] if line.endswith(b"\n")]
+            if len(lines) != len(kept):
+                os.truncate(path, sum(map(len, kept)))
+            self._metrics = path.open("a", encoding="utf-8")
+            if state.step == 0:
+                shutil.rmtree(self.path / CURVES, ignore_errors=True)  # of a run that this one replaced
+            self._curves = Curves(self.path / CURVES, step=state.step)
         return len(kept) == state.n_lines
 
     def log(self, record: Mapping[str, Any]) -> None:
         """One line of metrics.jsonl."""
         assert self._curves is not None
-        try:
+        with self._writing():
             self._metrics.write(json.dumps(record, allow_nan=False) + "\n")
             self._metrics.flush()
             self._curves.add(record)
-        except OSError as error:
-            raise self._full(error) from error
 
     def save(
         self, state: TrainingState, card: Card, model: Mapping[str, Tensor], training: Mapping[str, Tensor]
     ) -> None:
         """Writes a checkpoint, and then deletes those that are neither the latest nor the best."""
         path = self.checkpoints / _name(state.epoch, state.step)
-        keep = {path.name, _name(state.best_epoch, state.best_step)}
-        try:
+        with self._writing():
             if self._metrics is not None:  # lines that the checkpoint counts must not be lost after it
                 atomic.sync_file(self._metrics)
             if not path.exists():  # else nothing has happened since
                 checkpoint.save(path, card, model, training)
-            for old in list_checkpoints(self.path):
-                if old.name not in keep:
-                    atomic.remove_directory(old)
-        except OSError as error:
-            raise self._full(error) from error
+            self._prune(state)
+
+    def _prune(self, state: TrainingState) -> None:
+        keep = {_name(state.epoch, state.step), _name(state.best_epoch, state.best_step)}
+        for old in list_checkpoints(self.path):
+            if old.name not in keep:
+                atomic.remove_directory(old)
 
     def close(self) -> None:
         """Lets others write."""
@@ -170,12 +179,17 @@ class RunFiles:
                 self._curves.close()
         self._lock.release()
 
-    def _full(self, error: OSError) -> RunDirectoryError:
-        left = list_checkpoints(self.path)
-        last = f"the checkpoint {left[-1].name} is whole" if left else "there is no checkpoint yet"
-        return RunDirectoryError(
-            f"cannot write to {self.path} ({reason(error)}); {last}: make room there and continue with --resume"
-        )
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Says what is left when the system refuses to write."""
+        try:
+            yield
+        except OSError as error:
+            left = list_checkpoints(self.path)
+            last = f"the checkpoint {left[-1].name} is whole" if left else "there is no checkpoint yet"
+            raise RunDirectoryError(
+                f"cannot write to {self.path} ({reason(error)}); {last}: make room there and continue with --resume"
+            ) from error
 
 
 def stored_config(path: Path) -> dict[str, Any] | None:

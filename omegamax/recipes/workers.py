@@ -119,7 +119,7 @@ def _last_words() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
 
 
 def spread(task: Task, model: nn.Module, crew: Crew, *, sharding: str) -> nn.Module:
@@ -187,12 +187,14 @@ def _roll_call(notes: dist.Store, rank: int, size: int) -> str:
         notes.set(f"present/{rank}", "yes")
         said = {}
         for other in others:
+            if notes.check([f"failed/{other}"]):
+                said[other] = notes.get(f"failed/{other}").decode()
+                continue
             try:
                 notes.wait([f"present/{other}"], _PATIENCE)
             except RuntimeError:
-                failed = notes.check([f"failed/{other}"])
-                said[other] = notes.get(f"failed/{other}").decode() if failed else "it died without a word"
+                said[other] = "it died without a word"
     except RuntimeError:  # the store is gone, and with it the process that keeps it
         said = {0: "it died without a word"}
-    who = "; ".join(f"process {other} of {size} ended ({words})" for other, words in said.items())
-    return f"{who or 'contact with another process was lost'}, so process {rank} stops too"
+    who = "; ".join(f"rank {other} of {size} ended ({words})" for other, words in said.items())
+    return f"{who or 'contact with another rank was lost'}, so rank {rank} stops too"

@@ -161,6 +161,10 @@ def entry(*path):
         (entry("settings", []), "'settings' must be of type dict"),
         (entry("settings", "features", "8"), "features must be of type"),
         (entry("settings", "features", 16), r"tensor '\S+' must have shape"),
+        (entry("settings", "features", 10**6), r"tensor '\S+' must have shape"),  # would be terabytes
+        (entry("settings", "features", 10**9), "of which no model can be made"),
+        (entry("settings", "features", -1), "of which no model can be made"),
+        (entry("settings", "features", 10**30), "of which no model can be made"),
         (entry("settings", "surprise", 1), "unknown setting 'surprise'"),
         (lambda content: content["settings"].pop("dropout"), "missing setting 'dropout'"),
         (entry("assets", {}), r"does not fit the task Sums \('vocabulary'\)"),
@@ -254,6 +258,15 @@ def test_a_pickle_is_not_read(copied, tmp_path, name):
     with pytest.raises(CheckpointError, match=r"is not a safetensors file|damaged"):
         resume(copied)
     assert not (tmp_path / "trace").exists()
+
+
+def test_a_model_that_looks_at_numbers_while_it_is_made_loads(copied):
+    class Looking(Sums):
+        def model(self):
+            assert torch.ones(2).sum().item() == 2
+            return super().model()
+
+    assert load(copied, task=Looking).model.state_dict().keys() == TASK.model().state_dict().keys()
 
 
 def test_no_module_is_imported_because_a_checkpoint_says_so(copied, tmp_path, monkeypatch):

@@ -171,6 +171,12 @@ def test_metrics_tell_of_steps_and_epochs(whole):
     assert lines[1]["best"]
 
 
+def test_the_loss_of_an_epoch_is_the_mean_over_its_steps(tmp_path):
+    run(tmp_path / "run", TrainingSettings(epochs=3, batch_size=10, log_every=6))  # a line of steps for each epoch
+    lines = metrics(tmp_path / "run")
+    assert [line["loss"] for line in lines[::2]] == [line["loss"] for line in lines[1::2]]
+
+
 def test_two_runs_with_one_seed_are_the_same_and_with_two_are_not(whole, tmp_path):
     run(tmp_path / "same")
     assert contents(tmp_path / "same") == contents(whole)

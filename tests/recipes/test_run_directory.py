@@ -45,6 +45,14 @@ def test_overwriting_replaces_it(tmp_path):
     assert contents(tmp_path / "run") == contents(tmp_path / "fresh")
 
 
+def test_a_damaged_run_can_be_overwritten(tmp_path):
+    run(tmp_path / "run")
+    for path in list_checkpoints(tmp_path / "run"):
+        (path / "checkpoint.json").write_text("rubbish")
+    run(tmp_path / "run", existing="overwrite")
+    load(tmp_path / "run", task=Sums)
+
+
 @pytest.mark.parametrize("after", [1, 2, 3])
 def test_a_crash_while_overwriting_is_resumed_as_the_new_run(tmp_path, after):
     run(tmp_path / "run", settings=changed(seed=1, epochs=3))

@@ -118,5 +118,8 @@ class Sums(Task):
     def attend(self, model: nn.Module, examples: Sequence[Example]) -> list[AttentionMap]:
         return []
 
+    def blocks(self, model: nn.Module) -> list[nn.Module]:
+        return [model.hidden]
+
     def _example(self, symbols: list[int]) -> Example:
         return Example(symbols, [(a + b) % N_SYMBOLS for a, b in zip(symbols, [0, *symbols])])
