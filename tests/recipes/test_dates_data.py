@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("babel")
-
-from omegamax.recipes.data.date_patterns import FIRST, LAST, LOCALES, as_typed, month_names, styles, write
+from omegamax.recipes.data.date_patterns import FIRST, LAST, LOCALES, as_typed, babel_locale, month_names, styles, write
 from omegamax.recipes.data.dates import dates_of, generate_dates
 from omegamax.recipes.data.typos import _typos, with_typo
+
+babel = pytest.importorskip("babel")
 
 SPLITS = ("train", "dev", "test")
 DATES = st.dates(FIRST, LAST)
@@ -63,6 +63,15 @@ def test_a_text_has_one_meaning_whatever_the_date(locale):
         for date in [*dates, *(date.replace(year=date.year + 30) for date in dates[::13])]:
             text = write(date, locale, style)
             assert meaning.setdefault(text.lower(), date) == date, text
+
+
+def test_no_locale_changes_another():
+    """Babel alone would give Lithuanian months Japanese names here."""
+    babel.localedata._cache.clear()
+    dict(babel.Locale.parse("ja").months["stand-alone"]["abbreviated"])
+    for cached in (styles, month_names, babel_locale):
+        cached.cache_clear()
+    assert "saus." in month_names("lt") and not any("月" in name for name in month_names("lt"))
 
 
 def test_no_two_months_share_a_name():

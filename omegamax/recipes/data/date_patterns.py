@@ -129,12 +129,19 @@ def babel_locale(locale: str) -> Locale:
         from babel import Locale, UnknownLocaleError, localedata
     except ImportError:
         raise ImportError('dates need Babel; install it with pip install "omegamax[nlp]"') from None
+    # Babel keeps what it resolved for one locale in tables that others share: after Japanese, Lithuanian months would
+    # have Japanese names. With its cache emptied before and after, this locale has tables of its own.
+    localedata._cache.clear()
     try:
-        return Locale.parse(locale)
+        parsed = Locale.parse(locale)
+        _ = parsed.months  # reads them
     except (ValueError, UnknownLocaleError):
         close = difflib.get_close_matches(locale, localedata.locale_identifiers(), n=3)
         advice = f"did you mean {' or '.join(close)}?" if close else "use CLDR's names, such as fr or en_GB"
         raise ValueError(f"dates: unknown locale {locale!r}; {advice}") from None
+    finally:
+        localedata._cache.clear()
+    return parsed
 
 
 @functools.cache
