@@ -1,6 +1,7 @@
 """Settings as options: each field of a settings dataclass is a flag, a key of a TOML file, and has a default.
 
-The command line overrules the file, the file overrules the task's own defaults, and these the dataclass's.
+The command line overrules the file, the file the run that is resumed, that the task's own defaults, and these the
+dataclass's.
 """
 
 from __future__ import annotations
@@ -57,14 +58,16 @@ def add_task_settings(parser: argparse.ArgumentParser, entry: TaskEntry, *, with
     )
 
 
-def chosen_settings(task: str, options: argparse.Namespace) -> tuple[Any, TrainingSettings]:
-    """The task's settings and the loop's, from the file and the flags."""
+def chosen_settings(
+    task: str, options: argparse.Namespace, stored: Mapping[str, Any] | None = None
+) -> tuple[Any, TrainingSettings]:
+    """The task's settings and the loop's, from the file and the flags, and from the run that is resumed."""
     entry = TASKS[task]
     kind = resolve(entry.settings)
     known = {each.name: each for each in (*dataclasses.fields(TrainingSettings), *dataclasses.fields(kind))}
     from_file = read_config(options.config, known) if options.config else {}
     given = {name: getattr(options, name) for name in known if hasattr(options, name)}
-    values = {**from_file, **given}
+    values = {**(stored or {}), **from_file, **given}
     return _built(kind, values), _built(TrainingSettings, {**entry.training, **values})
 
 
@@ -110,6 +113,8 @@ def _fitted(name: str, value: Any, hint: Any) -> Any:
     wanted = _type(hint)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if value is None and type(None) in get_args(hint):
+        return None
     if not isinstance(value, wanted) or isinstance(value, bool):
         raise Refused(f"{name.replace('_', '-')} must be of type {wanted.__name__}, got {value!r}")
     return value

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from omegamax.cli.parser import Parser
+from omegamax.cli.refusal import Refused
 from omegamax.cli.settings_options import add_task_settings, chosen_settings
 from omegamax.cli.tables import aligned, number
 from omegamax.recipes import TASKS
@@ -21,8 +23,7 @@ examples:
   omegamax train dates                              generated data, softmax attention
   omegamax train dates --attention fusedmax --strength 0.2 --out runs/fused
   omegamax train seq2seq --data pairs.tsv --level word --attention sparsemax
-  omegamax train dates --out runs/fused --attention fusedmax --strength 0.2 --resume
-                                                    after an interruption, even kill -9: to the same bits
+  omegamax train dates --out runs/fused --resume    after an interruption, even kill -9: to the same bits
   omegamax train dates --config dates.toml --seed 1
   torchrun --nproc-per-node=2 -m omegamax train dates
                                                     two processes, the same result as one
@@ -62,6 +63,8 @@ def run(options: argparse.Namespace) -> int:
     """Trains, evaluates the best model on the test data, and prints both."""
     settings, training = chosen_settings(options.task, options)
     out = options.out or Path("runs") / f"{options.task}-{settings.attention}"
+    if options.resume:
+        settings, training = chosen_settings(options.task, options, _stored(options.task, out))
     from omegamax.recipes.experiment import run_experiment
 
     experiment = run_experiment(options.task, settings, training, out, existing=existing(options))
@@ -73,6 +76,16 @@ def run(options: argparse.Namespace) -> int:
     print(table(experiment.evaluation))
     print(f"\n{experiment.trained.outcome} after {experiment.trained.epochs} epochs; the run is in {out}")
     return 0
+
+
+def _stored(task: str, out: Path) -> dict[str, Any]:
+    """The settings of the run that is resumed, where they are not given again."""
+    from omegamax.recipes.run import stored_config
+
+    config = stored_config(out) or {}
+    if config.get("task", task) != task:
+        raise Refused(f"{out} is a run of {config['task']}, not of {task}; name that task, or choose another --out")
+    return {**config.get("settings", {}), **config.get("training", {})}
 
 
 def table(evaluation: dict[str, dict[str, float]]) -> str:

@@ -27,8 +27,10 @@ def test_an_existing_run_is_never_clobbered(command, trained):
 
 
 def test_a_finished_run_is_resumed_in_no_time(command, trained):
-    code, out, _ = command("train", "dates", "--attention", "sparsemax", *SMALL, "--out", trained, "--resume")
+    code, out, _ = command("train", "dates", "--out", trained, "--resume")  # settings are those of the run
     assert code == 0 and "finished after 1 epochs" in out
+    code, _, err = command("train", "seq2seq", "--out", trained, "--resume")
+    assert code == 2 and "is a run of dates" in err
     code, _, err = command("train", "dates", "--attention", "softmax", *SMALL, "--out", trained, "--resume")
     assert code == 2 and "attention" in err and "'sparsemax'" in err
 
