@@ -18,7 +18,7 @@ bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check
 installed := $(venv)/.installed
 sanitized := build/sanitize
-demo_size := --examples 30000 --epochs 2
+demo_size := --epochs 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format bench docs sanitize clean
