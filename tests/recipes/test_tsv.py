@@ -1,6 +1,7 @@
 """Tables: what is read, how one file is divided, and what is said of a bad one."""
 
 import gzip
+import lzma
 import re
 
 import pytest
@@ -77,12 +78,13 @@ def test_missing_and_damaged_files(tmp_path):
     with pytest.raises(FileNotFoundError, match="no such file; check the path"):
         read_rows(tmp_path / "nowhere.tsv", COLUMNS)
     (tmp_path / "train.tsv").write_text("a\tb\n")
-    with pytest.raises(FileNotFoundError, match=r"no dev\.tsv or dev\.tsv\.gz; the directory must have"):
+    with pytest.raises(FileNotFoundError, match=r"no dev\.tsv, dev\.tsv\.gz or dev\.tsv\.xz; there must be"):
         read_splits(tmp_path, COLUMNS)
-    for damaged in (b"not gzip", gzip.compress(table(50).encode())[:-20]):
-        (tmp_path / "t.tsv.gz").write_bytes(damaged)
-        with pytest.raises(ValueError, match="not a whole gzip file"):
-            read_splits(tmp_path / "t.tsv.gz", COLUMNS)
+    for module, ending in ((gzip, "gz"), (lzma, "xz")):
+        for damaged in (b"something else", module.compress(table(50).encode())[:-20]):
+            (tmp_path / f"t.tsv.{ending}").write_bytes(damaged)
+            with pytest.raises(ValueError, match=f"not a whole .{ending} file"):
+                read_splits(tmp_path / f"t.tsv.{ending}", COLUMNS)
 
 
 def test_an_empty_file_of_a_directory(tmp_path):
@@ -90,3 +92,14 @@ def test_an_empty_file_of_a_directory(tmp_path):
         (tmp_path / f"{name}.tsv").write_text(content)
     with pytest.raises(ValueError, match="the test split is empty, because its file has no rows"):
         read_splits(tmp_path, COLUMNS)
+
+
+def test_files_may_share_a_beginning(tmp_path):
+    (tmp_path / "en-de.train.tsv.xz").write_bytes(lzma.compress(b"a\tb\n"))
+    (tmp_path / "en-de.dev.tsv.gz").write_bytes(gzip.compress(b"c\td\n"))
+    (tmp_path / "en-de.test.tsv").write_text("e\tf\n")
+    (tmp_path / "en-fr.train.tsv").write_text("x\ty\n")
+    found = read_splits(tmp_path / "en-de", COLUMNS)
+    assert found == {"train": [("a", "b")], "dev": [("c", "d")], "test": [("e", "f")]}
+    with pytest.raises(FileNotFoundError, match=r"en-fr: no dev\.tsv"):
+        read_splits(tmp_path / "en-fr", COLUMNS)

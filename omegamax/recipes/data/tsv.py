@@ -1,4 +1,5 @@
-"""Tables of tab-separated text: one file, or a directory with train.tsv, dev.tsv and test.tsv; also compressed (.gz).
+"""Tables of tab-separated text: one file; a directory with train.tsv, dev.tsv and test.tsv; or the common beginning of
+such names, as `en-de` for en-de.train.tsv and its like. Also compressed (.gz, .xz).
 
 Every complaint names the file, the line and what to do.
 """
@@ -7,11 +8,13 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import lzma
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 SPLITS = ("train", "dev", "test")
+_ENDINGS = ("", ".gz", ".xz")
 _OF_TEN = {0: "dev", 1: "test"}  # of ten equal parts, one each; eight are for training
 
 Row = tuple[str, ...]
@@ -27,7 +30,8 @@ def read_splits(
     one on every machine, whatever else the file holds, and inputs that occur twice never stand on both sides.
     """
     path = Path(path)
-    if path.is_dir():
+    divided = path.is_dir() or _beginning_of(path, SPLITS[0]) is not None
+    if divided:
         found = {split: read_rows(_file_of(path, split), columns, check) for split in SPLITS}
     elif path.exists():
         found = {split: [] for split in SPLITS}
@@ -39,7 +43,7 @@ def read_splits(
         )
     for split, rows in found.items():
         if not rows:
-            why = "its file has no rows" if path.is_dir() else "none of the rows of the file fell to it"
+            why = "its file has no rows" if divided else "none of the rows of the file fell to it"
             raise ValueError(
                 f"{path}: the {split} split is empty, because {why}; "
                 "add rows, or give a directory with train.tsv, dev.tsv and test.tsv"
@@ -79,14 +83,25 @@ def read_rows(path: str | Path, columns: Sequence[str], check: Callable[[Row], N
     return rows
 
 
-def _file_of(directory: Path, split: str) -> Path:
-    for name in (f"{split}.tsv", f"{split}.tsv.gz"):
-        if (directory / name).is_file():
-            return directory / name
-    raise FileNotFoundError(
-        f"{directory}: no {split}.tsv or {split}.tsv.gz; the directory must have train.tsv, dev.tsv and test.tsv, "
-        "or give a single file, which is then divided"
+def _file_of(path: Path, split: str) -> Path:
+    """Of a directory, or of files whose names begin as the path does."""
+    found = (
+        _first(path / f"{split}.tsv{ending}" for ending in _ENDINGS) if path.is_dir() else _beginning_of(path, split)
     )
+    if found is None:
+        raise FileNotFoundError(
+            f"{path}: no {split}.tsv, {split}.tsv.gz or {split}.tsv.xz; there must be train.tsv, dev.tsv and test.tsv, "
+            "or give a single file, which is then divided"
+        )
+    return found
+
+
+def _beginning_of(path: Path, split: str) -> Path | None:
+    return _first(path.with_name(f"{path.name}.{split}.tsv{ending}") for ending in _ENDINGS) if path.name else None
+
+
+def _first(paths: Iterable[Path]) -> Path | None:
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _text(path: Path) -> str:
@@ -94,10 +109,12 @@ def _text(path: Path) -> str:
         data = path.read_bytes()
         if path.suffix == ".gz":
             data = gzip.decompress(data)
+        elif path.suffix == ".xz":
+            data = lzma.decompress(data)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: no such file; check the path") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path}: not a whole gzip file ({error}); compress it again") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+        raise ValueError(f"{path}: not a whole {path.suffix} file ({error}); compress it again") from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
