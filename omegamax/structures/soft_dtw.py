@@ -5,6 +5,7 @@
 With Shannon's Ω this is soft-DTW (Cuturi & Blondel, ICML 2017), with the squared norm its sparse form (Mensch &
 Blondel, ICML 2018), with Hard it is DTW. Its gradient in C is the expected alignment, which differentiates once more.
 A native program reads the costs as they are, no copy negated or scaled; a band without lengths is stored as a band.
+Features under the squared distance need no costs: the sweeps compute them and turn E into the gradients on the way.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from omegamax.structures.smoothing import Local, local
 
 Distance = Callable[[Tensor, Tensor], Tensor]
 _SHANNON = Shannon()
-_FEW_FEATURES = 16  # with more a matrix of distances, found once, is faster than finding each twice
+_FEW_FEATURES = 32  # with more, products of matrices are faster than distances on the way
 
 
 def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
@@ -150,7 +151,7 @@ def _of_points(x: Tensor, y: Tensor, smoothing: Local, lengths: Any) -> Tensor |
         return None
     batch, n_rows, n_columns = x.shape[:-2], x.shape[-2], y.shape[-2]
     if y.shape[:-2] != batch:
-        batch = checks.common_batch("soft_dtw", ((x, 2), (y, 2)))
+        batch = torch.broadcast_shapes(batch, y.shape[:-2])
         x, y = x.expand(*batch, *x.shape[-2:]), y.expand(*batch, *y.shape[-2:])
     if lengths is not None:
         given = checks.check_structure_lengths("Alignment", batch, lengths, (n_rows, n_columns))
@@ -179,14 +180,22 @@ class _OfPoints(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, y, *gradients = ctx.saved_tensors
         if torch.is_grad_enabled():
-            points = x.view_as(x), y.view_as(y)  # apart from each other where x is y
-            lengths = None if ctx.lengths is None else ctx.lengths.unbind(1)
+            ends = (None, None) if ctx.lengths is None else ctx.lengths.unbind(1)
+            points = [_up_to(end, each) for end, each in zip(ends, (x, y))]
+            lengths = None if ctx.lengths is None else ends
             value = _value(*_costs("soft_dtw", *points, squared_euclidean, lengths, None), ctx.smoothing, lengths)
             wanted = [point for point, gradient in zip(points, gradients) if gradient is not None]
             again = iter(torch.autograd.grad(value, wanted, grad, create_graph=True))
             return (*(None if gradient is None else next(again) for gradient in gradients), None, None, None)
         factor = grad[:, None, None]
         return (*(None if gradient is None else factor * gradient for gradient in gradients), None, None, None)
+
+
+def _up_to(length: Tensor | None, points: Tensor) -> Tensor:
+    """Another view of the points, apart from each other where x is y; zero beyond the lengths, whatever is there."""
+    if length is None:
+        return points.view_as(points)
+    return torch.where((torch.arange(points.shape[1]) < length.unsqueeze(1)).unsqueeze(2), points, 0)
 
 
 def _value(structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Local, lengths: Any) -> Tensor:
