@@ -154,7 +154,7 @@ def _of_points(x: Tensor, y: Tensor, smoothing: Local, lengths: Any) -> Tensor |
         batch = torch.broadcast_shapes(batch, y.shape[:-2])
         x, y = x.expand(*batch, *x.shape[-2:]), y.expand(*batch, *y.shape[-2:])
     if lengths is not None:
-        given = checks.check_structure_lengths("Alignment", batch, lengths, (n_rows, n_columns))
+        given = checks.check_structure_lengths("soft_dtw", batch, lengths, (n_rows, n_columns))
         lengths = torch.stack(given, 1).contiguous()
     if len(batch) != 1:
         x, y = x.reshape(-1, *x.shape[-2:]), y.reshape(-1, *y.shape[-2:])
@@ -180,22 +180,14 @@ class _OfPoints(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, y, *gradients = ctx.saved_tensors
         if torch.is_grad_enabled():
-            ends = (None, None) if ctx.lengths is None else ctx.lengths.unbind(1)
-            points = [_up_to(end, each) for end, each in zip(ends, (x, y))]
-            lengths = None if ctx.lengths is None else ends
-            value = _value(*_costs("soft_dtw", *points, squared_euclidean, lengths, None), ctx.smoothing, lengths)
-            wanted = [point for point, gradient in zip(points, gradients) if gradient is not None]
+            x, y = x.view_as(x), y.view_as(y)  # apart from each other where x is y
+            lengths = None if ctx.lengths is None else ctx.lengths.unbind(1)
+            value = _value(*_costs("soft_dtw", x, y, squared_euclidean, lengths, None), ctx.smoothing, lengths)
+            wanted = [points for points, gradient in zip((x, y), gradients) if gradient is not None]
             again = iter(torch.autograd.grad(value, wanted, grad, create_graph=True))
             return (*(None if gradient is None else next(again) for gradient in gradients), None, None, None)
         factor = grad[:, None, None]
         return (*(None if gradient is None else factor * gradient for gradient in gradients), None, None, None)
-
-
-def _up_to(length: Tensor | None, points: Tensor) -> Tensor:
-    """Another view of the points, apart from each other where x is y; zero beyond the lengths, whatever is there."""
-    if length is None:
-        return points.view_as(points)
-    return torch.where((torch.arange(points.shape[1]) < length.unsqueeze(1)).unsqueeze(2), points, 0)
 
 
 def _value(structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Local, lengths: Any) -> Tensor:
@@ -228,9 +220,23 @@ def _costs(
         banded = BandedAlignment(band, y.shape[-2])
         columns, _ = banded.columns(x.shape[-2])
         return banded, distance(x.unsqueeze(-2), y[..., columns.to(y.device), :])
+    if distance is squared_euclidean and lengths is not None:
+        x, y = _within(who, x, y, lengths)
     if distance is squared_euclidean and not (routing.transforms_active() or routing.dual_level_active()):
         return Alignment(band=band), _PairwiseSquared.apply(x, y)
     return Alignment(band=band), distance(x.unsqueeze(-2), y.unsqueeze(-3))
+
+
+def _within(who: str, x: Tensor, y: Tensor, lengths: Any) -> tuple[Tensor, ...]:
+    """Zeros beyond the lengths: whatever is there, times a weight of zero, must not reach a gradient."""
+    batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    ends = checks.check_structure_lengths(who, batch, lengths, (x.shape[-2], y.shape[-2]))
+    return tuple(
+        torch.where(
+            (torch.arange(points.shape[-2]) < end.reshape(*batch, 1)).unsqueeze(-1).to(points.device), points, 0
+        )
+        for points, end in zip((x, y), ends)
+    )
 
 
 def _check_points(who: str, x: Tensor, y: Tensor) -> None:
