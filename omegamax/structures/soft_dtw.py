@@ -186,7 +186,7 @@ class _OfPoints(torch.autograd.Function):
             wanted = [points for points, gradient in zip((x, y), gradients) if gradient is not None]
             again = iter(torch.autograd.grad(value, wanted, grad, create_graph=True))
             return (*(None if gradient is None else next(again) for gradient in gradients), None, None, None)
-        factor = grad[:, None, None]
+        factor = grad.reshape(-1, 1, 1)
         return (*(None if gradient is None else factor * gradient for gradient in gradients), None, None, None)
 
 
