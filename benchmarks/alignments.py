@@ -189,6 +189,9 @@ def main() -> None:
     arguments = parser.parse_args()
     timing.clock = getattr(time, arguments.clock)
     torch.set_num_threads(arguments.threads)
+    numba = load("numba")
+    if not isinstance(numba, str):  # the peers' threads: as many, where there are as many cores
+        numba.set_num_threads(min(arguments.threads, numba.config.NUMBA_NUM_THREADS))
     torch.manual_seed(0)
     seconds = arguments.seconds
     sections = [

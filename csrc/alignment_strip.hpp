@@ -19,8 +19,9 @@ constexpr int kAhead = 2 * kTile;  // memory is asked for so far ahead: the proc
 template <class T>
 struct GridItem {
   GridItem(const AlignmentGrid<T>& grid, std::int64_t item)
-      : scores(grid.scores + item * grid.item_stride), row_stride(grid.row_stride), m(grid.lengths[2 * item]),
-        n(grid.lengths[2 * item + 1]), packed(grid.packed != 0),
+      : scores(grid.scores + item * grid.item_stride), row_stride(grid.row_stride),
+        m(grid.lengths == nullptr ? grid.rows : grid.lengths[2 * item]),
+        n(grid.lengths == nullptr ? grid.grid_columns : grid.lengths[2 * item + 1]), packed(grid.packed != 0),
         first_(grid.first == nullptr ? nullptr : grid.first + item * grid.band_stride),
         last_(grid.last == nullptr ? nullptr : grid.last + item * grid.band_stride) {}
 

@@ -15,12 +15,12 @@ struct Sweeper {
   static constexpr int kParts = Omega::kParts;
   using Cells = Cell<V, kParts>;
 
-  // Up through a strip. `edge[1 + t]` is the cell above lane 0 at step t (and `edge[0]` one column to the left of it), its
-  // parts `stride` apart. Writes the last row of the strip to `bottom` by step, where it is wanted, and its last cell to
-  // `last`.
-  template <bool kWeights, bool kTangent>
-  static void ascend(const Strip<T>& strip, T scale, const T* edge, T* bottom, std::int64_t stride, T* last, V* weights,
-                     const T* direction, std::int64_t direction_stride, const T* moved_edge, T* moved_bottom, T* tile,
+  // Up through a strip. `read(t, rows, tile)` gives the scores of a tile of steps, `read_moved` their derivatives.
+  // `edge[1 + t]` is the cell above lane 0 at step t (and `edge[0]` one column to the left of it), its parts `stride`
+  // apart. Writes the last row of the strip to `bottom` by step, where it is wanted, and its last cell to `last`.
+  template <bool kWeights, bool kTangent, class Read, class ReadMoved>
+  static void ascend(const Strip<T>& strip, const Read& read, const ReadMoved& read_moved, const T* edge, T* bottom,
+                     std::int64_t stride, T* last, V* weights, const T* moved_edge, T* moved_bottom, T* tile,
                      T* moved_tile) {
     Cells now[kVectors], above[kVectors];
     V moved_now[kVectors], moved_above[kVectors];
@@ -33,8 +33,8 @@ struct Sweeper {
     if constexpr (kTangent) moved_above[0][0] = moved_edge[0];
     for (std::int64_t t = 0; t < strip.steps; ++t) {
       if (t % kTile == 0) {
-        strip.read(strip.item.scores, strip.item.row_stride, scale, -kInfinity<T>, t, kRows, tile);
-        if constexpr (kTangent) strip.read(direction, direction_stride, scale, T(0), t, kRows, moved_tile);
+        read(t, kRows, tile);
+        if constexpr (kTangent) read_moved(t, kRows, moved_tile);
       }
       const T* scores = tile + (t % kTile) * kRows;
       Cells up[kVectors];
@@ -87,10 +87,11 @@ struct Sweeper {
   }
 
   // Down through a strip. `coming[j]` is what flows into column j of the last row from below; `leaving[j]` receives
-  // what flows out of the first row. With tangents the same for derivatives, and only these are written.
-  template <bool kTangent>
+  // what flows out of the first row; `write(t, rows, tile)` takes the marginals of a tile of steps, zero outside the
+  // grid. With tangents the same for derivatives, and only these are written.
+  template <bool kTangent, class Write>
   static void descend(const Strip<T>& strip, const V* weights, const T* coming, T* leaving, const T* moved_coming,
-                      T* moved_leaving, T* matrix, std::int64_t row_stride, T* tile) {
+                      T* moved_leaving, const Write& write, T* tile) {
     constexpr int kStored = kTangent ? 6 : 3;
     Falling flow{}, moved{};
     const int last = static_cast<int>(strip.height - 1), last_vector = last / kL;
@@ -126,7 +127,7 @@ struct Sweeper {
         store(tile + (t % kTile) * kRows + k * kL, kTangent ? change[k] : here[k]);
       }
       flow.depart(up, diagonal, leaving + j);
-      if (t % kTile == 0) strip.write(tile, t, kRows, matrix, row_stride);
+      if (t % kTile == 0) write(t, kRows, tile);
     }
   }
 

@@ -279,6 +279,12 @@ NB_MODULE(_native, m) {
                 (OMEGAMAX_GRID_FIELDS, Address{value}, Address{marginals}));
   OMEGAMAX_BIND(m, "alignment_tangent", AlignmentTangent, (OMEGAMAX_GRID, At value, At direction, At tangent),
                 (OMEGAMAX_GRID_FIELDS, Address{value}, Address{direction}, Address{tangent}));
+  OMEGAMAX_BIND(m, "soft_dtw", SoftDtw,
+                (At x, At y, At lengths, double scale, std::int64_t kind, std::int64_t n_rows, std::int64_t n_columns,
+                 std::int64_t n_coordinates, At value, At to_x, At to_y),
+                ({nullptr, 0, 0, scale, Address{lengths}, nullptr, nullptr, 0, 0, kind, n_rows, n_columns, n_columns,
+                  nullptr},
+                 Address{x}, Address{y}, n_coordinates, Address{value}, Address{to_x}, Address{to_y}));
 
   // Chains: four parts with four strides; parts that a form does not have are 0.
 #define OMEGAMAX_PARTS(p, s) \

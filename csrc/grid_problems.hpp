@@ -12,7 +12,7 @@ struct AlignmentGrid {
   std::int64_t item_stride;
   std::int64_t row_stride;
   double scale;
-  const std::int64_t* lengths;  // two per item
+  const std::int64_t* lengths;  // two per item, or nullptr for rows and grid_columns
   const std::int32_t* first;    // first and last column of each row of a band, or nullptr
   const std::int32_t* last;
   std::int64_t band_stride;  // between items
@@ -55,6 +55,20 @@ struct AlignmentTangent {
   const T* value;
   const T* direction;
   T* tangent;
+  std::int64_t columns;
+};
+
+// Soft-DTW of points x (rows, coordinates) and y (columns, coordinates) under squared distances, with its gradients where
+// they are wanted; the grid has no scores and no checkpoints.
+template <class T>
+struct SoftDtw {
+  AlignmentGrid<T> grid;
+  const T* x;
+  const T* y;
+  std::int64_t n_coordinates;
+  T* value;
+  T* to_x;  // or nullptr
+  T* to_y;
   std::int64_t columns;
 };
 

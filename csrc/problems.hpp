@@ -54,7 +54,8 @@ namespace omegamax {
   X(AlignmentValue)              \
   X(AlignmentMarginals)          \
   X(AlignmentBoth)               \
-  X(AlignmentTangent)
+  X(AlignmentTangent)            \
+  X(SoftDtw)
 
 #define OMEGAMAX_TREE_KERNELS(X) \
   X(ProjectiveValue)             \

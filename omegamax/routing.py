@@ -68,6 +68,11 @@ def unwrapped(tensor: Tensor) -> Tensor:
     return tensor
 
 
+def is_many_gradients(grad: Tensor) -> bool:
+    """Whether `torch.autograd.grad(..., is_grads_batched=True)` passes several at once, in its own kind of vmap."""
+    return torch._C._functorch.is_legacy_batchedtensor(grad)
+
+
 def needs_grad(*tensors: Any) -> bool:
     """Whether autograd would have to record an operation on these inputs; numbers among them are ignored."""
     if torch.is_grad_enabled():

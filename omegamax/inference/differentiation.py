@@ -171,6 +171,7 @@ def _is_among(tensor: Tensor, tensors: Any) -> bool:
 
 def _times(per_item: Tensor, part: Tensor, state: State) -> Tensor:
     factor = per_item.reshape(-1, *(1,) * (part.dim() - 1))
-    if torch.is_grad_enabled() or routing.transforms_active() or _is_among(part, state):
+    shared = routing.transforms_active() or routing.is_many_gradients(per_item) or _is_among(part, state)
+    if torch.is_grad_enabled() or shared:
         return factor * part
     return part.mul_(factor)  # nobody else has seen it: a large problem is not held twice

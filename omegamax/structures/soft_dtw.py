@@ -5,6 +5,7 @@
 With Shannon's Ω this is soft-DTW (Cuturi & Blondel, ICML 2017), with the squared norm its sparse form (Mensch &
 Blondel, ICML 2018), with Hard it is DTW. Its gradient in C is the expected alignment, which differentiates once more.
 A native program reads the costs as they are, no copy negated or scaled; a band without lengths is stored as a band.
+Features under the squared distance need no costs: the sweeps compute them and turn E into the gradients on the way.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
+from omegamax.inference.alignment_program import KINDS
 from omegamax.inference.differentiation import marginals_of, value_of
 from omegamax.inference.program import Program
 from omegamax.kernels.pairwise import pairwise_squared
+from omegamax.kernels.soft_dtw import soft_dtw_of_points
+from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.scaled import Scaled
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
@@ -31,6 +35,7 @@ from omegamax.structures.smoothing import Local, local
 
 Distance = Callable[[Tensor, Tensor], Tensor]
 _SHANNON = Shannon()
+_FEW_FEATURES = 32  # with more, products of matrices are faster than distances on the way
 
 
 def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
@@ -57,8 +62,13 @@ def soft_dtw(
     >>> soft_dtw(x, x[[0, 0, 1, 2]], regularizer=Hard())
     tensor(0.)
     """
+    smoothing = local("soft_dtw", Scaled(regularizer, gamma))
+    if band is None and distance is squared_euclidean:
+        direct = _of_points(x, y, smoothing, lengths)
+        if direct is not None:
+            return direct
     structure, costs = _costs("soft_dtw", x, y, distance, lengths, band)
-    return _value(structure, costs, local("soft_dtw", Scaled(regularizer, gamma)), lengths)
+    return _value(structure, costs, smoothing, lengths)
 
 
 def soft_dtw_from_costs(
@@ -131,6 +141,55 @@ def soft_dtw_divergence(
     return soft_dtw(x, y, gamma, lengths=lengths, **options) - (own_x + own_y) / 2
 
 
+def _of_points(x: Tensor, y: Tensor, smoothing: Local, lengths: Any) -> Tensor | None:
+    """The everyday case without a matrix of costs, where the kernels have it."""
+    kind, gamma = KINDS.get(type(smoothing.regularizer)), smoothing.gamma
+    if kind is None or isinstance(gamma, Tensor) or routing.dual_level_active():
+        return None
+    _check_points("soft_dtw", x, y)
+    if x.dtype != y.dtype or x.shape[-1] > _FEW_FEATURES or not routing.holds_native_memory(x, y):
+        return None
+    batch, n_rows, n_columns = x.shape[:-2], x.shape[-2], y.shape[-2]
+    if y.shape[:-2] != batch:
+        batch = torch.broadcast_shapes(batch, y.shape[:-2])
+        x, y = x.expand(*batch, *x.shape[-2:]), y.expand(*batch, *y.shape[-2:])
+    if lengths is not None:
+        given = checks.check_structure_lengths("soft_dtw", batch, lengths, (n_rows, n_columns))
+        lengths = torch.stack(given, 1).contiguous()
+    if len(batch) != 1:
+        x, y = x.reshape(-1, *x.shape[-2:]), y.reshape(-1, *y.shape[-2:])
+    if routing.needs_grad(x, y):
+        value = _OfPoints.apply(x, y, lengths, gamma, smoothing.regularizer)
+    else:
+        value = soft_dtw_of_points(x, y, lengths, gamma, kind, False, False)[0]
+    return value if len(batch) == 1 else value.reshape(batch)
+
+
+class _OfPoints(torch.autograd.Function):
+    """Finds the gradients with the value, in one go. They are differentiated again by way of the costs."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, regularizer: Regularizer) -> Any:
+        wanted = ctx.needs_input_grad
+        found = soft_dtw_of_points(x, y, lengths, gamma, KINDS[type(regularizer)], wanted[0], wanted[1])
+        ctx.lengths, ctx.smoothing = lengths, Local(regularizer, gamma)
+        ctx.save_for_backward(x, y, *found[1:])
+        return found[0]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, y, *gradients = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            x, y = x.view_as(x), y.view_as(y)  # apart from each other where x is y
+            lengths = None if ctx.lengths is None else ctx.lengths.unbind(1)
+            value = _value(*_costs("soft_dtw", x, y, squared_euclidean, lengths, None), ctx.smoothing, lengths)
+            wanted = [points for points, gradient in zip((x, y), gradients) if gradient is not None]
+            again = iter(torch.autograd.grad(value, wanted, grad, create_graph=True))
+            return (*(None if gradient is None else next(again) for gradient in gradients), None, None, None)
+        factor = grad.reshape(-1, 1, 1)
+        return (*(None if gradient is None else factor * gradient for gradient in gradients), None, None, None)
+
+
 def _value(structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Local, lengths: Any) -> Tensor:
     found = _native(structure, costs, smoothing, lengths)
     if found is None:
@@ -156,15 +215,33 @@ def _costs(
     who: str, x: Tensor, y: Tensor, distance: Distance, lengths: Any, band: Band | None
 ) -> tuple[Alignment | BandedAlignment, Tensor]:
     """The structure and the costs, as a band where that is smaller."""
-    checks.check_event(who, "x", x, (None, None), "(..., M, D)")
-    checks.check_event(who, "y", y, (None, x.shape[-1]), f"(..., N, {x.shape[-1]})")
+    _check_points(who, x, y)
     if band is not None and lengths is None:
         banded = BandedAlignment(band, y.shape[-2])
         columns, _ = banded.columns(x.shape[-2])
         return banded, distance(x.unsqueeze(-2), y[..., columns.to(y.device), :])
+    if distance is squared_euclidean and lengths is not None:
+        x, y = _within(who, x, y, lengths)
     if distance is squared_euclidean and not (routing.transforms_active() or routing.dual_level_active()):
         return Alignment(band=band), _PairwiseSquared.apply(x, y)
     return Alignment(band=band), distance(x.unsqueeze(-2), y.unsqueeze(-3))
+
+
+def _within(who: str, x: Tensor, y: Tensor, lengths: Any) -> tuple[Tensor, ...]:
+    """Zeros beyond the lengths: whatever is there, times a weight of zero, must not reach a gradient."""
+    batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    ends = checks.check_structure_lengths(who, batch, lengths, (x.shape[-2], y.shape[-2]))
+    return tuple(
+        torch.where(
+            (torch.arange(points.shape[-2]) < end.reshape(*batch, 1)).unsqueeze(-1).to(points.device), points, 0
+        )
+        for points, end in zip((x, y), ends)
+    )
+
+
+def _check_points(who: str, x: Tensor, y: Tensor) -> None:
+    checks.check_event(who, "x", x, (None, None), "(..., M, D)")
+    checks.check_event(who, "y", y, (None, x.shape[-1]), f"(..., N, {x.shape[-1]})")
 
 
 class _PairwiseSquared(torch.autograd.Function):

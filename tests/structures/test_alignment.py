@@ -14,6 +14,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 import omegamax as om
 from omegamax.inference.program import LatticeProgram
+from omegamax.structures.soft_dtw import squared_euclidean
 
 DOUBLE = torch.float64
 BANDS = [om.SakoeChiba(0), om.SakoeChiba(1), om.SakoeChiba(4), om.Itakura(1), om.Itakura(1.3), om.Itakura(2.0)]
@@ -214,6 +215,75 @@ def test_second_derivatives(omega, band, backend):
         assert gradcheck(lambda a, b, o=options: om.soft_dtw(a, b, **o), (x, y), fast_mode=True)
         assert gradgradcheck(lambda a, b, o=options: om.soft_dtw(a, b, **o), (x, y), fast_mode=True)
         assert gradcheck(lambda a, b, o=options: om.soft_dtw_alignment(a, b, **o), (x, y), fast_mode=True)
+
+
+def by_costs(a, b):
+    """The squared distance, but not by its name: a matrix of costs is made."""
+    return squared_euclidean(a, b)
+
+
+@pytest.mark.parametrize("omega", [om.Hard(), om.Shannon(), om.SquaredNorm()], ids=names)
+@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
+def test_features_give_what_their_costs_give(omega, dtype, backend):
+    tolerance = {"rtol": 1e-3, "atol": 1e-3} if dtype == torch.float32 else {"rtol": 1e-9, "atol": 1e-9}
+    x, y = torch.randn(3, 2, 40, 2, dtype=dtype), torch.randn(2, 35, 2, dtype=dtype)
+    lengths = torch.tensor([[40, 3], [1, 33], [20, 20]]), torch.tensor([[35, 3], [35, 2], [1, 1]])
+    for needs in itertools.product((False, True), repeat=2):
+        for options in ({}, {"lengths": lengths}):
+            found = []
+            for distance in (squared_euclidean, by_costs):
+                leaves = [each.clone().requires_grad_(need) for each, need in zip((x, y), needs)]
+                value = om.soft_dtw(*leaves, 0.5, regularizer=omega, distance=distance, **options)
+                if any(needs):
+                    (value * torch.arange(6.0).reshape(3, 2)).sum().backward()
+                found.append([value.detach(), *(leaf.grad for leaf in leaves)])
+            for direct, expected in zip(*found):
+                assert (direct is None) == (expected is None)
+                if direct is not None:
+                    torch.testing.assert_close(direct, expected, **tolerance)
+
+
+def test_a_series_with_itself_and_third_derivatives():
+    x = torch.randn(2, 6, 2, dtype=DOUBLE, requires_grad=True)
+    assert gradcheck(lambda a: om.soft_dtw(a, a, 0.7), x)
+    assert gradgradcheck(lambda a: om.soft_dtw(a, a, 0.7), x)
+    y = torch.randn(2, 5, 2, dtype=DOUBLE)
+    (first,) = torch.autograd.grad(om.soft_dtw(x, y).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiate"):
+        torch.autograd.grad(second.square().sum(), x)
+
+
+def test_derivatives_of_features_in_every_mode():
+    x, y = torch.randn(6, 2, dtype=DOUBLE), torch.randn(5, 2, dtype=DOUBLE)
+    v = torch.randn(6, 2, dtype=DOUBLE)
+
+    def value(a):
+        return om.soft_dtw(a, y, 0.7)
+
+    leaf = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(value(leaf), leaf)
+    torch.testing.assert_close(torch.func.grad(value)(x), gradient)
+    torch.testing.assert_close(torch.func.jvp(value, (x,), (v,))[1], (gradient * v).sum())
+    hessian = torch.autograd.functional.hessian(value, x)
+    several = torch.autograd.grad(value(leaf), leaf, torch.tensor([1.0, 2.0], dtype=DOUBLE), is_grads_batched=True)
+    torch.testing.assert_close(several[0], torch.stack([gradient, 2 * gradient]))
+    torch.testing.assert_close(torch.func.jvp(torch.func.grad(value), (x,), (v,))[1], (hessian * v).sum((2, 3)))
+
+
+def test_nothing_beyond_the_lengths_reaches_the_derivatives():
+    x, y = torch.randn(2, 6, 2, dtype=DOUBLE), torch.randn(2, 5, 2, dtype=DOUBLE)
+    lengths = torch.tensor([4, 6]), torch.tensor([5, 2])
+    found = []
+    for garbage in (0.0, torch.nan):
+        x[0, 4:], y[1, 2:] = garbage, garbage
+        leaves = x.clone().requires_grad_(), y.clone().requires_grad_()
+        once = torch.autograd.grad(om.soft_dtw(*leaves, lengths=lengths).sum(), leaves)
+        again = torch.autograd.grad(om.soft_dtw(*leaves, lengths=lengths).sum(), leaves, create_graph=True)
+        twice = torch.autograd.grad(sum(each.square().sum() for each in again), leaves)
+        found.append([*once, *(each.detach() for each in again), *twice])
+    for clean, dirty in zip(*found):
+        assert torch.equal(clean, dirty)
 
 
 def test_the_gradient_in_costs_is_the_alignment():

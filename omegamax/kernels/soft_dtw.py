@@ -1,0 +1,85 @@
+"""Soft-DTW of points under squared distances, with its gradients: nothing as large as the grid is ever stored."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from omegamax import routing
+from omegamax.kernels.hardmax import hardmax
+from omegamax.kernels.kernel import kernel
+from omegamax.kernels.pairwise import pairwise_squared
+from omegamax.kernels.softmax import softmax
+from omegamax.kernels.sparsemax import sparsemax
+
+_LOCAL = (hardmax, softmax, sparsemax)  # by the number that the native grid gives them
+
+
+@kernel
+def soft_dtw_of_points(
+    x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, kind: int, to_x: bool, to_y: bool
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """−γ DP_Ω(−|x_i − y_j|² / γ) (batch,) of x (batch, M, D) and y (batch, N, D), and its gradients where wanted.
+
+    `lengths` (batch, 2) are integers; `kind` is 0 for Hard, 1 for Shannon, 2 for SquaredNorm. With E the expected
+    alignment ∂/∂x_i = 2 Σ_j E_ij (x_i − y_j). What is beyond the lengths is not looked at and has gradient zero.
+    """
+    (n_items, m, _), n = x.shape, y.shape[1]
+    items = torch.arange(n_items)
+    ends = x.new_tensor([m, n], dtype=torch.long).expand(n_items, 2) if lengths is None else lengths
+    values = x.new_full((n_items, m + 1, n + 1), -torch.inf)
+    values[:, 0, 0] = 0
+    weights = x.new_zeros(n_items, m, n, 3)
+    scores = pairwise_squared.reference(x, y) * (-1 / gamma)
+    diagonals = [torch.arange(max(0, t - n + 1), min(m, t + 1)) for t in range(m + n - 1)]
+    for t, i in enumerate(diagonals):
+        j = t - i
+        tails = torch.stack([values[:, i, j], values[:, i, j + 1], values[:, i + 1, j]], -1)
+        weights[:, i, j], top = _LOCAL[kind].reference(tails)
+        values[:, i + 1, j + 1] = scores[:, i, j] + top
+    value = values[items, ends[:, 0], ends[:, 1]] * -gamma + 0.0
+
+    flow = x.new_zeros(n_items, m + 1, n + 1)
+    flow[items, ends[:, 0], ends[:, 1]] = 1
+    for t, i in reversed(list(enumerate(diagonals))):
+        j = t - i
+        here = flow[:, i + 1, j + 1].unsqueeze(-1)
+        diagonal, up, left = torch.where(here == 0, 0, here * weights[:, i, j]).unbind(-1)
+        flow[:, i, j] += diagonal
+        flow[:, i, j + 1] += up
+        flow[:, i + 1, j] += left
+    inside = (torch.arange(m) < ends[:, :1]).unsqueeze(2) & (torch.arange(n) < ends[:, 1:]).unsqueeze(1)
+    alignment = torch.where(inside, torch.where(value.isnan()[:, None, None], torch.nan, flow[:, 1:, 1:]), 0)
+    alignment = torch.where((value == torch.inf)[:, None, None], 0, alignment).unsqueeze(-1)
+    apart = x.unsqueeze(2) - y.unsqueeze(1)
+    pull = torch.where(alignment == 0, 0, 2 * alignment * apart)
+    return value, pull.sum(2) if to_x else None, -pull.sum(1) if to_y else None
+
+
+@soft_dtw_of_points.twin
+def _(
+    x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, kind: int, to_x: bool, to_y: bool
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    x, y = x.contiguous(), y.contiguous()
+    (n_items, m, d), n = x.shape, y.shape[1]
+    value = x.new_empty(n_items)
+    along_x = torch.empty_like(x) if to_x else None
+    along_y = torch.empty_like(y) if to_y else None
+    routing.native.soft_dtw(
+        x.itemsize,
+        x.data_ptr(),
+        y.data_ptr(),
+        0 if lengths is None else lengths.data_ptr(),
+        -1 / gamma,
+        kind,
+        m,
+        n,
+        d,
+        value.data_ptr(),
+        0 if along_x is None else along_x.data_ptr(),
+        0 if along_y is None else along_y.data_ptr(),
+        n_items,
+        m * n,
+        torch.get_num_threads(),
+    )
+    return value, along_x, along_y
