@@ -63,7 +63,7 @@ def is_concrete(tensor: Tensor) -> bool:
 
 
 def is_bare(scores: Any) -> bool:
-    """Whether scores are dense rows of plain numbers and nothing but numbers is wanted: native kernels may have them."""
+    """Whether scores are dense rows of plain numbers, and only numbers are wanted: native kernels may have them."""
     return (
         native is not None
         and not is_compiling()
