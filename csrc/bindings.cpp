@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,20 @@ struct Address {
   std::uintptr_t bits;
   template <class P>
   operator P*() const { return reinterpret_cast<P*>(bits); }
+};
+
+// The same, or working memory until the end of the call where Python does not want these results (address 0).
+class Wanted {
+ public:
+  Wanted(std::uintptr_t bits, std::int64_t bytes)
+      : unwanted_(bits == 0 ? new char[static_cast<std::size_t>(bytes)] : nullptr),
+        address_{bits == 0 ? reinterpret_cast<std::uintptr_t>(unwanted_.get()) : bits} {}
+  template <class P>
+  operator P*() const { return address_; }
+
+ private:
+  std::unique_ptr<char[]> unwanted_;
+  Address address_;
 };
 
 constexpr std::int64_t kRowsAtOnce = 16;
@@ -143,17 +158,17 @@ NB_MODULE(_native, m) {
                 (At x, At turned, At distances, std::int64_t n_points, std::int64_t n_coordinates),
                 (Address{x}, Address{turned}, Address{distances}, n_points, n_coordinates));
   OMEGAMAX_BIND(m, "sparsemax", Sparsemax, (At scores, At weights, At value),
-                (Address{scores}, Address{weights}, Address{value}));
+                (Address{scores}, Address{weights}, Wanted(value, rows * bytes)));
   OMEGAMAX_BIND(m, "sparsemax_product", SparsemaxProduct, (At weights, At direction, At product),
                 (Address{weights}, Address{direction}, Address{product}));
   OMEGAMAX_BIND(m, "hardmax", Hardmax, (At scores, At weights, At value),
-                (Address{scores}, Address{weights}, Address{value}));
+                (Address{scores}, Address{weights}, Wanted(value, rows * bytes)));
   OMEGAMAX_BIND(m, "softmax", Softmax, (At scores, At weights, At value),
-                (Address{scores}, Address{weights}, Address{value}));
+                (Address{scores}, Address{weights}, Wanted(value, rows * bytes)));
   OMEGAMAX_BIND(m, "softmax_product", SoftmaxProduct, (At weights, At direction, At product),
                 (Address{weights}, Address{direction}, Address{product}));
   OMEGAMAX_BIND(m, "entmax", Entmax, (At scores, At weights, At value, At alphas, double alpha),
-                (Address{scores}, Address{weights}, Address{value}, Address{alphas}, alpha));
+                (Address{scores}, Address{weights}, Wanted(value, rows * bytes), Address{alphas}, alpha));
   OMEGAMAX_BIND(m, "entmax_product", EntmaxProduct, (At weights, At direction, At product, At alphas, double alpha),
                 (Address{weights}, Address{direction}, Address{product}, Address{alphas}, alpha));
   OMEGAMAX_BIND(m, "entmax_slope", EntmaxSlope, (At weights, At slope, At gradient, At alphas, double alpha),
@@ -162,7 +177,7 @@ NB_MODULE(_native, m) {
                 (At weights, At direction, At product, At along, At alphas, double alpha),
                 (Address{weights}, Address{direction}, Address{product}, Address{along}, Address{alphas}, alpha));
   OMEGAMAX_BIND(m, "sqpnormmax", Sqpnormmax, (At scores, At weights, At value, double p),
-                (Address{scores}, Address{weights}, Address{value}, p));
+                (Address{scores}, Address{weights}, Wanted(value, rows * bytes), p));
   OMEGAMAX_BIND(m, "sqpnormmax_product", SqpnormmaxProduct, (At weights, At direction, At product, double p),
                 (Address{weights}, Address{direction}, Address{product}, p));
   OMEGAMAX_BIND(m, "prox_tv1d", ProxTv1d, (At rows_, At strengths, double strength, At solution, At joined),
@@ -171,14 +186,16 @@ NB_MODULE(_native, m) {
                 (Address{joined}, Address{direction}, Address{mean}));
   OMEGAMAX_BIND(m, "fusedmax", Fusedmax,
                 (At scores, At strengths, double strength, At weights, At value, At joined),
-                (Address{scores}, Address{strengths}, strength, Address{weights}, Address{value}, Address{joined}));
+                (Address{scores}, Address{strengths}, strength, Address{weights}, Wanted(value, rows * bytes),
+                 Wanted(joined, rows * columns)));
   OMEGAMAX_BIND(m, "fusedmax_product", FusedmaxProduct, (At weights, At joined, At direction, At product),
                 (Address{weights}, Address{joined}, Address{direction}, Address{product}));
   OMEGAMAX_BIND(m, "isotonic", Isotonic, (At rows_, At solution, At joined),
                 (Address{rows_}, Address{solution}, Address{joined}));
   OMEGAMAX_BIND(m, "oscarmax", Oscarmax,
                 (At scores, At strengths, double strength, At weights, At value, At labels),
-                (Address{scores}, Address{strengths}, strength, Address{weights}, Address{value}, Address{labels}));
+                (Address{scores}, Address{strengths}, strength, Address{weights}, Wanted(value, rows * bytes),
+                 Address{labels}));
   OMEGAMAX_BIND(m, "oscarmax_product", OscarmaxProduct, (At weights, At labels, At direction, At product),
                 (Address{weights}, Address{labels}, Address{direction}, Address{product}));
   OMEGAMAX_BIND(m, "prox_owl", ProxOwl,
@@ -188,7 +205,8 @@ NB_MODULE(_native, m) {
                 (Address{solution}, Address{labels}, Address{direction}, Address{product}));
   OMEGAMAX_BIND(m, "groupmax", Groupmax,
                 (At scores, At groups, At strengths, double strength, At weights, At value),
-                (Address{scores}, Address{groups}, Address{strengths}, strength, Address{weights}, Address{value}));
+                (Address{scores}, Address{groups}, Address{strengths}, strength, Address{weights},
+                 Wanted(value, rows * bytes)));
   OMEGAMAX_BIND(m, "groupmax_product", GroupmaxProduct,
                 (At weights, At groups, At strengths, double strength, At direction, At product),
                 (Address{weights}, Address{groups}, Address{strengths}, strength, Address{direction},

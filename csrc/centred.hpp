@@ -150,7 +150,7 @@ struct UnitSlope {
 
 struct RootSlope {
   static constexpr bool kCheap = false;
-  template <class V> V operator()(V weights) const { return root(weights); }
+  template <class V> V operator()(V weights) const { return nearly_root(weights); }
 };
 
 }  // namespace OMEGAMAX_ARCH

@@ -78,9 +78,10 @@ inline void fill_unusual_rows(const Columns<T>& columns, const T* x, T* weights,
     if (((columns.good >> row) & 1u) == 0) fill_unusual(has_bad(x + row * n, n), weights + row * n, value + row, n);
 }
 
-// How far Newton's method moves from tau in each lane; up to kLockstepColumns terms, a multiple of four.
+// How far Newton's method moves from tau in each lane; up to kLockstepColumns terms, a multiple of four, each of which
+// stands for `share` terms.
 template <class Power, class T>
-inline Vector<T> lockstep_step(const Vector<T>* y, std::int64_t padded, Vector<T> tau) {
+inline Vector<T> lockstep_step(const Vector<T>* y, std::int64_t padded, Vector<T> tau, Vector<T> share = splat(T(1))) {
   const Vector<T> zero{}, one = splat(T(1));
   Vector<T> sums[4] = {}, slopes[4] = {};
   for (std::int64_t j = 0; j < padded; j += 4)
@@ -89,7 +90,8 @@ inline Vector<T> lockstep_step(const Vector<T>* y, std::int64_t padded, Vector<T
       sums[k] += Power::weight(z);
       slopes[k] += Power::slope(z, one);
     }
-  return Power::step((sums[0] + sums[1]) + (sums[2] + sums[3]), (slopes[0] + slopes[1]) + (slopes[2] + slopes[3]));
+  return Power::step(share * ((sums[0] + sums[1]) + (sums[2] + sums[3])),
+                     share * ((slopes[0] + slopes[1]) + (slopes[2] + slopes[3])));
 }
 #endif
 

@@ -72,11 +72,13 @@ class Panel {
     alignas(kVectorBytes) T shifts[kLane], floors[kLane], highs[kLane], lows[kLane];
     store(shifts, top);
     store(floors, just_below(top + tau * order));
+    alignas(kVectorBytes) T shares[kLane] = {};  // of the candidates that are looked at for a guess
     std::int64_t counts[kLane], most = 0;
     for (std::int64_t row = 0; row < count; ++row) {
       counts[row] = write_candidates(x + row * n_, floors[row], shifts[row], scale, candidates_.get() + row * stride_,
                                      weights + row * n_);
       most = counts[row] > most ? counts[row] : most;
+      shares[row] = counts[row] > 2 * kSample ? T(counts[row]) / T(kSample) : T(0);
     }
     for (std::int64_t j = 0; j < most; j += kLane)
       transpose_tile(y + j, [&](std::int64_t row) {
@@ -84,17 +86,30 @@ class Panel {
       }, count);
     const std::int64_t padded = (most + kLane - 1) / kLane * kLane;
 
+    unsigned guessed = 0, added;
+    const Vector<T> lowest = tau;
+    if (most > 2 * kSample) {  // where there are many, some of them tell roughly what all will
+      const Vector<T> share = load(shares);
+      Vector<T> guess = tau;
+      for (int iteration = 0; iteration < 3; ++iteration) guess += lockstep_step<Power, T>(y, kSample, guess, share);
+      guessed = where_greater(share, zero) & where_greater(guess, lowest);
+      tau = choose<T>(guessed, guess, tau);
+    }
+    const Vector<T> enough = splat(Power::template enough<T>(n_));
     Vector<T> step;
     for (;;) {
       // The length of the row decides, not the number of candidates, which is that of the neighbour who has most.
       step = n_ > kLockstepColumns ? long_lockstep_step<Power, T>(y, padded, tau)
                                    : lockstep_step<Power, T>(y, padded, tau);
-      const Vector<T> next = tau + step, least = (-2 * std::numeric_limits<T>::epsilon()) * tau;
-      const unsigned moving = where_greater(step, least) & where_greater(next, tau) & good;
-      tau = step > least ? next : tau;
+      // A guess may be too high: then the step is down, to below the root, from where all others are up.
+      const Vector<T> next = larger(tau + step, lowest), size = choose<T>(guessed, absolute(step), step);
+      added = where_greater(size, larger((-2 * std::numeric_limits<T>::epsilon()) * tau, enough));
+      const unsigned moving = added & (where_greater(next, tau) | where_greater(tau, next)) & good;
+      tau = choose<T>(added, next, tau);
       if (moving == 0) break;
+      guessed = 0;
     }
-    step = step > (-2 * std::numeric_limits<T>::epsilon()) * tau ? zero : step;  // already added
+    step = choose<T>(added, zero, step);
 
     Vector<T> moments[4] = {};
     for (std::int64_t j = 0; j < padded; j += 4)
@@ -122,6 +137,7 @@ class Panel {
  private:
   static constexpr int kLane = kLanes<T>;
   static constexpr T kNothing = T(-4);  // below every threshold
+  static constexpr std::int64_t kSample = 4 * kLane;
 
   // The maxima over positions with the same rest modulo 2 kLanes, two vectors of them; returns whether all are numbers.
   bool write_peaks(const T* x, T* peaks) const {

@@ -144,6 +144,18 @@ inline Floats roughly_inverse(Floats x) {
 }
 #endif
 
+// The square root of a positive number to within an ulp: an estimate and one step of Newton's method, where that is
+// several times faster than the instruction.
+template <class V>
+inline V nearly_root(V x) { return root(x); }
+#if defined(__AVX512F__)
+inline Floats nearly_root(Floats x) {
+  const __m512 inverse = _mm512_rsqrt14_ps((__m512)x), estimate = _mm512_mul_ps((__m512)x, inverse);
+  const __m512 rest = _mm512_fnmadd_ps(estimate, estimate, (__m512)x), half = _mm512_set1_ps(0.5f);
+  return (Floats)_mm512_fmadd_ps(_mm512_mul_ps(inverse, half), rest, estimate);
+}
+#endif
+
 // Numbers too small to be normal count as zero in this scope: where nothing depends on them they only cost time.
 class WithoutDenormals {
  public:

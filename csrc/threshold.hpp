@@ -19,6 +19,8 @@ struct Linear {
   template <class V> static V slope(V z, V one) { return z > V{} ? one : V{}; }
   template <class V> static V weight(V z) { return z; }
   template <class V> static V step(V sum, V slope) { return (sum - typename Traits<V>::Number(1)) / slope; }
+  // A step after which no other is needed: none, for its end may have fewer scores above it.
+  template <class T> static T enough(std::int64_t) { return 0; }
 };
 
 struct Square {
@@ -27,6 +29,10 @@ struct Square {
   template <class V> static V slope(V z, V) { return z; }
   template <class V> static V weight(V z) { return z * z; }
   template <class V> static V step(V sum, V slope) { return (sum - root(sum)) / slope; }
+  // What a step leaves is of second order: the sum of the weights is off by at most n times its square.
+  template <class T> static T enough(std::int64_t n) {
+    return root(std::numeric_limits<T>::epsilon() / static_cast<T>(4 * n));
+  }
 };
 
 // How far Newton's method moves from tau; `count` is a multiple of the vector length.
@@ -70,10 +76,11 @@ inline std::int64_t shrink(T* y, std::int64_t count, T tau) {
 // The root, from any tau below it.
 template <class Power, class T>
 inline Threshold<T> find_threshold(T* y, std::int64_t count, T tau) {
+  const T enough = Power::template enough<T>(count);
   for (;;) {
     const T step = newton_step<Power>(y, count, tau);
     const T next = tau + step;
-    if (!(step > 2 * std::numeric_limits<T>::epsilon() * -tau) || next == tau) return {tau, step};
+    if (!(step > larger(2 * std::numeric_limits<T>::epsilon() * -tau, enough)) || next == tau) return {tau, step};
     tau = next;
     if (count > 8 * kBlockSize<T>) count = shrink(y, count, tau);
   }

@@ -29,7 +29,7 @@ from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.operators.squared_pnorm import SquaredPNorm
 from omegamax.operators.tsallis import Tsallis
-from omegamax.smoothmax import SmoothMax, Weighed
+from omegamax.smoothmax import SmoothMax
 
 _HARD, _SHANNON, _SQUARED_NORM, _ENTMAX15 = Hard(), Shannon(), SquaredNorm(), Tsallis(1.5)
 
@@ -44,7 +44,7 @@ def hardmax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask:
     >>> hardmax(torch.tensor([1.0, 3.0, 3.0]))
     tensor([0., 1., 0.])
     """
-    return _along("hardmax", _HARD, scores, dim, gamma, mask).weights
+    return weights_along("hardmax", _HARD, scores, dim, gamma, mask)
 
 
 def softmax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask: Tensor | None = None) -> Tensor:
@@ -55,7 +55,7 @@ def softmax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask:
     >>> softmax(torch.tensor([1.0, 1.0, 5.0]), mask=torch.tensor([True, True, False]))
     tensor([0.5000, 0.5000, 0.0000])
     """
-    return _along("softmax", _SHANNON, scores, dim, gamma, mask).weights
+    return weights_along("softmax", _SHANNON, scores, dim, gamma, mask)
 
 
 def sparsemax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask: Tensor | None = None) -> Tensor:
@@ -68,7 +68,7 @@ def sparsemax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mas
     >>> sparsemax(torch.tensor([1.0, 0.9, -1.0]))
     tensor([0.5500, 0.4500, 0.0000])
     """
-    return _along("sparsemax", _SQUARED_NORM, scores, dim, gamma, mask).weights
+    return weights_along("sparsemax", _SQUARED_NORM, scores, dim, gamma, mask)
 
 
 def entmax15(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask: Tensor | None = None) -> Tensor:
@@ -77,7 +77,7 @@ def entmax15(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask
     >>> entmax15(torch.tensor([1.0, 0.5, -2.0]))
     tensor([0.6740, 0.3260, 0.0000])
     """
-    return _along("entmax15", _ENTMAX15, scores, dim, gamma, mask).weights
+    return weights_along("entmax15", _ENTMAX15, scores, dim, gamma, mask)
 
 
 def entmax(
@@ -99,7 +99,7 @@ def entmax(
     tensor([0.7500, 0.2500, 0.0000])
     """
     tsallis = _leaf("entmax", Tsallis, checks.check_alpha, alpha, scores, dim)
-    return _along("entmax", tsallis, scores, dim, gamma, mask).weights
+    return weights_along("entmax", tsallis, scores, dim, gamma, mask)
 
 
 def sqpnormmax(
@@ -115,7 +115,7 @@ def sqpnormmax(
     tensor([0.8474, 0.1526, 0.0000])
     """
     squared_pnorm = _leaf("sqpnormmax", SquaredPNorm, checks.check_p, p, scores, dim)
-    return _along("sqpnormmax", squared_pnorm, scores, dim, gamma, mask).weights
+    return weights_along("sqpnormmax", squared_pnorm, scores, dim, gamma, mask)
 
 
 def fusedmax(
@@ -136,7 +136,7 @@ def fusedmax(
     tensor([0.5000, 0.5000, 0.0000])
     """
     fused = _leaf("fusedmax", Fused, checks.check_strength, strength, scores, dim)
-    return _along("fusedmax", fused, scores, dim, gamma, mask).weights
+    return weights_along("fusedmax", fused, scores, dim, gamma, mask)
 
 
 def oscarmax(
@@ -157,7 +157,7 @@ def oscarmax(
     tensor([0.5000, 0.0000, 0.5000])
     """
     oscar = _leaf("oscarmax", Oscar, checks.check_strength, strength, scores, dim)
-    return _along("oscarmax", oscar, scores, dim, gamma, mask).weights
+    return weights_along("oscarmax", oscar, scores, dim, gamma, mask)
 
 
 def groupmax(
@@ -180,7 +180,7 @@ def groupmax(
     """
     checks.check_strength("groupmax", strength)
     leaf = GroupLasso.of_checked(checks.check_groups("groupmax", groups), _oriented(strength, scores, dim))
-    return _along("groupmax", leaf, scores, dim, gamma, mask).weights
+    return weights_along("groupmax", leaf, scores, dim, gamma, mask)
 
 
 def smooth_max(
@@ -198,7 +198,8 @@ def smooth_max(
     >>> smooth_max(torch.tensor([1.0, 0.9, -1.0]), SquaredNorm())
     tensor(1.2025)
     """
-    return _along("smooth_max", _smooth("smooth_max", regularizer), scores, dim, gamma, mask).value
+    smooth, scores = _turned("smooth_max", _smooth("smooth_max", regularizer), scores, dim, gamma, mask)
+    return smooth.weigh(scores).value
 
 
 def smooth_argmax(
@@ -216,7 +217,7 @@ def smooth_argmax(
     >>> smooth_argmax(torch.tensor([1.0, 0.9, -1.0]), SquaredNorm())
     tensor([0.5500, 0.4500, 0.0000])
     """
-    return _along("smooth_argmax", _smooth("smooth_argmax", regularizer), scores, dim, gamma, mask).weights
+    return weights_along("smooth_argmax", _smooth("smooth_argmax", regularizer), scores, dim, gamma, mask)
 
 
 def gate(scores: Tensor, regularizer: SmoothMax, *, gamma: float | Tensor = 1.0) -> Tensor:
@@ -230,13 +231,25 @@ def gate(scores: Tensor, regularizer: SmoothMax, *, gamma: float | Tensor = 1.0)
     """
     checks.check_floating("gate", scores)
     pairs = torch.stack((scores, torch.zeros_like(scores)), -1)
-    return _along("gate", _smooth("gate", regularizer), pairs, -1, gamma, None).weights[..., 0]
+    return weights_along("gate", _smooth("gate", regularizer), pairs, -1, gamma, None)[..., 0]
 
 
-def _along(
+def weights_along(
     who: str, smooth: SmoothMax, scores: Tensor, dim: int, gamma: float | Tensor, mask: Tensor | None
-) -> Weighed:
-    """Moves `dim` last, applies mask and temperature, solves, and moves it back."""
+) -> Tensor:
+    """Moves `dim` last, applies mask and temperature, solves, and moves the weights back."""
+    bare = routing.is_bare(scores)
+    if bare and dim == -1 and mask is None and type(gamma) is float and gamma == 1:  # the usual case, quickly
+        return smooth.bare_weights(scores)
+    smooth, scores = _turned(who, smooth, scores, dim, gamma, mask)
+    weights = smooth.bare_weights(scores) if bare and routing.is_bare(scores) else smooth.weigh(scores).weights
+    return weights if dim == -1 else weights.movedim(-1, dim)
+
+
+def _turned(
+    who: str, smooth: SmoothMax, scores: Tensor, dim: int, gamma: float | Tensor, mask: Tensor | None
+) -> tuple[SmoothMax, Tensor]:
+    """The problem with `dim` last, and with mask and temperature applied."""
     checks.check_scores(who, scores)
     if mask is not None:
         checks.check_mask(who, scores, mask)
@@ -248,8 +261,7 @@ def _along(
     if isinstance(gamma, Tensor) or gamma != 1:
         checks.check_gamma(who, gamma)
         smooth = Scaled(smooth, gamma)
-    weighed = smooth.weigh(scores)
-    return weighed if dim == -1 else Weighed(weighed.weights.movedim(-1, dim), weighed.value)
+    return smooth, scores
 
 
 def _leaf(

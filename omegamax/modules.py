@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks
-from omegamax.functional import _along, _oriented
+from omegamax.functional import _oriented, weights_along
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
 from omegamax.operators.hard import Hard
@@ -62,7 +62,7 @@ class ArgmaxModule(nn.Module, ABC):
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         """Weights with the shape of scores; True in mask marks what may receive weight."""
         smooth = self.regularizer(scores)
-        return _along(type(self).__name__, smooth, scores, self.dim, _current(self.gamma), mask).weights
+        return weights_along(type(self).__name__, smooth, scores, self.dim, _current(self.gamma), mask)
 
     def extra_repr(self) -> str:
         """dim, and gamma where it is a number."""

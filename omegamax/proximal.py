@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.functional import _along, _oriented, sparsemax
+from omegamax.functional import _oriented, sparsemax, weights_along
 from omegamax.operators.proximal import GroupNorm, Monotone, OrderedL1, OscarNorm, TotalVariation
 
 
@@ -34,7 +34,7 @@ def prox_tv1d(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
     tensor([0.3500, 0.3500, 2.8500, 2.8500])
     """
     checks.check_strength("prox_tv1d", strength)
-    return _along("prox_tv1d", TotalVariation(_oriented(strength, x, dim)), x, dim, 1.0, None).weights
+    return weights_along("prox_tv1d", TotalVariation(_oriented(strength, x, dim)), x, dim, 1.0, None)
 
 
 def prox_oscar(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
@@ -46,7 +46,7 @@ def prox_oscar(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
     tensor([ 1.8000, -1.8000,  0.3000])
     """
     checks.check_strength("prox_oscar", strength)
-    return _along("prox_oscar", OscarNorm(_oriented(strength, x, dim)), x, dim, 1.0, None).weights
+    return weights_along("prox_oscar", OscarNorm(_oriented(strength, x, dim)), x, dim, 1.0, None)
 
 
 def prox_owl(x: Tensor, weights: Tensor, dim: int = -1) -> Tensor:
@@ -60,7 +60,7 @@ def prox_owl(x: Tensor, weights: Tensor, dim: int = -1) -> Tensor:
     tensor([ 1.5000, -0.5000,  0.0000])
     """
     checks.check_owl_weights("prox_owl", weights, x, dim)
-    return _along("prox_owl", OrderedL1(weights), x, dim, 1.0, None).weights
+    return weights_along("prox_owl", OrderedL1(weights), x, dim, 1.0, None)
 
 
 def prox_group(
@@ -78,7 +78,7 @@ def prox_group(
     checks.check_dim("prox_group", x, dim)
     labels = checks.check_groups("prox_group", groups)
     checks.check_group_count("prox_group", labels, x.shape[dim])
-    return _along("prox_group", GroupNorm(labels, _oriented(strength, x, dim)), x, dim, 1.0, None).weights
+    return weights_along("prox_group", GroupNorm(labels, _oriented(strength, x, dim)), x, dim, 1.0, None)
 
 
 def isotonic_regression(x: Tensor, dim: int = -1, *, increasing: bool = True) -> Tensor:
@@ -89,5 +89,5 @@ def isotonic_regression(x: Tensor, dim: int = -1, *, increasing: bool = True) ->
     >>> isotonic_regression(torch.tensor([1.0, 3.0, 2.0, 4.0]))
     tensor([1.0000, 2.5000, 2.5000, 4.0000])
     """
-    solution = _along("isotonic_regression", Monotone(), x if increasing else -x, dim, 1.0, None).weights
+    solution = weights_along("isotonic_regression", Monotone(), x if increasing else -x, dim, 1.0, None)
     return solution if increasing else -solution

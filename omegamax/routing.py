@@ -31,6 +31,7 @@ if os.environ.get("OMEGAMAX_KERNELS", "").lower() == "reference":
 
 _PLAIN_TYPES = (Tensor, Parameter)
 _NATIVE_DTYPES = (torch.float32, torch.float64)
+_STRIDED = torch.strided
 
 is_compiling = torch.compiler.is_compiling
 transforms_active = torch._C._are_functorch_transforms_active
@@ -59,6 +60,23 @@ def exporting_to_onnx() -> bool:
 def is_concrete(tensor: Tensor) -> bool:
     """Whether the tensor holds numbers (it is not fake or meta) and is nobody's subclass."""
     return type(tensor) in _PLAIN_TYPES and not tensor.is_meta
+
+
+def is_bare(scores: Any) -> bool:
+    """Whether scores are dense rows of plain numbers, and only numbers are wanted: native kernels may have them."""
+    return (
+        native is not None
+        and not is_compiling()
+        and type(scores) in _PLAIN_TYPES
+        and not (scores.requires_grad and torch.is_grad_enabled())
+        and scores.is_cpu
+        and scores.dtype in _NATIVE_DTYPES
+        and scores.layout is _STRIDED
+        and scores.ndim > 0
+        and not transforms_active()
+        and forward_ad._current_level < 0
+        and torch._C._get_tracing_state() is None
+    )
 
 
 def unwrapped(tensor: Tensor) -> Tensor:

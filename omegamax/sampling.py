@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.functional import _along, _smooth
+from omegamax.functional import _smooth, weights_along
 from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax
 
@@ -67,7 +67,7 @@ def gumbel_argmax(
     """
     checks.check_scores("gumbel_argmax", scores)
     noisy = scores + _gumbel_like(scores, generator)
-    return _along("gumbel_argmax", _smooth("gumbel_argmax", regularizer), noisy, dim, gamma, mask).weights
+    return weights_along("gumbel_argmax", _smooth("gumbel_argmax", regularizer), noisy, dim, gamma, mask)
 
 
 def straight_through_argmax(
@@ -86,8 +86,8 @@ def straight_through_argmax(
     checks.check_scores("straight_through_argmax", scores)
     noisy = scores + _gumbel_like(scores, generator)
     regularizer = _smooth("straight_through_argmax", regularizer)
-    soft = _along("straight_through_argmax", regularizer, noisy, dim, gamma, mask).weights
-    hard = _along("straight_through_argmax", Hard(), noisy.detach(), dim, 1.0, mask).weights
+    soft = weights_along("straight_through_argmax", regularizer, noisy, dim, gamma, mask)
+    hard = weights_along("straight_through_argmax", Hard(), noisy.detach(), dim, 1.0, mask)
     return hard + (soft - soft.detach())
 
 

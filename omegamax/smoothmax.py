@@ -81,6 +81,10 @@ class SmoothMax(abc.ABC):
         weights, value, _ = self.solve(scores)
         return Weighed(weights, value)
 
+    def bare_weights(self, scores: Tensor) -> Tensor:
+        """`argmax` of bare scores (see `routing.is_bare`); a leaf may write it where the value can be left out."""
+        return self.weigh(self._prepare(scores, None, None)).weights
+
     def omega_without(self, weights: Tensor, removed: Tensor) -> Tensor:
         """Ω(p) on the row without the positions that are removed, as a mask removes them; their weight is zero."""
         return self.omega(weights)
@@ -125,7 +129,11 @@ class SmoothMax(abc.ABC):
 
     def argmax(self, scores: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
         """argmax_Ω of the scores: weights with the shape of scores. Its Jacobian is the Hessian of `max`."""
-        return self.weigh(self._prepare(scores, mask, lengths)).weights
+        if mask is not None or lengths is not None:
+            scores = self._prepare(scores, mask, lengths)
+        if routing.is_bare(scores):
+            return self.bare_weights(scores)
+        return self.weigh(self._prepare(scores, None, None)).weights
 
     def weigh(self, scores: Tensor) -> Weighed:
         """Weights and value of scores that are already checked and masked, both differentiable, from one solve."""
@@ -162,7 +170,7 @@ def evaluate(smooth: SmoothMax, scores: Tensor, parameters: tuple[Tensor, ...]) 
     if routing.transforms_active():
         return _TransformableSolve.apply(smooth, scores, *parameters)[:2]
     if routing.needs_grad(scores, *parameters) or routing.dual_level_active():
-        return _Solve.apply(smooth, scores, *parameters)[:2]
+        return _Solve.apply(smooth, scores, *parameters)
     return smooth.answer(scores)
 
 
@@ -181,13 +189,13 @@ def _evaluate_in_graph(smooth: SmoothMax, scores: Tensor, parameters: tuple[Tens
 
 
 class _Solve(torch.autograd.Function):
-    """Weights, value and the locally constant rest of the certificate, with their derivative rules."""
+    """Weights and value, with their derivative rules."""
 
     @staticmethod
     def forward(ctx: Any, smooth: SmoothMax, scores: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
         weights, value, certificate = smooth.solve(scores)
         _remember(ctx, smooth, (weights, *certificate[1:]), parameters, forward_mode=routing.dual_level_active())
-        return (weights, value, *certificate[1:])
+        return weights, value
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -219,7 +227,7 @@ class _Solve(torch.autograd.Function):
                     direction = _plus(direction, -slope.gradient * tangent)
                     along_value = _plus(along_value, -(slope.omega * tangent).sum(event))
         along_weights = smooth.hessian_product(certificate, direction)
-        return (along_weights, along_value, *(None for _ in certificate[1:]))
+        return along_weights, along_value
 
 
 def along_slopes(smooth: SmoothMax, certificate: tuple[Tensor, ...], product: Tensor) -> Pulled:
@@ -254,7 +262,7 @@ def pull_back(
 
 
 class _TransformableSolve(_Solve):
-    """The same rules in the form that `torch.func` can transform."""
+    """The same rules in the form that `torch.func` can transform; the rest of the certificate has to be an output."""
 
     @staticmethod
     def forward(  # type: ignore[override]
@@ -267,7 +275,12 @@ class _TransformableSolve(_Solve):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         smooth, _, *parameters = inputs
         weights, _, *constants = output
+        ctx.mark_non_differentiable(*constants)
         _remember(ctx, smooth, (weights, *constants), tuple(parameters), forward_mode=True)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> tuple[Tensor | None, ...]:
+        return (*_Solve.jvp(ctx, *tangents), *(None,) * (ctx.n_certificate - 1))
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], smooth: SmoothMax, scores: Tensor, *parameters: Tensor) -> Any:
@@ -293,7 +306,6 @@ def _remember(
     forward_mode: bool,
 ) -> None:
     ctx.smooth, ctx.n_certificate = smooth, len(certificate)
-    ctx.mark_non_differentiable(*certificate[1:])
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*certificate, *parameters)
     if forward_mode:

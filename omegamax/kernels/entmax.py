@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax.kernels.kernel import kernel, launch, new_solution
+from omegamax import routing
+from omegamax.kernels.kernel import extent, kernel, launch, new_solution
 from omegamax.kernels.per_row import native_parameter
 from omegamax.kernels.softmax import softmax
 from omegamax.kernels.sparsemax import sparsemax
@@ -157,6 +158,14 @@ def _(rows: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
         return weights, value.fill_(-torch.inf)
     launch("entmax", rows, rows, weights, value, *native_parameter(alpha, rows))
     return weights, value
+
+
+@entmax.alone
+def _(rows: Tensor, alpha: float) -> Tensor:
+    rows = rows.contiguous()
+    weights = torch.empty_like(rows)
+    routing.native.entmax(rows.itemsize, rows.data_ptr(), weights.data_ptr(), 0, 0, alpha, *extent(rows))
+    return weights
 
 
 @kernel

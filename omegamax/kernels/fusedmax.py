@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax.kernels.kernel import kernel, launch, new_solution
+from omegamax import routing
+from omegamax.kernels.kernel import extent, kernel, launch, new_solution
 from omegamax.kernels.per_row import as_tensor, native_parameter
 from omegamax.kernels.precision import widen
 from omegamax.kernels.sparsemax import sparsemax
@@ -58,6 +59,14 @@ def _(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return weights, value.fill_(-torch.inf), joined
     launch("fusedmax", rows, rows, *native_parameter(strength, rows), weights, value, joined)
     return weights, value, joined
+
+
+@fusedmax.alone
+def _(rows: Tensor, strength: float) -> Tensor:
+    rows = rows.contiguous()
+    weights = torch.empty_like(rows)
+    routing.native.fusedmax(rows.itemsize, rows.data_ptr(), 0, strength, weights.data_ptr(), 0, 0, *extent(rows))
+    return weights
 
 
 @kernel

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
-from omegamax.kernels.kernel import kernel, launch, new_solution
+from omegamax.kernels.kernel import extent, kernel, launch, new_solution
 from omegamax.kernels.per_row import as_tensor, native_parameter
 from omegamax.kernels.precision import widen
 from omegamax.kernels.prox_group import group_norm, group_sum
@@ -72,6 +72,15 @@ def _(rows: Tensor, groups: Tensor, strength: float | Tensor) -> tuple[Tensor, T
         return weights, value.fill_(-torch.inf)
     launch("groupmax", rows, rows, groups, *native_parameter(strength, rows), weights, value)
     return weights, value
+
+
+@groupmax.alone
+def _(rows: Tensor, groups: Tensor, strength: float) -> Tensor:
+    rows = rows.contiguous()
+    weights = torch.empty_like(rows)
+    labels = groups.data_ptr()
+    routing.native.groupmax(rows.itemsize, rows.data_ptr(), labels, 0, strength, weights.data_ptr(), 0, *extent(rows))
+    return weights
 
 
 def _shrink(difference: Tensor, groups: Tensor, strength: Tensor) -> Tensor:

@@ -26,6 +26,7 @@ class Kernel(Generic[F]):
     def __init__(self, reference: F) -> None:
         self.reference = reference
         self.native: Callable[..., object] | None = None
+        self.weights: Callable[..., Tensor]
         self.__name__ = reference.__name__
         self.__doc__ = reference.__doc__
         KERNELS[self.__name__] = self
@@ -34,6 +35,11 @@ class Kernel(Generic[F]):
         """Registers the native implementation (a decorator)."""
         self.native = native
         return native
+
+    def alone(self, weights: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        """Registers the twin that gives the weights alone, for bare rows and numbers (a decorator)."""
+        self.weights = weights
+        return weights
 
     def __call__(self, *inputs):
         """The kernel on these inputs."""
@@ -51,6 +57,12 @@ def new_solution(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Room for weights, shaped as contiguous rows, and for one value per row."""
     *lead, _ = rows.shape
     return torch.empty_like(rows), rows.new_empty(*lead) if lead else rows.new_empty(())  # separate sizes parse faster
+
+
+def extent(rows: Tensor) -> tuple[int, int, int]:
+    """What ends the arguments of a native entry: rows, columns, threads."""
+    columns = rows.shape[-1]
+    return rows.numel() // columns if columns else 0, columns, torch.get_num_threads()
 
 
 def launch(name: str, rows: Tensor, *arguments) -> None:

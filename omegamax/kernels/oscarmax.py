@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from omegamax import routing
 from omegamax.kernels.isotonic import pool
-from omegamax.kernels.kernel import kernel, launch, new_solution
+from omegamax.kernels.kernel import extent, kernel, launch, new_solution
 from omegamax.kernels.per_row import as_tensor, native_parameter
 from omegamax.kernels.precision import widen
 from omegamax.kernels.sparsemax import sparsemax
@@ -60,6 +61,14 @@ def oscarmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Te
 def _(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
     labels = torch.empty_like(rows, dtype=torch.int32, memory_format=torch.contiguous_format)
     return *_solve_native(rows, strength, labels), labels
+
+
+@oscarmax.alone
+def _(rows: Tensor, strength: float) -> Tensor:
+    rows = rows.contiguous()
+    weights = torch.empty_like(rows)
+    routing.native.oscarmax(rows.itemsize, rows.data_ptr(), 0, strength, weights.data_ptr(), 0, 0, *extent(rows))
+    return weights
 
 
 @kernel

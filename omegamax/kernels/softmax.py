@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax.kernels.kernel import kernel, launch, new_solution
+from omegamax import routing
+from omegamax.kernels.kernel import extent, kernel, launch, new_solution
 
 
 @kernel
@@ -35,6 +36,14 @@ def _(rows: Tensor) -> tuple[Tensor, Tensor]:
         return weights, value.fill_(-torch.inf)
     launch("softmax", rows, rows, weights, value)
     return weights, value
+
+
+@softmax.alone
+def _(rows: Tensor) -> Tensor:
+    rows = rows.contiguous()
+    weights = torch.empty_like(rows)
+    routing.native.softmax(rows.itemsize, rows.data_ptr(), weights.data_ptr(), 0, *extent(rows))
+    return weights
 
 
 @kernel

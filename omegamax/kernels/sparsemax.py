@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax.kernels.kernel import kernel, launch, new_solution
+from omegamax import routing
+from omegamax.kernels.kernel import extent, kernel, launch, new_solution
 
 
 @kernel
@@ -44,6 +45,14 @@ def _(rows: Tensor) -> tuple[Tensor, Tensor]:
         return weights, value.fill_(-torch.inf)
     launch("sparsemax", rows, rows, weights, value)
     return weights, value
+
+
+@sparsemax.alone
+def _(rows: Tensor) -> Tensor:
+    rows = rows.contiguous()
+    weights = torch.empty_like(rows)
+    routing.native.sparsemax(rows.itemsize, rows.data_ptr(), weights.data_ptr(), 0, *extent(rows))
+    return weights
 
 
 @kernel

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax.kernels.kernel import kernel, launch, new_solution
+from omegamax import routing
+from omegamax.kernels.kernel import extent, kernel, launch, new_solution
 from omegamax.kernels.sparsemax import sparsemax
 
 
@@ -63,6 +64,14 @@ def _(rows: Tensor, p: float) -> tuple[Tensor, Tensor]:
         return weights, value.fill_(-torch.inf)
     launch("sqpnormmax", rows, rows, weights, value, float(p))
     return weights, value
+
+
+@sqpnormmax.alone
+def _(rows: Tensor, p: float) -> Tensor:
+    rows = rows.contiguous()
+    weights = torch.empty_like(rows)
+    routing.native.sqpnormmax(rows.itemsize, rows.data_ptr(), weights.data_ptr(), 0, p, *extent(rows))
+    return weights
 
 
 @kernel

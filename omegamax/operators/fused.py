@@ -45,6 +45,12 @@ class Fused(Regularizer):
         weights, value, joined = fusedmax(scores, self.strength)
         return Solution(weights, value, (weights, joined))
 
+    def bare_weights(self, scores: Tensor) -> Tensor:
+        """The weights alone, without segments."""
+        if type(self.strength) is not float:
+            return super().bare_weights(scores)
+        return fusedmax.weights(scores, self.strength)
+
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """Averages the direction over each segment of the support, then centres it on the support."""
         weights, joined = certificate

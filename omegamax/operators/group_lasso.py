@@ -64,6 +64,13 @@ class GroupLasso(Regularizer):
         weights, value = groupmax(scores, self._labels(scores), self.strength)
         return Solution(weights, value, (weights,))
 
+    def bare_weights(self, scores: Tensor) -> Tensor:
+        """The weights alone."""
+        if type(self.strength) is not float:
+            return super().bare_weights(scores)
+        checks.check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
+        return groupmax.weights(scores, self._labels(scores), self.strength)
+
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """A multiple of the identity plus rank one in each group, restricted to directions of sum zero."""
         return groupmax_product(certificate[0], self._labels(direction), self.strength, direction)

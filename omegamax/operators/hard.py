@@ -30,6 +30,10 @@ class Hard(Regularizer):
         weights, value = hardmax(scores)
         return Solution(weights, value, (weights,))
 
+    def bare_weights(self, scores: Tensor) -> Tensor:
+        """One-hot rows."""
+        return hardmax.weights(scores)
+
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """Zero: the argmax does not move (NaN rows stay NaN)."""
         return 0 * certificate[0] + torch.zeros_like(direction)

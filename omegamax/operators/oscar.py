@@ -52,6 +52,12 @@ class Oscar(Regularizer):
         """The same without clusters, which only a derivative needs."""
         return Weighed(*oscarmax_alone(scores, self.strength))
 
+    def bare_weights(self, scores: Tensor) -> Tensor:
+        """The weights alone, without clusters."""
+        if type(self.strength) is not float:
+            return super().bare_weights(scores)
+        return oscarmax.weights(scores, self.strength)
+
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """Averages the direction over each cluster of the support, then centres it on the support."""
         weights, labels = certificate

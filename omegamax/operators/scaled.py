@@ -48,6 +48,11 @@ class Scaled(SmoothMax):
         """J v / γ."""
         return self.inner.hessian_product(certificate, direction) / self.gamma
 
+    def bare_weights(self, scores: Tensor) -> Tensor:
+        """The inner weights at θ/γ, which is bare too unless γ learns."""
+        checks.check_row_parameter("Scaled", "gamma", self.gamma, scores)
+        return self.inner.argmax(self._divided(scores))
+
     def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         checks.check_row_parameter("Scaled", "gamma", self.gamma, scores)
         weights, value = self.inner._evaluate(self._divided(scores))

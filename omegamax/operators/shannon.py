@@ -27,6 +27,10 @@ class Shannon(Regularizer):
         weights, value = softmax(scores)
         return Solution(weights, value, (weights,))
 
+    def bare_weights(self, scores: Tensor) -> Tensor:
+        """Softmax alone."""
+        return softmax.weights(scores)
+
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """(diag p − p p') v."""
         return softmax_product(certificate[0], direction)

@@ -29,6 +29,10 @@ class SquaredNorm(Regularizer):
         weights, value = sparsemax(scores)
         return Solution(weights, value, (weights,))
 
+    def bare_weights(self, scores: Tensor) -> Tensor:
+        """The projection alone."""
+        return sparsemax.weights(scores)
+
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """Centres the direction on the support."""
         return sparsemax_product(certificate[0], direction)

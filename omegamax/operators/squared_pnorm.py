@@ -39,6 +39,10 @@ class SquaredPNorm(Regularizer):
         weights, value = sqpnormmax(scores, self.p)
         return Solution(weights, value, (weights,))
 
+    def bare_weights(self, scores: Tensor) -> Tensor:
+        """The weights alone."""
+        return sqpnormmax.weights(scores, float(self.p))
+
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """Proposition 1 of the paper with its diagonal-plus-rank-one Hessian."""
         return sqpnormmax_product(certificate[0], self.p, direction)

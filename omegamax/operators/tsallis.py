@@ -50,6 +50,12 @@ class Tsallis(Regularizer):
         weights, value = entmax(scores, self.alpha)
         return Solution(weights, value, (weights,))
 
+    def bare_weights(self, scores: Tensor) -> Tensor:
+        """The weights alone."""
+        if type(self.alpha) is not float:
+            return super().bare_weights(scores)
+        return entmax.weights(scores, self.alpha)
+
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """(diag s − s s' / Σs) v with s = p^(2 − α) on the support."""
         return entmax_product(certificate[0], self.alpha, direction)

@@ -56,6 +56,19 @@ def test_no_point_of_the_simplex_is_better(case, backend):
 
 
 @every
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_weights_alone_are_the_weights_beside_the_value(case, dtype, backend):
+    for n in (1, 6, 200):
+        scores = normal(5, n, seed=n).to(dtype)
+        scores[1, : n // 2] = scores[2] = -torch.inf
+        scores[3, -1] = torch.nan
+        smooth = case.regularizer(n)
+        for alone in (smooth, om.Scaled(smooth, 1.0), om.Scaled(smooth, torch.ones(5, 1, dtype=dtype))):
+            assert torch.equal(alone.argmax(scores).nan_to_num(2), smooth.weigh(scores).weights.nan_to_num(2))
+        assert case(scores[:0]).shape == (0, n)
+
+
+@every
 def test_weights_and_value_agree_with_an_oracle(case, backend):
     for seed, n in enumerate([1, 2, 3, 4, 5, 5]):
         row = normal(n, seed=seed, scale=[1.0, 0.3, 2.0][seed % 3])
