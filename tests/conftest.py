@@ -60,7 +60,7 @@ def arch(request):
         yield request.param
 
 
-@pytest.fixture(params=["reference", *ARCHS])
+@pytest.fixture(params=[BACKENDS[-1], *ARCHS])
 def twin(request):
     """Calls a kernel by its reference, then by its native twin for each instruction set."""
 

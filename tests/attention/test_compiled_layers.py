@@ -26,7 +26,8 @@ def plain(layer, run):
     return layer, lambda query, key: run(layer, query, key)
 
 
-QUICK = {
+QUICK = {"marginalize": hard(om.Marginalize())}
+OTHERS = {
     "turing": plain(
         om.MemoryController(4, 2, om.TuringMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
         lambda model, query, key: model(key[:, :2], lengths=torch.tensor([2, 1])).outputs,
@@ -36,9 +37,6 @@ QUICK = {
         lambda model, query, key: model(key[:, :2], lengths=torch.tensor([2, 1])).outputs,
     ),
     "reinforce": hard(om.Reinforce(n_samples=2, baseline=om.MovingAverage(), entropy_bonus=0.1)),
-    "marginalize": hard(om.Marginalize()),
-}
-OTHERS = {
     "turing without some slots": plain(
         om.MemoryController(4, 2, om.TuringMemory(5, n_slots=4, width=3)),
         lambda model, query, key: model(query[:, :1], model.initial(2, like=query, mask=torch.arange(4) < 3)).outputs,

@@ -100,7 +100,8 @@ def test_soft_caps_sinks_and_windows(kind):
     built(kind, "sparsemax", **changes)(**inputs).logits.sum().backward()
 
 
-@pytest.mark.parametrize("kind", ["bert", pytest.param("t5", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["bert", "t5"])
 def test_compiled_as_one_graph(kind):
     inputs, model = batch(kind), built(kind, "sparsemax")
     with torch.no_grad():
