@@ -40,6 +40,7 @@ pairs = pytest.mark.parametrize("fn, dedicated", PAIRS.values(), ids=PAIRS.keys(
 
 @pairs
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
+@pytest.mark.thinned(3)
 def test_reproduces_the_dedicated_operator(fn, dedicated, scale):
     smooth, scores = om.Differentiable(fn), normal(20, 12, scale=scale)
     direction = normal(20, 12, seed=1)
