@@ -81,6 +81,7 @@ def test_an_omega_of_no_family():
 @pytest.mark.parametrize(
     "fn", [ridge, negentropy, square_norm(1.5), tilted], ids=["ridge", "entropy", "pnorm", "tilted"]
 )
+@pytest.mark.thinned(3)
 def test_backward_is_proposition_1(fn):
     """Dense: J = S − S11'S / 1'S1 with S the inverse Hessian on the support."""
     smooth = om.Differentiable(fn)

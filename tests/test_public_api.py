@@ -37,6 +37,7 @@ def test_the_promised_names_are_there():
     assert set(EXPECTED) <= set(PUBLIC)
 
 
+@pytest.mark.slow
 def test_names_come_when_they_are_asked_for():
     script = (
         "import sys, omegamax\n"

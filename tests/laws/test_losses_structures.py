@@ -29,6 +29,7 @@ def golds(case, potentials, pick=0.37):
 
 @programs
 @omegas
+@pytest.mark.thinned(3)
 def test_value_and_gradient(case, omega):
     potentials = case.potentials()
     target, _, chosen = golds(case, potentials)
@@ -238,6 +239,7 @@ def test_sparsemap_loss(case):
 
 
 @everything
+@pytest.mark.thinned(3)
 def test_margin_sparsemap_is_sparsemap_at_augmented_scores(case):
     potentials = case.potentials(5)
     target, _, _ = golds(case, potentials)
