@@ -14,21 +14,41 @@ def _is_the_command() -> bool:
     return module[:1] == ["omegamax"] or Path(sys.argv[0]).stem == "omegamax"
 
 
+def _public() -> dict[str, _typing.Any]:
+    """All public names; from then on they are found here."""
+    from omegamax import public
+
+    names = {name: thing for name, thing in vars(public).items() if not name.startswith("_")}
+    globals().update(names)
+    return names
+
+
 def __getattr__(name: str) -> _typing.Any:
     """Rooms and public names where they were not loaded at import."""
+    if name == "__all__":
+        return list(_public())
     if not name.startswith("_"):
         from importlib import import_module
         from importlib.util import find_spec
 
         if find_spec(f"omegamax.{name}") is not None:
             return import_module(f"omegamax.{name}")
-        public = import_module("omegamax.public")
-        if hasattr(public, name):
-            return getattr(public, name)
+        names = _public()
+        if name in names:
+            return names[name]
     raise AttributeError(f"module 'omegamax' has no attribute {name!r}")
 
 
-# PyTorch takes two seconds to load. A program that imports omegamax wants it, and wants our operators registered with
-# it; the command line wants to answer --help first.
-if _typing.TYPE_CHECKING or not _is_the_command():
+def __dir__() -> list[str]:
+    """All public names, loaded or not."""
+    _public()
+    return sorted(globals())
+
+
+# PyTorch takes two seconds to load. A program that imports omegamax wants it, and wants our operators on rows, which
+# are registered with it; structures, losses and layers come when one of them is named. The command line wants to answer
+# --help first.
+if _typing.TYPE_CHECKING:
     from omegamax.public import *  # noqa: F403
+elif not _is_the_command():
+    from omegamax.rows import *  # noqa: F403

@@ -1,5 +1,6 @@
 """One seed, one thread per worker, and the choice between native and reference kernels."""
 
+import collections
 import contextlib
 import os
 
@@ -19,6 +20,18 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 def pytest_configure(config):
     # PyTorch scripts its own derivative formulas the first time forward-mode AD is used.
     config.addinivalue_line("filterwarnings", "ignore:.torch.jit:DeprecationWarning")
+
+
+@pytest.hookimpl(tryfirst=True)  # before slow tests are left out
+def pytest_collection_modifyitems(items):
+    """Of a law marked `thinned(n)` the quick round takes every n-th row of its table, the full one takes all."""
+    seen = collections.Counter()
+    for item in items:
+        mark = item.get_closest_marker("thinned")
+        if mark is not None and item.get_closest_marker("slow") is None:
+            if seen[item.function] % mark.args[0]:
+                item.add_marker(pytest.mark.slow)
+            seen[item.function] += 1
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +73,7 @@ def arch(request):
         yield request.param
 
 
-@pytest.fixture(params=["reference", *ARCHS])
+@pytest.fixture(params=[BACKENDS[-1], *ARCHS])
 def twin(request):
     """Calls a kernel by its reference, then by its native twin for each instruction set."""
 

@@ -12,6 +12,7 @@ import omegamax
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SLOW = {"contexts.md", "plots.md"}  # they compile, and they draw
 # PyTorch's and onnxscript's own, while they export
 _EXPORT_WARNINGS = ("DeprecationWarning", "FutureWarning", "RuntimeWarning")
 pytestmark = [pytest.mark.filterwarnings(f"ignore::{kind}") for kind in _EXPORT_WARNINGS]
@@ -40,7 +41,10 @@ def check(examples, namespace, name, path):
     assert not said, "".join(said)
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.name, marks=[pytest.mark.slow] if path.name in SLOW else []) for path in PAGES],
+)
 def test_page(path):
     text = path.read_text(encoding="utf-8")
     namespace = {"__name__": path.stem}
@@ -70,6 +74,6 @@ def test_every_page_is_in_the_navigation():
 
 def test_public_names_are_in_the_reference():
     reference = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    public = [name for name, thing in vars(omegamax).items() if callable(thing) and not name.startswith("_")]
+    public = [name for name in omegamax.__all__ if callable(getattr(omegamax, name))]
     missing = [name for name in public if not re.search(rf"^::: omegamax\S*\.{name}$", reference, re.MULTILINE)]
     assert not missing, f"add {missing} to docs/api.md"

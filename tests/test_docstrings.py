@@ -25,7 +25,7 @@ def load(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name):
     module = load(name)
-    names = {key: value for key, value in vars(omegamax).items() if not key.startswith("_")}
+    names = {name: getattr(omegamax, name) for name in omegamax.__all__}
     outcome = doctest.testmod(module, extraglobs={**names, "torch": torch, "om": omegamax})
     assert outcome.failed == 0
     assert module.__doc__

@@ -12,7 +12,7 @@ import torch
 import omegamax as om
 from omegamax import registry
 
-PUBLIC = [name for name in vars(om) if not name.startswith("_") and not inspect.ismodule(getattr(om, name))]
+PUBLIC = [name for name in om.__all__ if not inspect.ismodule(getattr(om, name))]
 EXPECTED = """
     hardmax softmax sparsemax entmax15 entmax sqpnormmax fusedmax oscarmax groupmax smooth_max smooth_argmax gate
     Hard Shannon SquaredNorm Tsallis SquaredPNorm Fused Oscar GroupLasso Differentiable Scaled Regularizer
@@ -35,6 +35,19 @@ EXPECTED = """
 
 def test_the_promised_names_are_there():
     assert set(EXPECTED) <= set(PUBLIC)
+
+
+@pytest.mark.slow
+def test_names_come_when_they_are_asked_for():
+    script = (
+        "import sys, omegamax\n"
+        "assert 'omegamax.structures' not in sys.modules and omegamax.softmax.__module__ == 'omegamax.functional'\n"
+        "assert omegamax.Chain.__module__ == 'omegamax.structures.chain' and 'Attention' in dir(omegamax)\n"
+        "names = {}\n"
+        "exec('from omegamax import *', names)\n"
+        "assert names['CRFLoss'] is omegamax.CRFLoss and not hasattr(omegamax, 'nothing')\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 @pytest.mark.parametrize("name", PUBLIC)

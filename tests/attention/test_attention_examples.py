@@ -9,7 +9,9 @@ import torch
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.mark.parametrize(("name", "arguments"), [("memory_tasks", (2, 2)), ("hard_attention", (3,))])
+@pytest.mark.parametrize(
+    ("name", "arguments"), [pytest.param("memory_tasks", (2, 2), marks=pytest.mark.slow), ("hard_attention", (3,))]
+)
 def test_examples_start(name, arguments, capsys):
     n_threads = torch.get_num_threads()
     try:

@@ -95,6 +95,7 @@ def test_steps_need_a_normalizer_of_rows():
         language.step(torch.zeros(1, 2, dtype=torch.int64))
 
 
+@pytest.mark.slow
 def test_it_learns_to_count():
     torch.manual_seed(0)
     language = om.CausalTransformer(

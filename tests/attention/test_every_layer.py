@@ -26,19 +26,17 @@ def plain(layer, run):
     return layer, lambda query, key: run(layer, query, key)
 
 
-QUICK = {
-    "dnc": plain(
-        om.MemoryController(4, 2, om.DNCMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
-        lambda model, query, key: model(key[:, :2], lengths=torch.tensor([2, 1])).outputs,
-    ),
-    "reinforce": hard(om.Reinforce(n_samples=2, baseline=om.MovingAverage(), entropy_bonus=0.1)),
-}
+QUICK = {"marginalize": hard(om.Marginalize())}
 OTHERS = {
     "turing": plain(
         om.MemoryController(4, 2, om.TuringMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
         lambda model, query, key: model(key[:, :2], lengths=torch.tensor([2, 1])).outputs,
     ),
-    "marginalize": hard(om.Marginalize()),
+    "dnc": plain(
+        om.MemoryController(4, 2, om.DNCMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
+        lambda model, query, key: model(key[:, :2], lengths=torch.tensor([2, 1])).outputs,
+    ),
+    "reinforce": hard(om.Reinforce(n_samples=2, baseline=om.MovingAverage(), entropy_bonus=0.1)),
     "turing without some slots": plain(
         om.MemoryController(4, 2, om.TuringMemory(5, n_slots=4, width=3)),
         lambda model, query, key: model(query[:, :1], model.initial(2, like=query, mask=torch.arange(4) < 3)).outputs,

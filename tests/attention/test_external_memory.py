@@ -28,6 +28,7 @@ class TestControllers:
         torch.testing.assert_close(model(inputs[1:2]).outputs, whole.outputs[1:2])
         assert model(inputs[:, :0]).outputs.shape == (3, 0, 2)
 
+    @pytest.mark.thinned(3)
     def test_gradients(self, memory):
         model = om.MemoryController(4, 2, memory).double()
         inputs = normal(2, 3, 4).requires_grad_()
@@ -67,6 +68,7 @@ class TestLengths:
         expected = model(torch.cat([inputs[1:, :2], more[1:]], 1)).outputs[:, 2:]
         torch.testing.assert_close(model(more, state).outputs[1:], expected)
 
+    @pytest.mark.thinned(3)
     def test_padding_has_no_gradient(self, memory):
         model = om.MemoryController(4, 2, memory).double()
         inputs = normal(2, 4, 4)

@@ -158,6 +158,7 @@ class TestCTC:
                     by_lattice = head.log_prob(log_probs[item : item + 1], torch.tensor([labels]))
                     assert by_lattice.item() == pytest.approx(log_prob)
 
+    @pytest.mark.slow
     def test_a_narrow_beam_is_a_bound(self):
         head = om.CTCHead(2, 4).double()
         log_probs = normal(3, 9, 4).log_softmax(-1)

@@ -70,6 +70,7 @@ class TestMemoryNetwork:
         with pytest.raises(ValueError, match="may have 5 sentences, got 6"):
             model(torch.ones(1, 6, 2, dtype=torch.long), self.question[:1])
 
+    @pytest.mark.thinned(3)
     def test_learns_where_someone_is(self, kind):
         """'person place' sentences; the question is a person, the answer the last place that was said of them."""
         torch.manual_seed(1)

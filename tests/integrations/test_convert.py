@@ -158,6 +158,7 @@ class TestCompiled:
         for found, expected in zip(run(compiled), run(attention)):
             torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "normalizer", [om.SquaredNorm(), om.Entmax(alpha=om.Above(1.0, start=1.5, shape=(4, 1, 1)))]
     )

@@ -48,6 +48,7 @@ def test_shannon_equals_eager(kind):
 
 @every_model
 @pytest.mark.parametrize("attention", [name for name in NAMES if name != "softmax"])
+@pytest.mark.thinned(4)
 def test_every_normalizer(kind, attention):
     inputs = batch(kind)
     model = built(kind, attention).train()
@@ -79,6 +80,7 @@ def test_our_weights_are_those_of_the_scores(kind):
 
 @pytest.mark.parametrize("kind", [*DECODERS, *PAIRS])
 @pytest.mark.parametrize("options", [{}, {"num_beams": 2}], ids=["greedy", "beams"])
+@pytest.mark.thinned(3)
 def test_generate(kind, options):
     """With a cache the same words come out as without one; under Shannon the same as with softmax."""
     inputs = {key: value for key, value in batch(kind).items() if not key.startswith("decoder")}
@@ -100,7 +102,8 @@ def test_soft_caps_sinks_and_windows(kind):
     built(kind, "sparsemax", **changes)(**inputs).logits.sum().backward()
 
 
-@pytest.mark.parametrize("kind", ["bert", pytest.param("t5", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["bert", "t5"])
 def test_compiled_as_one_graph(kind):
     inputs, model = batch(kind), built(kind, "sparsemax")
     with torch.no_grad():

@@ -46,6 +46,7 @@ def both(structure, potentials, omega, **options):
 @structures
 @omegas
 @pytest.mark.parametrize("n", [20, 45])
+@pytest.mark.thinned(3)
 def test_equals_the_generic_engine(structure, omega, n, arch):
     lengths = torch.tensor([n, 1, n // 2, n - 1, 9])
     potentials = torch.randn(5, n, dtype=torch.float64)

@@ -43,6 +43,7 @@ def assert_same(potentials, omega, tolerance, lengths=LENGTHS):
 @pytest.mark.parametrize(
     "scale, dtype", [(1, torch.float64), (1e4, torch.float64), (1, torch.float32), (30, torch.float32)]
 )
+@pytest.mark.thinned(3)
 def test_same_as_the_generic_engine(arch, omega, n_tags, scale, dtype):
     """With forbidden parts, infeasible items, NaN inside and garbage beyond the lengths."""
     tolerance = 1e-9 if dtype == torch.float64 else 3e-4

@@ -33,6 +33,7 @@ def assorted(n, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("n", [2, 64, 129, 700])
+@pytest.mark.thinned(4)
 def test_native_is_reference(arch, n, layout, dtype):
     eps = torch.finfo(dtype).eps
     groups = LAYOUTS[layout](n)

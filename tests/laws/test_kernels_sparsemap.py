@@ -28,6 +28,7 @@ def scaled(case, scale, seed=0):
 
 @structures
 @pytest.mark.parametrize("scale", [0.0, 0.3, 3.0])
+@pytest.mark.thinned(3)
 def test_equals_the_reference(case, scale, arch, monkeypatch):
     """Marginals are unique; probabilities are not where structures tie."""
     potentials = scaled(case, scale)
@@ -40,6 +41,7 @@ def test_equals_the_reference(case, scale, arch, monkeypatch):
 
 
 @structures
+@pytest.mark.thinned(3)
 def test_derivatives_equal_the_reference(case, arch, monkeypatch):
     potentials = scaled(case, 0.5, seed=1)
     first, *rest = parts_of(potentials)

@@ -107,6 +107,7 @@ def test_native_matches_oracle(case, dtype, arch):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.thinned(3)
 def test_reference_matches_native(case, dtype):
     for n, scale in [(1, 1), (5, 1), (40, 0.1), (300, 1), (300, 10)]:
         x = scores(n, scale, dtype)

@@ -51,6 +51,7 @@ def assert_equal(structure, potentials, omega, tolerance, **options):
 @trees
 @omegas
 @pytest.mark.parametrize("n", [1, 2, 3, 9, 18, 35])
+@pytest.mark.thinned(3)
 def test_equals_the_generic_engine(kind, omega, n, arch):
     structure, draw = TREES[kind]
     lengths = torch.tensor([n, 1, max(1, n // 2), max(1, n - 1)])

@@ -78,6 +78,7 @@ def test_gradient_is_weights_minus_target(case, soft):
 
 @smooth_ones
 @pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.thinned(3)
 def test_derivatives(case, soft, backend):
     scores = cases.smooth_scores(case, 2, C).requires_grad_()
     target = distributions(n=2) if soft else classes(n=2)

@@ -29,6 +29,7 @@ def golds(case, potentials, pick=0.37):
 
 @programs
 @omegas
+@pytest.mark.thinned(3)
 def test_value_and_gradient(case, omega):
     potentials = case.potentials()
     target, _, chosen = golds(case, potentials)
@@ -79,6 +80,7 @@ def test_perceptron_and_margin_by_enumeration(case):
 
 @programs
 @pytest.mark.parametrize("omega", [om.Shannon(), om.SquaredNorm()], ids=names)
+@pytest.mark.thinned(5)
 def test_derivatives(case, omega):
     potentials = case.potentials(3)
     target, _, _ = golds(case, potentials)
@@ -196,6 +198,7 @@ def test_nan_stays_in_its_item(case):
 
 @everything
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.thinned(5)
 def test_other_types_and_reductions(case, dtype):
     potentials = like(case.potentials(), [part.to(dtype) for part in parts_of(case.potentials())])
     wide = like(potentials, [part.float() for part in parts_of(potentials)])
@@ -211,6 +214,7 @@ def test_other_types_and_reductions(case, dtype):
 
 
 @everything
+@pytest.mark.thinned(3)
 def test_sparsemap_loss(case):
     """Its definition, its gradient, L ≥ ½ ‖μ − y‖² (½‖·‖² is strongly convex), zero for a large lead."""
     potentials = case.potentials(4)
@@ -235,6 +239,7 @@ def test_sparsemap_loss(case):
 
 
 @everything
+@pytest.mark.thinned(3)
 def test_margin_sparsemap_is_sparsemap_at_augmented_scores(case):
     potentials = case.potentials(5)
     target, _, _ = golds(case, potentials)
@@ -273,6 +278,7 @@ def test_sparsemap_loss_differentiates_twice():
 
 
 @programs
+@pytest.mark.thinned(3)
 def test_an_omega_that_counts_its_entries(case):
     """Oscar does not vanish at corners: Ω of a structure is what makes its loss end at zero, masked or not."""
     if case.name in ("alignment, long steps", "grammar"):

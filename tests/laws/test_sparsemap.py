@@ -42,6 +42,7 @@ def first_parts(case, weights):
 @structures
 @pytest.mark.parametrize("scale", [0.1, 1.0, 5.0])
 @pytest.mark.usefixtures("backend")
+@pytest.mark.thinned(3)
 def test_equals_the_quadratic_program(case, scale):
     potentials = scaled(case, scale, seed=1)
     found = case.structure.sparsemap(potentials, **case.options())
@@ -91,6 +92,7 @@ def test_the_gap_certifies(case):
 
 @structures
 @pytest.mark.usefixtures("backend")
+@pytest.mark.thinned(5)
 def test_derivatives(case):
     smooth = om.SparseMAP(case.structure)
     potentials = scaled(case, 0.5, seed=4)
@@ -108,6 +110,7 @@ def test_derivatives(case):
 
 @structures
 @pytest.mark.usefixtures("backend")
+@pytest.mark.thinned(5)
 def test_the_jacobian_at_ties(case):
     """At constant scores the derivative is that of the whole face, wherever there is a derivative."""
     potentials = scaled(case, 0.0)

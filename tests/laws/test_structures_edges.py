@@ -100,6 +100,7 @@ def test_a_mask_forbids(case, omega, backend):
 
 
 @structures
+@pytest.mark.thinned(5)
 def test_marginal_differentiates(case):
     potentials = case.potentials()
 

@@ -107,6 +107,7 @@ def test_the_best_in_order(edges, seed):
 
 @given(graphs(), st.integers(0, 99))
 @settings(max_examples=15)
+@pytest.mark.slow
 def test_derivatives(edges, seed):
     graph, scores, _, _ = some(edges, seed)
     for omega in (om.Shannon(), om.SquaredNorm(), om.Oscar(0.05)):

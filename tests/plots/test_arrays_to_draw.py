@@ -19,6 +19,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize("given", KINDS, ids=lambda given: f"{type(given).__name__} {getattr(given, 'dtype', '')}")
+@pytest.mark.thinned(5)
 def test_any_kind_of_array(given):
     clusters = plots.clusters_of(given)
     assert clusters.tolist() == [[1, 1, 0], [0, 0, 0]]

@@ -100,6 +100,7 @@ def test_maps_with_words_of_their_own():
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7])
+@pytest.mark.thinned(3)
 def test_any_number_of_maps(count):
     figure = plots.attention_maps({str(i): torch.zeros(2, 3, requires_grad=True) for i in range(count)})
     assert sum(len(axes.images) for axes in figure.axes) == count
@@ -107,6 +108,7 @@ def test_any_number_of_maps(count):
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (0, 3), (3, 0), (0, 0), (1, 40), (40, 1), (150, 150)])
+@pytest.mark.thinned(4)
 def test_any_size(shape):
     weights = om.sparsemax(torch.randn(shape)) if 0 not in shape else torch.zeros(shape)
     figure = plots.attention_map(weights, ["row"] * shape[0], ["column"] * shape[1], title="t")

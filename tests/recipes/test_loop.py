@@ -51,6 +51,7 @@ def test_it_learns(tmp_path):
 
 
 @pytest.mark.parametrize("after", [1, 3, 4, 5, 6, 7, 10, 12, 17])
+@pytest.mark.thinned(4)
 def test_a_crash_and_a_resumption_change_nothing(whole, tmp_path, after):
     path = tmp_path / "run"
     with pytest.raises(Crash):

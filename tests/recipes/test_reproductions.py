@@ -29,6 +29,7 @@ def command(capsys, *arguments):
 
 
 @pytest.mark.parametrize("claim", RUNNABLE, ids=lambda claim: claim.id)
+@pytest.mark.thinned(4)
 def test_it_agrees_or_is_false_as_published(claim):
     before = torch.get_rng_state()
     outcome = claim.reproduce()

@@ -46,6 +46,7 @@ def learn(task, model, n_steps, learning_rate=1e-2):
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.thinned(5)
 def test_the_loss_falls(attention):
     task = dates(attention=attention)
     losses = learn(task, task.model(), 12)

@@ -25,6 +25,7 @@ def names(thing):
 
 
 @pytest.mark.parametrize("band", BANDS, ids=names)
+@pytest.mark.thinned(4)
 def test_a_band_always_has_a_path(band):
     for m, n in itertools.product(range(1, 14), repeat=2):
         potentials = torch.randn(m, n)

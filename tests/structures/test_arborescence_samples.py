@@ -16,6 +16,7 @@ trees = pytest.mark.parametrize("case", CASES, ids=str)
 @trees
 @pytest.mark.parametrize("limit", ["walks", "elimination", "both"])
 @pytest.mark.parametrize("scale", [0.7, 600.0])
+@pytest.mark.thinned(4)
 def test_sampled_frequencies(case, limit, scale, backend, monkeypatch):
     """Chi-square over all trees; at the larger scale elimination runs on logarithms, on near ties."""
     if limit != "walks":

@@ -62,6 +62,7 @@ SINGLES = pytest.mark.parametrize("name", SINGLE)
 
 @SINGLES
 @pytest.mark.parametrize("scale", [0.2, 1.0, 4.0])
+@pytest.mark.thinned(5)
 def test_one_factor_is_sparsemap(name, scale):
     made = graph(SINGLE[name])
     given = potentials(made, 3, scale=scale)
@@ -128,6 +129,7 @@ def as_potentials(*parts):
 
 
 @pytest.mark.parametrize("name", ["or", "negated pair", "dense", "sequence"])
+@pytest.mark.thinned(3)
 def test_gradcheck(name):
     made = graph(SINGLE[name])
     inputs = tuple(part.requires_grad_() for part in both(potentials(made, 1, seed=3)))

@@ -146,6 +146,7 @@ def test_derivations_of_a_grammar():
     torch.testing.assert_close(om.Pcfg().max(grammar, om.Hard()), scores[0])
 
 
+@pytest.mark.slow
 def test_sampled_derivations():
     grammar = tiny_grammar(3)
     generator = torch.Generator().manual_seed(0)
