@@ -7,6 +7,7 @@ loads PyTorch before it runs, so that --help answers at once.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -48,7 +49,8 @@ in Python:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit code: 0, 2 for a mistake of the caller, 130 after Ctrl-C."""
+    """Runs one command; returns the exit code: 0, 2 for a mistake of the caller, 130 after Ctrl-C, 141 if cut off."""
+    _spell_out()
     parser = _parser()
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
@@ -58,7 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         with refusing():
-            return COMMANDS[options.command].run(options) or 0
+            code = COMMANDS[options.command].run(options) or 0
+            sys.stdout.flush()
+            return code
     except Refused as refused:
         print(f"omegamax {options.command}: {refused}", file=sys.stderr)
         return 2
@@ -66,13 +70,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"omegamax {options.command}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader, such as head, has had enough
-        sys.stderr.close()
-        return 0
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):  # which Python flushes at its end
+            os.dup2(nowhere, stream.fileno())
+        return 141
+
+
+def _spell_out() -> None:
+    """A terminal that has no Ω gets \\u03a9, not a crash."""
+    for stream in (sys.stdout, sys.stderr):
+        if getattr(stream, "errors", None) == "strict":
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
 def _parser() -> argparse.ArgumentParser:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = Parser(prog="omegamax", description=_DESCRIPTION, epilog=_EXAMPLES, formatter_class=raw)
+    parser = Parser(prog="omegamax", description=_DESCRIPTION, epilog=_EXAMPLES)
     commands = parser.add_subparsers(dest="command", metavar="command", parser_class=Parser)
     for name, module in COMMANDS.items():
         module.add_arguments(add_command(commands, name, module))

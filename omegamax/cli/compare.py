@@ -44,7 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=entry.summary,
             description=DESCRIPTION,
             epilog=f"example:\n  omegamax compare {name} --attention softmax,fusedmax --out report",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         task.add_argument(
             "--attention",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omegamax.cli.destination import check_absent
+from omegamax.cli.destination import check_pictures
 from omegamax.cli.refusal import Refused
 
 HELP = "figures for a paper: operators, structures, learning curves"
@@ -58,11 +58,14 @@ def _curves(runs: Sequence[Path]) -> Any:
         config = stored_config(path)
         if config is None or not (path / METRICS).exists():
             raise Refused(f"{path} is not a run; give directories that omegamax train has written")
-        lines = [json.loads(line) for line in (path / METRICS).read_text(encoding="utf-8").splitlines()]
-        metrics.add(config["metric"])
-        curves[path.name] = [
-            _finite(line["metrics"].get(config["metric"])) for line in lines if line["event"] == "epoch"
-        ]
+        try:
+            lines = [json.loads(line) for line in (path / METRICS).read_text(encoding="utf-8").splitlines()]
+            metrics.add(config["metric"])
+            curves[path.name] = [
+                _finite(line["metrics"].get(config["metric"])) for line in lines if line["event"] == "epoch"
+            ]
+        except (ValueError, KeyError, TypeError) as error:
+            raise Refused(f"{path / METRICS} is damaged ({error}); train the run again") from error
     if len(metrics) > 1:
         raise Refused(f"these runs watch different metrics ({', '.join(sorted(metrics))}); draw them one by one")
     if not any(curves.values()):
@@ -131,10 +134,6 @@ def run(options: argparse.Namespace) -> None:
         what = f"reads {drawing.inputs}" if drawing.inputs else "reads nothing"
         raise Refused(f"{options.figure} {what}, got {len(options.inputs)} paths; see omegamax plot --help")
     out = options.out or Path(f"{options.figure}.png")
-    check_absent([out], overwrite=options.overwrite)
-    figure = drawing.draw(options.inputs)
-    try:
-        figure.savefig(out)
-    except ValueError as error:  # an ending that is no format
-        raise Refused(f"cannot write {out} ({error}); choose .png, .pdf or .svg") from error
+    check_pictures([out], overwrite=options.overwrite)
+    drawing.draw(options.inputs).savefig(out)
     print(out)

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from omegamax.cli.destination import make_writable
 from omegamax.cli.refusal import Refused
 from omegamax.recipes.reproductions.catalogue import CLAIMS, SOURCES, of_source
 from omegamax.recipes.reproductions.claim import Claim
@@ -103,14 +104,7 @@ def _check_figures(claims: Sequence[Claim], directory: Path, overwrite: bool) ->
         raise Refused(
             f"{directory / there[0]} exists; say --overwrite to replace it, or choose another directory with --out"
         )
-    probe = directory / ".omegamax"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise Refused(f"cannot write to {directory} ({reason}); choose another directory with --out") from error
+    make_writable(directory)
 
 
 def _reproduce(claim: Claim, directory: Path, width: int) -> None:

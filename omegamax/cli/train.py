@@ -39,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=entry.summary,
             description=f"Trains a model: {entry.summary}.",
             epilog=f"example:\n  omegamax train {name} --attention sparsemax --epochs 5 --out runs/{name}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         add_task_settings(task, entry)
         add_destination(task, "where the run is written (default: runs/TASK-ATTENTION)")
