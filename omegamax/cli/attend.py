@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from omegamax.cli.destination import check_pictures
+from omegamax.cli.destination import check_pictures, save_picture
 from omegamax.cli.evaluate import add_run, loaded
 from omegamax.cli.refusal import Refused
 
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
         for each, text in zip(maps, options.inputs):
             print(f"{text}\n{printed(each.rows, each.columns, each.weights, shades)}\n")
     for each, path in zip(maps, paths):
-        _draw(each, name, options.form).savefig(path)
+        save_picture(_draw(each, name, options.form), path)
         print(path)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from omegamax.cli.refusal import Refused
 
@@ -21,6 +23,15 @@ def make_writable(directory: Path) -> None:
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise Refused(f"cannot write to {directory} ({reason}); choose another directory with --out") from error
+
+
+def save_picture(figure: Any, path: Path) -> None:
+    """Draws a figure into a file, whole or not at all; the ending chooses the format."""
+    from omegamax.recipes import atomic
+
+    content = io.BytesIO()
+    figure.savefig(content, format=path.suffix[1:].lower())
+    atomic.write_file(path, content.getvalue())
 
 
 def check_pictures(paths: Sequence[Path], *, overwrite: bool) -> None:

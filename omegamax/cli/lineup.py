@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax import registry
+from omegamax.cli.destination import save_picture
 from omegamax.smoothmax import SmoothMax
 
 WORDS = ["the", "old", "man", "and", "his", "dog", "went", "home", "at", "six"]
@@ -59,5 +60,5 @@ def draw(directory: Path) -> list[Path]:
     )
     paths = [directory / name for name in PICTURES]
     for path, figure in zip(paths, figures, strict=True):
-        figure.savefig(path)
+        save_picture(figure, path)
     return paths

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omegamax.cli.destination import check_pictures
+from omegamax.cli.destination import check_pictures, save_picture
 from omegamax.cli.refusal import Refused
 
 HELP = "figures for a paper: operators, structures, learning curves"
@@ -135,5 +135,5 @@ def run(options: argparse.Namespace) -> None:
         raise Refused(f"{options.figure} {what}, got {len(options.inputs)} paths; see omegamax plot --help")
     out = options.out or Path(f"{options.figure}.png")
     check_pictures([out], overwrite=options.overwrite)
-    drawing.draw(options.inputs).savefig(out)
+    save_picture(drawing.draw(options.inputs), out)
     print(out)

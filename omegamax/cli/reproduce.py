@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from omegamax.cli.destination import make_writable
+from omegamax.cli.destination import make_writable, save_picture
 from omegamax.cli.refusal import Refused
 from omegamax.recipes.reproductions.catalogue import CLAIMS, SOURCES, of_source
 from omegamax.recipes.reproductions.claim import Claim
@@ -119,5 +119,5 @@ def _reproduce(claim: Claim, directory: Path, width: int) -> None:
             figure = outcome.draw()
         except ImportError as error:
             raise Refused(str(error)) from error
-        figure.savefig(directory / claim.figure)
+        save_picture(figure, directory / claim.figure)
         print(f"\nFigure: {directory / claim.figure}")

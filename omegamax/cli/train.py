@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     settings, training = chosen_settings(options.task, options)
     out = options.out or Path("runs") / f"{options.task}-{settings.attention}"
     if options.resume:
-        settings, training = chosen_settings(options.task, options, _stored(options.task, out))
+        settings, training = chosen_settings(options.task, options, stored_settings(options.task, out))
     from omegamax.recipes.experiment import run_experiment
 
     experiment = run_experiment(options.task, settings, training, out, existing=existing(options))
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _stored(task: str, out: Path) -> dict[str, Any]:
+def stored_settings(task: str, out: Path) -> dict[str, Any]:
     """The settings of the run that is resumed, where they are not given again."""
     from omegamax.recipes.run import stored_config
 

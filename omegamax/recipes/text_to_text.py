@@ -101,6 +101,10 @@ class TextToText(Task):
         """Tokens of the source."""
         return len(example.source)
 
+    def fingerprint(self, example: TextPair) -> str:
+        """All of it."""
+        return repr(example)
+
     def model(self) -> nn.Module:
         """An encoder-decoder with the reader that the settings name."""
         settings = self.settings
