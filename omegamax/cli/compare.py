@@ -7,6 +7,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,7 @@ def run(options: argparse.Namespace) -> int:
     from omegamax.recipes.normalizers import check_attention
     from omegamax.recipes.report import FIGURES, PAGE, write_report
 
+    import_module("omegamax.plots")  # what it draws with is missed now rather than after training
     with refusing(ValueError):
         for each in several.values():
             check_attention(each)
