@@ -35,13 +35,14 @@ the papers behind it."""
 
 _EXAMPLES = """\
 examples:
-  omegamax train dates --attention fusedmax        train on data that it makes itself, in a few minutes
-  omegamax attend runs/dates-fusedmax "3 mars"     where the trained model looks
+  omegamax train dates --attention fusedmax      on generated data, in minutes
+  omegamax attend runs/dates-fusedmax "3 May"    where the trained model looks
   omegamax compare dates --attention softmax,sparsemax,fusedmax
-                                                   the same task under several normalizers, and a report
-  omegamax reproduce fig2                          a figure of the paper, ours beside the published
-  omegamax operators                               every operator on one row of scores
-  omegamax train --help                            the tasks; omegamax train dates --help its options
+                                                 one task, several normalizers
+  omegamax reproduce fig2                        a figure, ours and the paper's
+  omegamax operators                             all operators on one row
+  omegamax train --help                          the tasks
+  omegamax train dates --help                    the options of a task
 
 in Python:
   import omegamax as om

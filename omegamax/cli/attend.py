@@ -20,8 +20,8 @@ exactly zero; drawn, grey is."""
 EXAMPLES = """\
 examples:
   omegamax attend runs/dates-fusedmax "3 March 2017"
-  omegamax attend runs/dates-fusedmax "$(printf 'fr\\tvendredi 3 mars 2017')" --out attention.png
-  omegamax attend runs/dates-fusedmax "3 March 2017" --form lines --out lines.pdf"""
+  omegamax attend runs/dates-fusedmax "$(printf 'fr\\t3 mars 2017')" --out a.png
+  omegamax attend runs/dates-fusedmax "3 March" --form lines --out lines.pdf"""
 
 # Of a weight of exactly zero, and of weights up to 1/4, 1/2, 3/4 and 1.
 SHADES = "·░▒▓█"

@@ -19,7 +19,7 @@ EXAMPLES = """\
 examples:
   omegamax bench
   omegamax bench --rows 64 --columns 65536 --threads 1
-  omegamax bench --spread 0.1                  flat scores: large supports, the hard case"""
+  omegamax bench --spread 0.1                  flat scores, large supports"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -29,9 +29,11 @@ curves and the attention of all models side by side."""
 EXAMPLES = """\
 examples:
   omegamax compare dates
-  omegamax compare dates --attention softmax,fusedmax,none --epochs 5 --out report
-  omegamax compare dates --attention "fusedmax(0.05),fusedmax(0.2)"        the number is the strength
-  omegamax compare seq2seq --data pairs.tsv --attention softmax,sparsemax --resume"""
+  omegamax compare dates --attention softmax,fusedmax,none --out report
+  omegamax compare dates --attention "fusedmax(0.05),fusedmax(0.2)"
+                                                  the number is the strength
+  omegamax compare seq2seq --data pairs.tsv --attention softmax,sparsemax
+  omegamax compare seq2seq --attention softmax,sparsemax --resume"""
 
 _PARAMETERS = {"fusedmax": "strength", "oscarmax": "strength", "entmax": "alpha", "sqpnormmax": "p"}
 _ATTENTION = ("attention", "strength", "alpha", "p")  # what differs from model to model

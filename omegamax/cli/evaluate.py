@@ -11,10 +11,12 @@ from typing import Any
 from omegamax.cli.parser import at_least
 
 HELP = "metrics of a trained model"
-DESCRIPTION = "Prints the metrics of a trained model on a split of its own data, or on other data."
+DESCRIPTION = """\
+Prints the metrics of a trained model on a split of its own data, or on other
+data."""
 EXAMPLES = """\
 examples:
-  omegamax evaluate runs/dates-fusedmax                      the best checkpoint on the test data
+  omegamax evaluate runs/dates-fusedmax         the best model on the test data
   omegamax evaluate runs/dates-fusedmax --split dev --checkpoint latest
   omegamax evaluate runs/translation --data newer.tsv --beam 5 --json
   torchrun --nproc-per-node=2 -m omegamax evaluate runs/dates-fusedmax"""

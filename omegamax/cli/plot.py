@@ -19,8 +19,8 @@ Figures of the library need no input; figures of results read run directories
 and comparisons."""
 EXAMPLES = """\
 examples:
-  omegamax plot --list                                      every figure
-  omegamax plot figure2 --out figure2.pdf                   max and argmax along [t, 0]
+  omegamax plot --list                       every figure
+  omegamax plot figure2 --out figure2.pdf    max and argmax along [t, 0]
   omegamax plot curves runs/dates-softmax runs/dates-fusedmax --out curves.pdf
   omegamax plot lengths comparisons/dates --out lengths.pdf"""
 

@@ -15,9 +15,10 @@ DESCRIPTION = "Reads one input per line and writes one output per line, in the s
 EXAMPLES = """\
 examples:
   echo "3 March 2017" | omegamax predict runs/dates-fusedmax
-  printf 'fr\\tvendredi 3 mars 2017\\n' | omegamax predict runs/dates-fusedmax      locale, tab, text
-  omegamax predict runs/translation --input sentences.txt --out translations.txt --beam 5
-  torchrun --nproc-per-node=2 -m omegamax predict runs/translation --input sentences.txt --out translations.txt"""
+  printf 'fr\\tvendredi 3 mars 2017\\n' | omegamax predict runs/dates-fusedmax
+                                                  locale, tab, text
+  omegamax predict runs/en-de --input en.txt --out de.txt --beam 5
+  torchrun --nproc-per-node=2 -m omegamax predict runs/en-de --input en.txt"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -22,11 +22,11 @@ of a claim, of a source (paper, tutorial, sparsemap, lecture, conversation:
 everything of it that runs here), or "all"."""
 EXAMPLES = """\
 examples:
-  omegamax reproduce --list                  every claim: its id, what it says, its status
+  omegamax reproduce --list                  every claim and its status
   omegamax reproduce --list tutorial         those of one source
-  omegamax reproduce fig2                    a figure, in report/fig2.png, and its numbers
-  omegamax reproduce prop1 prop2-oscarmax    two propositions, one of them false as published
-  omegamax reproduce paper --out figures     the whole paper, figures in figures/"""
+  omegamax reproduce fig2                    a figure and its numbers
+  omegamax reproduce prop1 prop2-oscarmax    two propositions, one false
+  omegamax reproduce paper --out figures     the whole paper"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,14 @@ of a run is in one directory: config.json, metrics.jsonl, checkpoints/ and, at
 the end, evaluation.json."""
 EXAMPLES = """\
 examples:
-  omegamax train dates                              generated data, softmax attention
+  omegamax train dates                            generated data, softmax
   omegamax train dates --attention fusedmax --strength 0.2 --out runs/fused
   omegamax train seq2seq --data pairs.tsv --level word --attention sparsemax
-  omegamax train dates --out runs/fused --resume    after an interruption, even kill -9: to the same bits
+  omegamax train dates --out runs/fused --resume  after kill -9: the same bits
   omegamax train dates --config dates.toml --seed 1
   torchrun --nproc-per-node=2 -m omegamax train dates
-                                                    two processes, the same result as one
-  omegamax train dates --help                       the options of a task"""
+                                                  two processes, same result
+  omegamax train dates --help                     the options of a task"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         task = tasks.add_parser(
             name,
             help=entry.summary,
-            description=f"Trains a model: {entry.summary}.",
+            description=textwrap.fill(f"Trains a model: {entry.summary}.", 80),
             epilog=f"example:\n  omegamax train {name} --attention sparsemax --epochs 5 --out runs/{name}",
         )
         add_task_settings(task, entry)

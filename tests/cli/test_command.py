@@ -112,10 +112,12 @@ def test_the_command_still_gives_the_public_names():
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_every_command_teaches(capsys):
-    for name in cli.COMMANDS:
-        code, out, _ = run(capsys, name, "--help")
-        assert code == 0 and f"omegamax {name}" in out and "example" in out
+def test_every_command_teaches(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for names in ([], *([name] for name in cli.COMMANDS), ["train", "dates"], ["compare", "seq2seq"]):
+        code, out, _ = run(capsys, *names, "--help")
+        assert code == 0 and " ".join(["omegamax", *names]) in out and "example" in out
+        assert max(map(len, out.splitlines())) <= 80
 
 
 def test_commands_stand_beside_their_help(capsys, monkeypatch):
