@@ -43,7 +43,7 @@ $(installed): pyproject.toml constraints.txt CMakeLists.txt $(wildcard csrc/*)
 	@touch $@
 
 demo: $(installed)
-	$(bin)/omegamax operators --out report/operators
+	$(bin)/omegamax operators --out report/operators --overwrite
 	$(bin)/omegamax compare dates --attention softmax,sparsemax,fusedmax,oscarmax $(demo_size) --out report --overwrite
 
 test: $(installed)

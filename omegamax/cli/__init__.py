@@ -7,6 +7,7 @@ loads PyTorch before it runs, so that --help answers at once.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -34,13 +35,14 @@ the papers behind it."""
 
 _EXAMPLES = """\
 examples:
-  omegamax train dates --attention fusedmax        train on data that it makes itself, in a few minutes
-  omegamax attend runs/dates-fusedmax "3 mars"     where the trained model looks
+  omegamax train dates --attention fusedmax      on generated data, in minutes
+  omegamax attend runs/dates-fusedmax "3 May"    where the trained model looks
   omegamax compare dates --attention softmax,sparsemax,fusedmax
-                                                   the same task under several normalizers, and a report
-  omegamax reproduce fig2                          a figure of the paper, ours beside the published
-  omegamax operators                               every operator on one row of scores
-  omegamax train --help                            the tasks; omegamax train dates --help its options
+                                                 one task, several normalizers
+  omegamax reproduce fig2                        a figure, ours and the paper's
+  omegamax operators                             all operators on one row
+  omegamax train --help                          the tasks
+  omegamax train dates --help                    the options of a task
 
 in Python:
   import omegamax as om
@@ -48,7 +50,8 @@ in Python:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit code: 0, 2 for a mistake of the caller, 130 after Ctrl-C."""
+    """Runs one command; returns the exit code: 0, 2 for a mistake of the caller, 130 after Ctrl-C, 141 if cut off."""
+    _spell_out()
     parser = _parser()
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
@@ -58,7 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         with refusing():
-            return COMMANDS[options.command].run(options) or 0
+            code = COMMANDS[options.command].run(options) or 0
+            sys.stdout.flush()
+            return code
     except Refused as refused:
         print(f"omegamax {options.command}: {refused}", file=sys.stderr)
         return 2
@@ -66,13 +71,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"omegamax {options.command}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader, such as head, has had enough
-        sys.stderr.close()
-        return 0
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):  # which Python flushes at its end
+            os.dup2(nowhere, stream.fileno())
+        return 141
+
+
+def _spell_out() -> None:
+    """A terminal that has no Ω gets \\u03a9, not a crash."""
+    for stream in (sys.stdout, sys.stderr):
+        if getattr(stream, "errors", None) == "strict":
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
 def _parser() -> argparse.ArgumentParser:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = Parser(prog="omegamax", description=_DESCRIPTION, epilog=_EXAMPLES, formatter_class=raw)
+    parser = Parser(prog="omegamax", description=_DESCRIPTION, epilog=_EXAMPLES)
     commands = parser.add_subparsers(dest="command", metavar="command", parser_class=Parser)
     for name, module in COMMANDS.items():
         module.add_arguments(add_command(commands, name, module))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from omegamax.cli.destination import check_absent
+from omegamax.cli.destination import check_pictures, save_picture
 from omegamax.cli.evaluate import add_run, loaded
 from omegamax.cli.refusal import Refused
 
@@ -19,10 +20,12 @@ exactly zero; drawn, grey is."""
 EXAMPLES = """\
 examples:
   omegamax attend runs/dates-fusedmax "3 March 2017"
-  omegamax attend runs/dates-fusedmax "$(printf 'fr\\tvendredi 3 mars 2017')" --out attention.png
-  omegamax attend runs/dates-fusedmax "3 March 2017" --form lines --out lines.pdf"""
+  omegamax attend runs/dates-fusedmax "$(printf 'fr\\t3 mars 2017')" --out a.png
+  omegamax attend runs/dates-fusedmax "3 March" --form lines --out lines.pdf"""
 
-_SHADES = "░▒▓█"  # of weights up to 1/4, 1/2, 3/4 and 1
+# Of a weight of exactly zero, and of weights up to 1/4, 1/2, 3/4 and 1.
+SHADES = "·░▒▓█"
+_PLAIN_SHADES = ".-+*#"  # for terminals that have no others
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,42 +42,57 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Prints or draws one map for each input."""
     paths = _paths(options.out, len(options.inputs)) if options.out else []
-    check_absent(paths, overwrite=options.overwrite)
+    check_pictures(paths, overwrite=options.overwrite)
     import torch
 
     from omegamax.recipes.experiment import read_lines
+    from omegamax.recipes.workers import joined
 
-    found = loaded(options, "cpu")
-    examples = read_lines(found.task, options.inputs)
-    with torch.no_grad():
-        maps = found.task.attend(found.model, examples)
+    with joined(options.device) as crew:
+        found = loaded(options, crew.device)
+        examples = read_lines(found.task, options.inputs)
+        with torch.no_grad():
+            maps = [each._replace(weights=each.weights.cpu()) for each in found.task.attend(found.model, examples)]
+    if not crew.first:
+        return
     if not maps:
         raise Refused(f"{options.run_directory} has no attention to show; it reads one fixed vector")
     name = getattr(found.task.settings, "attention", "")
     if not paths:
+        shades = SHADES if _can_show(SHADES) else _PLAIN_SHADES
         for each, text in zip(maps, options.inputs):
-            print(f"{text}\n{printed(each.rows, each.columns, each.weights)}\n")
+            print(f"{text}\n{printed(each.rows, each.columns, each.weights, shades)}\n")
     for each, path in zip(maps, paths):
-        _draw(each, name, options.form).savefig(path)
+        save_picture(_draw(each, name, options.form), path)
         print(path)
 
 
-def printed(rows: Sequence[str], columns: Sequence[str], weights: Any) -> str:
-    """A map as text: a shade for each weight, a dot for each exact zero; of several heads the mean."""
+def printed(rows: Sequence[str], columns: Sequence[str], weights: Any, shades: str = SHADES) -> str:
+    """A map as text: a shade for each weight, the first for each exact zero; of several heads the mean."""
     if weights.dim() == 3:
         weights = weights.mean(0)
     beside = max(len(row) for row in rows)
     widths = [max(1, len(column)) for column in columns]
     lines = [" " * beside + "  " + " ".join(column.ljust(width) for column, width in zip(columns, widths))]
     for row, line in zip(rows, weights.tolist()):
-        cells = ["·" if w == 0 else _SHADES[min(3, int(4 * w))] for w in line]
+        cells = [shades[0 if w == 0 else 1 + min(3, int(4 * w))] for w in line]
         shaded = " ".join((cell * width).ljust(width) for cell, width in zip(cells, widths))
         lines.append(f"{row.rjust(beside)}  {shaded}".rstrip())
     return "\n".join(lines)
 
 
+def _can_show(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _paths(out: Path, count: int) -> list[Path]:
-    return [out] if count == 1 else [out.with_stem(f"{out.stem}-{place}") for place in range(1, count + 1)]
+    return (
+        [out] if count == 1 or not out.stem else [out.with_stem(f"{out.stem}-{place}") for place in range(1, count + 1)]
+    )
 
 
 def _draw(each: Any, name: str, form: str) -> Any:

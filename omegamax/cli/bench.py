@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from omegamax.cli.parser import at_least
 from omegamax.cli.tables import aligned
 
 HELP = "how fast the operators are on this machine"
@@ -18,17 +19,17 @@ EXAMPLES = """\
 examples:
   omegamax bench
   omegamax bench --rows 64 --columns 65536 --threads 1
-  omegamax bench --spread 0.1                  flat scores: large supports, the hard case"""
+  omegamax bench --spread 0.1                  flat scores, large supports"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The size and the spread of the scores."""
-    parser.add_argument("--rows", metavar="N", type=int, default=4096, help="rows of scores (default: 4096)")
-    parser.add_argument("--columns", metavar="N", type=int, default=512, help="scores in a row (default: 512)")
+    parser.add_argument("--rows", metavar="N", type=at_least(1), default=4096, help="rows of scores (default: 4096)")
+    parser.add_argument("--columns", metavar="N", type=at_least(1), default=512, help="scores in a row (default: 512)")
     parser.add_argument("--spread", metavar="X", type=float, default=1.0, help="their standard deviation (default: 1)")
     parser.add_argument("--seconds", metavar="X", type=float, default=5.0, help="time to spend, about (default: 5)")
     parser.add_argument(
-        "--threads", metavar="N", type=int, default=0, help="of PyTorch; 0 leaves it to it (default: 0)"
+        "--threads", metavar="N", type=at_least(0), default=0, help="of PyTorch; 0 leaves it to it (default: 0)"
     )
 
 
@@ -38,10 +39,7 @@ def run(options: argparse.Namespace) -> None:
 
     from omegamax import registry
     from omegamax.cli.info import describe
-    from omegamax.cli.refusal import Refused
 
-    if min(options.rows, options.columns) < 1:
-        raise Refused(f"--rows and --columns must be at least 1, got {options.rows} and {options.columns}")
     if options.threads > 0:
         torch.set_num_threads(options.threads)
     generator = torch.Generator().manual_seed(0)

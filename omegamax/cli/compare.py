@@ -6,6 +6,8 @@ import argparse
 import dataclasses
 import os
 import re
+from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from omegamax.cli.parser import Parser
 from omegamax.cli.refusal import Refused, refusing
 from omegamax.cli.settings_options import add_task_settings, chosen_settings
 from omegamax.cli.tables import aligned, number
-from omegamax.cli.train import add_destination, existing
+from omegamax.cli.train import add_destination, existing, stored_settings
 from omegamax.recipes import TASKS
 
 HELP = "one task under several normalizers: a table and a report"
@@ -27,11 +29,14 @@ curves and the attention of all models side by side."""
 EXAMPLES = """\
 examples:
   omegamax compare dates
-  omegamax compare dates --attention softmax,fusedmax,none --epochs 5 --out report
-  omegamax compare dates --attention "fusedmax(0.05),fusedmax(0.2)"        the number is the strength
-  omegamax compare seq2seq --data pairs.tsv --attention softmax,sparsemax --resume"""
+  omegamax compare dates --attention softmax,fusedmax,none --out report
+  omegamax compare dates --attention "fusedmax(0.05),fusedmax(0.2)"
+                                                  the number is the strength
+  omegamax compare seq2seq --data pairs.tsv --attention softmax,sparsemax
+  omegamax compare seq2seq --attention softmax,sparsemax --resume"""
 
 _PARAMETERS = {"fusedmax": "strength", "oscarmax": "strength", "entmax": "alpha", "sqpnormmax": "p"}
+_ATTENTION = ("attention", "strength", "alpha", "p")  # what differs from model to model
 _COLUMNS = ("support", "segments", "segment_length", "clusters")
 
 
@@ -44,7 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=entry.summary,
             description=DESCRIPTION,
             epilog=f"example:\n  omegamax compare {name} --attention softmax,fusedmax --out report",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         task.add_argument(
             "--attention",
@@ -53,34 +57,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             default="softmax,sparsemax,fusedmax,oscarmax",
             help="comma-separated, with a parameter in brackets (default: softmax,sparsemax,fusedmax,oscarmax)",
         )
-        add_task_settings(task, entry, without=("attention", "strength", "alpha", "p"))
+        add_task_settings(task, entry, without=_ATTENTION)
         add_destination(task, "where the report and its runs are written (default: comparisons/TASK)")
 
 
 def run(options: argparse.Namespace) -> int:
     """Trains, compares, reports."""
-    settings, training = chosen_settings(options.task, options)
+    normalizers = parse(options.normalizers)
+    out = options.out or Path("comparisons") / options.task
+    settings, training = chosen_settings(
+        options.task, options, _stored(options.task, out, normalizers) if options.resume else None
+    )
     if settings.attention != "softmax":  # from a file; here the list decides
         settings = dataclasses.replace(settings, attention="softmax", strength=None, alpha=None, p=None)
-    several = {name: dataclasses.replace(settings, **each) for name, each in parse(options.normalizers).items()}
-    out = options.out or Path("comparisons") / options.task
+    several = {name: dataclasses.replace(settings, **each) for name, each in normalizers.items()}
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise Refused("compare runs in one process, and torchrun started several; train each normalizer with torchrun")
     from omegamax.recipes.comparison import COMPARISON, compare
     from omegamax.recipes.normalizers import check_attention
-    from omegamax.recipes.report import write_report
+    from omegamax.recipes.report import FIGURES, PAGE, write_report
 
+    import_module("omegamax.plots")  # what it draws with is missed now rather than after training
     with refusing(ValueError):
         for each in several.values():
             check_attention(each)
     if (out / COMPARISON).exists() and existing(options) == "refuse":
         raise Refused(f"{out} holds a comparison already; say --resume, --overwrite, or choose another --out")
+    foreign = [name for name in (PAGE, FIGURES) if (out / name).exists()]
+    if foreign and not (out / COMPARISON).exists() and not options.overwrite:
+        raise Refused(f"{out} has a {foreign[0]} of something else; say --overwrite, or choose another --out")
     comparison = compare(options.task, several, training, out, existing=existing(options))
     if comparison is None:
         return 130
     print(table(comparison))
-    print(f"\nReport: {write_report(comparison, several, out)}")
+    print(f"\nReport: {write_report(comparison, several, training, out)}")
     return 0
+
+
+def _stored(task: str, out: Path, normalizers: Iterable[str]) -> dict[str, Any]:
+    """What all runs of the comparison that is resumed have in common, where it is not given again."""
+    from omegamax.recipes.comparison import run_path
+
+    found = next((path for name in normalizers if (path := run_path(out, name)).is_dir()), None)
+    stored = {} if found is None else stored_settings(task, found)
+    return {name: value for name, value in stored.items() if name not in _ATTENTION}
 
 
 def parse(normalizers: str) -> dict[str, dict[str, Any]]:

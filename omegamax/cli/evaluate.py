@@ -8,11 +8,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+from omegamax.cli.parser import at_least
+
 HELP = "metrics of a trained model"
-DESCRIPTION = "Prints the metrics of a trained model on a split of its own data, or on other data."
+DESCRIPTION = """\
+Prints the metrics of a trained model on a split of its own data, or on other
+data."""
 EXAMPLES = """\
 examples:
-  omegamax evaluate runs/dates-fusedmax                      the best checkpoint on the test data
+  omegamax evaluate runs/dates-fusedmax         the best model on the test data
   omegamax evaluate runs/dates-fusedmax --split dev --checkpoint latest
   omegamax evaluate runs/translation --data newer.tsv --beam 5 --json
   torchrun --nproc-per-node=2 -m omegamax evaluate runs/dates-fusedmax"""
@@ -35,10 +39,12 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         default="best",
         help="which of the run's checkpoints (default: best)",
     )
-    parser.add_argument("--beam", metavar="N", type=int, help="hypotheses while decoding (default: as trained)")
-    parser.add_argument("--batch-size", metavar="N", type=int, default=64, help="examples at a time (default: 64)")
+    parser.add_argument("--beam", metavar="N", type=at_least(1), help="hypotheses while decoding (default: as trained)")
     parser.add_argument(
-        "--threads", metavar="N", type=int, default=0, help="of PyTorch; 0 leaves it to it (default: 0)"
+        "--batch-size", metavar="N", type=at_least(1), default=64, help="examples at a time (default: 64)"
+    )
+    parser.add_argument(
+        "--threads", metavar="N", type=at_least(0), default=0, help="of PyTorch; 0 leaves it to it (default: 0)"
     )
     parser.add_argument("--device", metavar="NAME", default="auto", help="cpu, cuda, ... (default: auto)")
 

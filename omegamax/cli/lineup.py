@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from omegamax import registry
+from omegamax.cli.destination import save_picture
 from omegamax.smoothmax import SmoothMax
 
 WORDS = ["the", "old", "man", "and", "his", "dog", "went", "home", "at", "six"]
 SCORES = torch.tensor([0.10, 0.62, 0.66, -0.60, 0.20, 0.98, 0.64, 0.95, -0.90, 0.40])
+PICTURES = ("figure2.png", "operators.png", "denoising.png", "alignments.png", "losses.png", "trees.png")
 PHRASES = [0, 0, 0, 1, 2, 2, 3, 3, 4, 4]  # the groups of groupmax
 
 
@@ -48,16 +50,15 @@ def draw(directory: Path) -> list[Path]:
     """Writes the pictures and returns where they are."""
     from omegamax import plots
 
-    figures = {
-        "figure2.png": plots.figure2(),
-        "operators.png": plots.row_comparison(SCORES, WORDS, regularizers=operators()),
-        "denoising.png": plots.denoising(),
-        "alignments.png": plots.alignment_comparison(),
-        "losses.png": plots.binary_losses(),
-        "trees.png": plots.dependency_arcs(),
-    }
-    paths = []
-    for name, figure in figures.items():
-        paths.append(directory / name)
-        figure.savefig(paths[-1])
+    figures = (
+        plots.figure2(),
+        plots.row_comparison(SCORES, WORDS, regularizers=operators()),
+        plots.denoising(),
+        plots.alignment_comparison(),
+        plots.binary_losses(),
+        plots.dependency_arcs(),
+    )
+    paths = [directory / name for name in PICTURES]
+    for path, figure in zip(paths, figures, strict=True):
+        save_picture(figure, path)
     return paths

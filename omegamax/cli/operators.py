@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from omegamax.cli.destination import make_writable
+from omegamax.cli.destination import check_absent, make_writable
 
 HELP = "every operator on one row of scores"
 DESCRIPTION = """\
@@ -21,12 +21,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("figures"), help="where the pictures go (default: figures)"
     )
+    parser.add_argument("--overwrite", action="store_true", help="replace pictures of the same name in DIR")
 
 
 def run(options: argparse.Namespace) -> None:
     """The table, then the pictures."""
     make_writable(options.out)
-    from omegamax.cli.lineup import draw, table
+    from omegamax.cli.lineup import PICTURES, draw, table
 
+    check_absent([options.out / name for name in PICTURES], overwrite=options.overwrite)
     print(table())
     print(f"\nPictures: {', '.join(str(path) for path in draw(options.out))}")

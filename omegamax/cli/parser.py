@@ -5,14 +5,26 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Leaves texts as they are, and makes room for the longest command: argparse forgets that they are indented."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        """Measures commands where they stand."""
+        super().add_argument(action)
+        for command in self._iter_indented_subactions(action):
+            length = len(self._format_action_invocation(command)) + self._current_indent
+            self._action_max_length = max(self._action_max_length, length)
 
 
 class Parser(argparse.ArgumentParser):
     """Complains in one sentence, with what may have been meant."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+        super().__init__(*args, **{"allow_abbrev": False, "formatter_class": HelpFormatter, **kwargs})
         self.set_defaults(parser=self)  # the one that knows the options of what was asked for
 
     def error(self, message: str) -> NoReturn:
@@ -38,10 +50,19 @@ class Parser(argparse.ArgumentParser):
 
 def add_command(commands: Any, name: str, module: Any) -> Parser:
     """The parser of a command, from its module's texts."""
-    return commands.add_parser(
-        name,
-        help=module.HELP,
-        description=module.DESCRIPTION,
-        epilog=module.EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    return commands.add_parser(name, help=module.HELP, description=module.DESCRIPTION, epilog=module.EXAMPLES)
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """The type of an option that is a count."""
+
+    def count(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = None
+        if number is None or number < least:
+            raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, got {text!r}")
+        return number
+
+    return count

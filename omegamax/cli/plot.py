@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omegamax.cli.destination import check_absent
+from omegamax.cli.destination import check_pictures, save_picture
 from omegamax.cli.refusal import Refused
 
 HELP = "figures for a paper: operators, structures, learning curves"
@@ -19,8 +19,8 @@ Figures of the library need no input; figures of results read run directories
 and comparisons."""
 EXAMPLES = """\
 examples:
-  omegamax plot --list                                      every figure
-  omegamax plot figure2 --out figure2.pdf                   max and argmax along [t, 0]
+  omegamax plot --list                       every figure
+  omegamax plot figure2 --out figure2.pdf    max and argmax along [t, 0]
   omegamax plot curves runs/dates-softmax runs/dates-fusedmax --out curves.pdf
   omegamax plot lengths comparisons/dates --out lengths.pdf"""
 
@@ -58,11 +58,14 @@ def _curves(runs: Sequence[Path]) -> Any:
         config = stored_config(path)
         if config is None or not (path / METRICS).exists():
             raise Refused(f"{path} is not a run; give directories that omegamax train has written")
-        lines = [json.loads(line) for line in (path / METRICS).read_text(encoding="utf-8").splitlines()]
-        metrics.add(config["metric"])
-        curves[path.name] = [
-            _finite(line["metrics"].get(config["metric"])) for line in lines if line["event"] == "epoch"
-        ]
+        try:
+            lines = [json.loads(line) for line in (path / METRICS).read_text(encoding="utf-8").splitlines()]
+            metrics.add(config["metric"])
+            curves[path.name] = [
+                _finite(line["metrics"].get(config["metric"])) for line in lines if line["event"] == "epoch"
+            ]
+        except (ValueError, KeyError, TypeError) as error:
+            raise Refused(f"{path / METRICS} is damaged ({error}); train the run again") from error
     if len(metrics) > 1:
         raise Refused(f"these runs watch different metrics ({', '.join(sorted(metrics))}); draw them one by one")
     if not any(curves.values()):
@@ -131,10 +134,6 @@ def run(options: argparse.Namespace) -> None:
         what = f"reads {drawing.inputs}" if drawing.inputs else "reads nothing"
         raise Refused(f"{options.figure} {what}, got {len(options.inputs)} paths; see omegamax plot --help")
     out = options.out or Path(f"{options.figure}.png")
-    check_absent([out], overwrite=options.overwrite)
-    figure = drawing.draw(options.inputs)
-    try:
-        figure.savefig(out)
-    except ValueError as error:  # an ending that is no format
-        raise Refused(f"cannot write {out} ({error}); choose .png, .pdf or .svg") from error
+    check_pictures([out], overwrite=options.overwrite)
+    save_picture(drawing.draw(options.inputs), out)
     print(out)

@@ -15,9 +15,10 @@ DESCRIPTION = "Reads one input per line and writes one output per line, in the s
 EXAMPLES = """\
 examples:
   echo "3 March 2017" | omegamax predict runs/dates-fusedmax
-  printf 'fr\\tvendredi 3 mars 2017\\n' | omegamax predict runs/dates-fusedmax      locale, tab, text
-  omegamax predict runs/translation --input sentences.txt --out translations.txt --beam 5
-  torchrun --nproc-per-node=2 -m omegamax predict runs/translation --input sentences.txt --out translations.txt"""
+  printf 'fr\\tvendredi 3 mars 2017\\n' | omegamax predict runs/dates-fusedmax
+                                                  locale, tab, text
+  omegamax predict runs/en-de --input en.txt --out de.txt --beam 5
+  torchrun --nproc-per-node=2 -m omegamax predict runs/en-de --input en.txt"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,16 +49,20 @@ def run(options: argparse.Namespace) -> None:
             return
         text = "".join(f"{line}\n" for line in outputs)
         if options.out is None:
-            sys.stdout.write(text)
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text.encode())  # UTF-8, whatever the terminal is set to
         else:
             atomic.write_file(options.out, text.encode())
 
 
 def _lines(path: Path | None) -> list[str]:
+    """Of a file in UTF-8. Only a line feed ends a line: other separators may stand within a text."""
     try:
-        text = sys.stdin.read() if path is None else path.read_text(encoding="utf-8")
+        text = (sys.stdin.buffer.read() if path is None else path.read_bytes()).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Refused(f"{path or 'standard input'} is not UTF-8 ({error.reason} at byte {error.start})") from error
+        raise Refused(
+            f"{path or 'standard input'} is not UTF-8 ({error.reason} at byte {error.start}); convert it to UTF-8"
+        ) from error
     except OSError as error:
         raise Refused(f"cannot read {path} ({(error.strerror or 'error').lower()})") from error
-    return text.splitlines()
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []

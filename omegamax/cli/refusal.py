@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
 
 class Refused(Exception):  # noqa: N818  (a mistake of the caller, not of the program)
@@ -36,5 +39,6 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
 def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror.lower()}"
+        advice = "make room there" if error.errno in _NO_ROOM else "check the path"
+        return f"{where}{error.strerror.lower()}; {advice}, or choose another one"
     return " ".join(str(error).split()) or type(error).__name__

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from omegamax.cli.destination import make_writable, save_picture
 from omegamax.cli.refusal import Refused
 from omegamax.recipes.reproductions.catalogue import CLAIMS, SOURCES, of_source
 from omegamax.recipes.reproductions.claim import Claim
@@ -21,11 +22,11 @@ of a claim, of a source (paper, tutorial, sparsemap, lecture, conversation:
 everything of it that runs here), or "all"."""
 EXAMPLES = """\
 examples:
-  omegamax reproduce --list                  every claim: its id, what it says, its status
+  omegamax reproduce --list                  every claim and its status
   omegamax reproduce --list tutorial         those of one source
-  omegamax reproduce fig2                    a figure, in report/fig2.png, and its numbers
-  omegamax reproduce prop1 prop2-oscarmax    two propositions, one of them false as published
-  omegamax reproduce paper --out figures     the whole paper, figures in figures/"""
+  omegamax reproduce fig2                    a figure and its numbers
+  omegamax reproduce prop1 prop2-oscarmax    two propositions, one false
+  omegamax reproduce paper --out figures     the whole paper"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,14 +104,7 @@ def _check_figures(claims: Sequence[Claim], directory: Path, overwrite: bool) ->
         raise Refused(
             f"{directory / there[0]} exists; say --overwrite to replace it, or choose another directory with --out"
         )
-    probe = directory / ".omegamax"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise Refused(f"cannot write to {directory} ({reason}); choose another directory with --out") from error
+    make_writable(directory)
 
 
 def _reproduce(claim: Claim, directory: Path, width: int) -> None:
@@ -125,5 +119,5 @@ def _reproduce(claim: Claim, directory: Path, width: int) -> None:
             figure = outcome.draw()
         except ImportError as error:
             raise Refused(str(error)) from error
-        figure.savefig(directory / claim.figure)
+        save_picture(figure, directory / claim.figure)
         print(f"\nFigure: {directory / claim.figure}")

@@ -64,14 +64,14 @@ def chosen_settings(
     """The task's settings and the loop's, from the file and the flags, and from the run that is resumed."""
     entry = TASKS[task]
     kind = resolve(entry.settings)
-    known = {each.name: each for each in (*dataclasses.fields(TrainingSettings), *dataclasses.fields(kind))}
+    known = {**get_type_hints(TrainingSettings), **get_type_hints(kind)}
     from_file = read_config(options.config, known) if options.config else {}
     given = {name: getattr(options, name) for name in known if hasattr(options, name)}
     values = {**(stored or {}), **from_file, **given}
     return _built(kind, values), _built(TrainingSettings, {**entry.training, **values})
 
 
-def read_config(path: Path, known: Collection[str]) -> dict[str, Any]:
+def read_config(path: Path, known: Mapping[str, Any]) -> dict[str, Any]:
     """A TOML file of option = value; learning-rate and learning_rate mean the same."""
     if sys.version_info >= (3, 11):
         import tomllib
@@ -91,6 +91,10 @@ def read_config(path: Path, known: Collection[str]) -> dict[str, Any]:
             raise Refused(f"{path}: there is no option {name.replace('_', '-')}; {advice}")
         if isinstance(value, (dict, list)):
             raise Refused(f"{path}: {name.replace('_', '-')} must be one value, got {value!r}; write option = value")
+        try:
+            values[name] = _fitted(name, value, known[name])
+        except Refused as refused:
+            raise Refused(f"{path}: {refused}") from None
     return values
 
 
@@ -116,7 +120,7 @@ def _fitted(name: str, value: Any, hint: Any) -> Any:
     if value is None and type(None) in get_args(hint):
         return None
     if not isinstance(value, wanted) or isinstance(value, bool):
-        raise Refused(f"{name.replace('_', '-')} must be of type {wanted.__name__}, got {value!r}")
+        raise Refused(f"{name.replace('_', '-')} must be of type {wanted.__name__}, got {value!r}; correct it")
     return value
 
 

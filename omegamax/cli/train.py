@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,14 @@ of a run is in one directory: config.json, metrics.jsonl, checkpoints/ and, at
 the end, evaluation.json."""
 EXAMPLES = """\
 examples:
-  omegamax train dates                              generated data, softmax attention
+  omegamax train dates                            generated data, softmax
   omegamax train dates --attention fusedmax --strength 0.2 --out runs/fused
   omegamax train seq2seq --data pairs.tsv --level word --attention sparsemax
-  omegamax train dates --out runs/fused --resume    after an interruption, even kill -9: to the same bits
+  omegamax train dates --out runs/fused --resume  after kill -9: the same bits
   omegamax train dates --config dates.toml --seed 1
   torchrun --nproc-per-node=2 -m omegamax train dates
-                                                    two processes, the same result as one
-  omegamax train dates --help                       the options of a task"""
+                                                  two processes, same result
+  omegamax train dates --help                     the options of a task"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,9 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         task = tasks.add_parser(
             name,
             help=entry.summary,
-            description=f"Trains a model: {entry.summary}.",
+            description=textwrap.fill(f"Trains a model: {entry.summary}.", 80),
             epilog=f"example:\n  omegamax train {name} --attention sparsemax --epochs 5 --out runs/{name}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         add_task_settings(task, entry)
         add_destination(task, "where the run is written (default: runs/TASK-ATTENTION)")
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     settings, training = chosen_settings(options.task, options)
     out = options.out or Path("runs") / f"{options.task}-{settings.attention}"
     if options.resume:
-        settings, training = chosen_settings(options.task, options, _stored(options.task, out))
+        settings, training = chosen_settings(options.task, options, stored_settings(options.task, out))
     from omegamax.recipes.experiment import run_experiment
 
     experiment = run_experiment(options.task, settings, training, out, existing=existing(options))
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _stored(task: str, out: Path) -> dict[str, Any]:
+def stored_settings(task: str, out: Path) -> dict[str, Any]:
     """The settings of the run that is resumed, where they are not given again."""
     from omegamax.recipes.run import stored_config
 

@@ -19,9 +19,10 @@ def write_file(path: Path, content: bytes) -> None:
     try:
         _write(unfinished, content)
         unfinished.replace(path)
-    except OSError:
-        unfinished.unlink(missing_ok=True)
-        raise
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error  # the name that the caller knows
     sync_directory(path.parent)
 
 
@@ -34,9 +35,9 @@ def write_directory(path: Path, files: Mapping[str, bytes]) -> None:
             _write(unfinished / name, content)
         sync_directory(unfinished)
         unfinished.rename(path)
-    except OSError:
+    except OSError as error:
         shutil.rmtree(unfinished, ignore_errors=True)
-        raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
     sync_directory(path.parent)
 
 

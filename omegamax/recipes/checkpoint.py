@@ -43,7 +43,7 @@ class Card:
     settings: dict
     training: dict
     assets: dict
-    data: str  # a digest of the training data's lengths
+    data: str  # a digest of the training and development data
     state: dict  # see state.py
     n_processes: int
     versions: dict = field(default_factory=versions)

@@ -17,16 +17,14 @@ from typing import Any
 
 from omegamax.recipes import atomic, checkpoint
 from omegamax.recipes.attention_statistics import attention_statistics
-from omegamax.recipes.experiment import run_experiment, split_of
-from omegamax.recipes.loading import Loaded, load
-from omegamax.recipes.prediction import predict
+from omegamax.recipes.experiment import Experiment, run_experiment
+from omegamax.recipes.looks import Looks, looks
 from omegamax.recipes.progress import Progress, shown_on
 from omegamax.recipes.run import METRICS, RunDirectory
 from omegamax.recipes.settings import TrainingSettings, plain
-from omegamax.recipes.task import AttentionMap
+from omegamax.recipes.task import Task
 
 COMPARISON = "comparison.json"
-_N_MAPS = 256  # test examples whose attention is counted
 _N_BUCKETS = 4  # of input lengths
 
 
@@ -50,6 +48,7 @@ class Comparison:
     task: str
     metric: str
     models: list[Compared]
+    looks: dict[str, Looks]  # by name; not in comparison.json
 
 
 def compare(
@@ -65,19 +64,25 @@ def compare(
     progress = shown_on() if progress is None else progress
     for name in settings:  # before any work is done
         RunDirectory(run_path(out, name), existing).check()
-    models, metric = [], ""
+    models, seen, metric = [], {}, ""
     for place, (name, each) in enumerate(settings.items(), start=1):
         progress.say(f"{name} ({place} of {len(settings)})")
         path = run_path(out, name)
         experiment = run_experiment(task, each, training, path, existing=existing)
-        if experiment is None or experiment.trained.outcome == "interrupted":
+        if experiment is None or experiment.best is None:
             return None
-        found = load(path)
-        metric = found.task.metric
-        models.append(_compared(name, found, experiment.evaluation["test"], path, experiment.trained.seconds, training))
-    comparison = Comparison(task, metric, models)
-    record = {"versions": checkpoint.versions(), "training": plain(training), **asdict(comparison)}
-    record["settings"] = {name: plain(each) for name, each in settings.items()}
+        metric = experiment.best.task.metric
+        seen[name] = looks(experiment.best, experiment.outputs)
+        models.append(_compared(name, experiment, experiment.best.task, seen[name], path))
+    comparison = Comparison(task, metric, models, seen)
+    record: dict[str, Any] = {
+        "versions": checkpoint.versions(),
+        "training": plain(training),
+        "task": task,
+        "metric": metric,
+    }
+    record |= {"models": [asdict(model) for model in models]}
+    record |= {"settings": {name: plain(each) for name, each in settings.items()}}
     atomic.write_file(out / COMPARISON, (json.dumps(record, indent=1) + "\n").encode())
     return comparison
 
@@ -87,39 +92,27 @@ def run_path(out: Path, name: str) -> Path:
     return out / "runs" / name.replace("(", "-").replace(")", "")
 
 
-def _compared(
-    name: str, found: Loaded, metrics: dict[str, float], path: Path, seconds: float, training: TrainingSettings
-) -> Compared:
-    examples = split_of(found.task, "test")
-    statistics = attention_statistics(_maps(found, examples[:_N_MAPS]))
+def _compared(name: str, experiment: Experiment, task: Task, seen: Looks, path: Path) -> Compared:
+    statistics = attention_statistics(seen.maps)
     records = [json.loads(line) for line in (path / METRICS).read_text(encoding="utf-8").splitlines()]
-    steps = [record["items_per_second"] for record in records if record["event"] == "step"]
+    speeds = [[each["items_per_second"] for each in records if each["event"] == event] for event in ("step", "epoch")]
     epochs = [record for record in records if record["event"] == "epoch"]
     curves: dict[str, list[float | None]] = {"loss": [record["loss"] for record in epochs]}
     for metric in epochs[0]["metrics"] if epochs else ():
         curves[metric] = [record["metrics"].get(metric) for record in epochs]
     return Compared(
         name=name,
-        metrics=metrics,
+        metrics=experiment.evaluation["test"],
         attention=None if statistics is None else dict(statistics._asdict()),
-        tokens_per_second=median(steps) if steps else None,
-        seconds=round(seconds, 1),
-        by_length=_by_length(found, examples, training.batch_size),
+        tokens_per_second=next((median(each) for each in speeds if each), None),  # a short run has no lines of steps
+        seconds=round(experiment.trained.seconds, 1),
+        by_length=_by_length(task, task.examples("test"), experiment.outputs),
         curves=curves,
     )
 
 
-def _maps(found: Loaded, examples: Sequence[Any]) -> list[AttentionMap]:
-    import torch
-
-    with torch.no_grad():
-        return found.task.attend(found.model, examples) if len(examples) else []
-
-
-def _by_length(found: Loaded, examples: Sequence[Any], batch_size: int) -> dict[str, float]:
+def _by_length(task: Task, examples: Sequence[Any], lines: Sequence[str]) -> dict[str, float]:
     """The metric on quarters of the test data, from its shortest inputs to its longest."""
-    task = found.task
-    lines = predict(task, found.model, examples, batch_size=batch_size)
     scores = {}
     for low, high, places in length_buckets([task.length(example) for example in examples], _N_BUCKETS):
         name = f"{low}" if low == high else f"{low}–{high}"

@@ -33,6 +33,7 @@ class Dates(TextToText):
     @classmethod
     def read_pairs(cls, settings: DatesSettings) -> dict[str, list[TextPair]]:
         """Generated, or the rows of a table of locale, text and ISO date."""
+        default_locale(settings)  # speaks up now rather than at the first prediction
         if settings.data is None:
             return {split: _pairs(_generated(settings, split), settings) for split in SPLITS}
         known = locales_of(settings)
@@ -54,13 +55,16 @@ class Dates(TextToText):
 
     def read(self, lines: Iterable[str]) -> list[TextPair]:
         """Lines "fr<TAB>vendredi 3 mars 2017", or only the text for the default locale."""
-        known = locales_of(self.settings)
+        known, default = locales_of(self.settings), default_locale(self.settings)
         dates = []
-        for line in lines:
+        for number, line in enumerate(lines, start=1):
             locale, tab, text = line.rstrip("\r\n").partition("\t")
             if not tab:
-                locale, text = self.settings.default_locale, line
-            dates.append(WrittenDate(_known(locale.strip(), known), as_typed(text.split("\t")[0]), ""))
+                locale, text = default, line
+            try:
+                dates.append(WrittenDate(_known(locale.strip(), known), as_typed(text.split("\t")[0]), ""))
+            except ValueError as error:
+                raise ValueError(f"line {number}: {error}") from None
         return _pairs(dates, self.settings)
 
 
@@ -70,6 +74,14 @@ def locales_of(settings: DatesSettings) -> list[str]:
     for name in named:
         babel_locale(name)
     return list(dict.fromkeys(named)) or list(LOCALES)
+
+
+def default_locale(settings: DatesSettings) -> str:
+    """Of lines that name no locale: the one of the settings, or English, or the first that there is."""
+    known = locales_of(settings)
+    if settings.default_locale:
+        return _known(settings.default_locale, known)
+    return "en" if "en" in known else known[0]
 
 
 def _generated(settings: DatesSettings, split: str) -> list[WrittenDate]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,12 +12,12 @@ from omegamax.recipes import TASKS, atomic, checkpoint, resolve
 from omegamax.recipes.failures import DataError
 from omegamax.recipes.loading import Loaded, load
 from omegamax.recipes.loop import Trained, train
-from omegamax.recipes.prediction import evaluate
+from omegamax.recipes.prediction import predict, scored
 from omegamax.recipes.progress import Progress
 from omegamax.recipes.run import RunDirectory
 from omegamax.recipes.settings import TrainingSettings, plain
 from omegamax.recipes.task import Task
-from omegamax.recipes.workers import Crew, joined
+from omegamax.recipes.workers import joined
 
 EVALUATION = "evaluation.json"
 
@@ -27,6 +27,8 @@ class Experiment(NamedTuple):
 
     trained: Trained
     evaluation: dict[str, dict[str, float]]  # metrics by split
+    best: Loaded | None = None  # the best model, and the task with its data; None if training was interrupted
+    outputs: Sequence[str] = ()  # what it wrote for the test data
 
 
 def run_experiment(
@@ -51,13 +53,16 @@ def run_experiment(
         if trained.outcome == "interrupted":
             return Experiment(trained, {}) if crew.first else None
         found = load(out, task=type(task), device=crew.device)
-        evaluation = {"dev": _numbers(trained.metrics), "test": _tested(task, found, training, crew)}
+        examples = task.examples("test")
+        outputs = predict(task, found.model, examples, batch_size=training.batch_size, crew=crew)
+        tested = scored(task, examples, outputs, crew=crew) if len(examples) else {}
+        evaluation = {"dev": _numbers(trained.metrics), "test": tested}
         if not crew.first:
             return None
         record = {"task": name, "metric": task.metric, "settings": plain(settings), "training": plain(training)}
         record |= {"versions": checkpoint.versions(), "evaluation": evaluation}
         atomic.write_file(out / EVALUATION, (json.dumps(record, indent=2) + "\n").encode())
-    return Experiment(trained, evaluation)
+    return Experiment(trained, evaluation, found._replace(task=task), outputs)
 
 
 def prepared(name: str, settings: Any) -> Task:
@@ -79,13 +84,6 @@ def split_of(task: Task, split: str) -> Any:
     if not len(examples):
         raise DataError(f"the split {split} has no examples; choose another one, or other data with --data")
     return examples
-
-
-def _tested(task: Task, found: Loaded, training: TrainingSettings, crew: Crew) -> dict[str, float]:
-    examples = task.examples("test")
-    if not len(examples):
-        return {}
-    return evaluate(task, found.model, examples, batch_size=training.batch_size, crew=crew)
 
 
 def _numbers(metrics: Mapping[str, float | None]) -> dict[str, float]:

@@ -22,6 +22,10 @@ class DataError(RecipeError):
     """A file, a line of it, or a setting cannot be what the task needs."""
 
 
+class DeviceError(RecipeError):
+    """The device that was asked for is not there."""
+
+
 class DivergedError(RecipeError):
     """The loss or its gradient is no longer a number."""
 

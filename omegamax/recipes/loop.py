@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -30,6 +30,7 @@ from omegamax.recipes.progress import Progress, Silent, shown_on
 from omegamax.recipes.run import RunDirectory, RunFiles
 from omegamax.recipes.schedule import learning_rate
 from omegamax.recipes.settings import TrainingSettings, plain
+from omegamax.recipes.speed import Speed
 from omegamax.recipes.start import EVALUATION, fresh, resumed
 from omegamax.recipes.state import TrainingState
 from omegamax.recipes.task import Task
@@ -101,7 +102,7 @@ class _Training:
             raise ValueError(f"{config['task']}: the training split must have examples, got none; check the data")
         self.lengths = [task.length(example) for example in self.examples]
         self.n_batches = n_batches(len(self.lengths), settings.batch_size)
-        self.data = hashlib.sha256(repr((self.lengths, len(self.dev))).encode()).hexdigest()
+        self.data = _digest(task, self.examples, self.dev)
         self.assets = checkpoint.normal(task.assets())
         self.state = TrainingState()
         self.saved: tuple[int, int] | None = None  # epoch and step of the last checkpoint
@@ -131,7 +132,7 @@ class _Training:
         if not self.crew.alone(lambda: self.files is None or self.files.begin(self.state)):
             self.progress.say("metrics.jsonl has lost lines that were there when the checkpoint was written")
         self.before, self.began = self.state.seconds, time.monotonic()
-        self.window_began = self.epoch_began = self.began
+        self.window_speed, self.epoch_speed = Speed(), Speed()
 
     def _predictor(self) -> torch.nn.Module:
         """The model that is evaluated: a whole copy where each process trains a shard."""
@@ -167,6 +168,8 @@ class _Training:
             rate = learning_rate(settings, step=state.step, n_steps=n_steps, plateau=state.plateau)
             done = self._step(batch, rate)
             state.count(done.loss, done.n_items)
+            for speed in (self.window_speed, self.epoch_speed):
+                speed.count(done.n_items)
             self.progress.step(epoch=state.epoch + 1, loss=done.loss / max(done.n_items, 1))
             if state.step % settings.log_every == 0:
                 self._log_steps(done, rate)
@@ -201,14 +204,15 @@ class _Training:
         """Evaluates, logs, and saves; nothing of it has happened until the checkpoint is written."""
         state = self.state
         loss = state.epoch_loss / max(state.epoch_items, 1)
+        rate = self.epoch_speed.rate()  # of training alone
         metrics = self._evaluate()
         watched = metrics[self.task.metric] if len(self.dev) else -loss
         shown = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
-        n_items = state.epoch_items
         better = state.finish_epoch(watched, shown, self.settings.plateau)
         record = {"event": "epoch", "epoch": state.epoch, "step": state.step, "loss": loss, "metrics": shown}
-        record |= {"best": better, **self._clock(n_items, self.epoch_began)}
-        self.epoch_began = time.monotonic()
+        record |= {"best": better, "seconds": self._seconds(), "items_per_second": rate}
+        self.epoch_speed.restart()
+        self.window_speed.restart()
         self._log(record)
         self.progress.epoch(record)
         self._save()
@@ -237,16 +241,16 @@ class _Training:
 
     def _log_steps(self, done: Update, rate: float) -> None:
         state = self.state
-        loss, n_items = state.window_loss / max(state.window_items, 1), state.window_items
+        loss = state.window_loss / max(state.window_items, 1)
         state.window_loss, state.window_items = 0.0, 0
         record = {"event": "step", "epoch": state.epoch + 1, "step": state.step, "loss": loss, "learning_rate": rate}
-        self._log(record | {"gradient_norm": done.gradient_norm, **self._clock(n_items, self.window_began)})
-        self.window_began = time.monotonic()
+        record |= {"gradient_norm": done.gradient_norm, "seconds": self._seconds()}
+        self._log(record | {"items_per_second": self.window_speed.rate()})
+        self.window_speed.restart()
 
-    def _clock(self, n_items: int, since: float) -> dict[str, float]:
-        now = time.monotonic()
-        self.state.seconds = self.before + now - self.began
-        return {"seconds": round(self.state.seconds, 3), "items_per_second": round(n_items / max(now - since, 1e-9), 1)}
+    def _seconds(self) -> float:
+        self.state.seconds = self.before + time.monotonic() - self.began
+        return round(self.state.seconds, 3)
 
     def _log(self, record: dict[str, Any]) -> None:
         self.state.n_lines += 1
@@ -280,3 +284,13 @@ class _Training:
 
     def _sharded(self) -> bool:
         return self.crew.size > 1 and self.settings.sharding == "fsdp"
+
+
+def _digest(task: Task, *splits: Sequence[Any]) -> str:
+    """Of the data that decides how training goes on."""
+    content = hashlib.sha256()
+    for examples in splits:
+        content.update(f"{len(examples)}\n".encode())
+        for example in examples:
+            content.update(f"{task.fingerprint(example)}\n".encode())
+    return content.hexdigest()

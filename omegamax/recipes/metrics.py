@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -16,13 +17,22 @@ def exact_match(predictions: Sequence[str], targets: Sequence[str]) -> float:
     return sum(map(str.__eq__, predictions, targets)) / max(1, len(targets))
 
 
-def corpus_bleu(predictions: Sequence[str], targets: Sequence[str], *, tokenize: str = "13a") -> float:
-    """BLEU of the whole list by sacrebleu, from 0 to 100; its tokenizers include "13a" (words) and "char"."""
+def need_bleu() -> Any:
+    """The package that computes BLEU, or how to install it: asked for before training, not after the first epoch."""
     try:
         import sacrebleu
     except ImportError:
         raise ImportError('BLEU needs sacrebleu; install it with pip install "omegamax[nlp]"') from None
-    return float(sacrebleu.corpus_bleu(list(predictions), [list(targets)], tokenize=tokenize, force=True).score)
+    return sacrebleu
+
+
+def corpus_bleu(predictions: Sequence[str], targets: Sequence[str], *, tokenize: str = "13a") -> float:
+    """BLEU of the whole list by sacrebleu, from 0 to 100; its tokenizers include "13a" (words) and "char"."""
+    # Orders of n-grams for which no output is long enough are left out: else one-word texts would all score 0.
+    score = need_bleu().corpus_bleu(
+        list(predictions), [list(targets)], tokenize=tokenize, force=True, use_effective_order=True
+    )
+    return float(score.score)
 
 
 def edit_distances(predictions: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[int]:

@@ -60,13 +60,13 @@ class Page:
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
         self._parts.append(f'<div class="wide">{table}</div>')
 
-    def verdicts(self, lines: Sequence[tuple[str, str, bool]]) -> None:
-        """What each model wrote, and whether it was right."""
+    def verdicts(self, wanted: str, lines: Sequence[tuple[str, str, bool]]) -> None:
+        """What was wanted, what each model wrote, and whether it was right."""
         shown = [
             f'{escape(name)}: <span class="{"right" if right else "wrong"}">{escape(text) or "nothing"}</span>'
             for name, text, right in lines
         ]
-        self._parts.append(f"<p class=small>{' &nbsp;·&nbsp; '.join(shown)}</p>")
+        self._parts.append(f"<p class=small>{' &nbsp;·&nbsp; '.join([f'wanted: {escape(wanted)}', *shown])}</p>")
 
     def picture(self, png: bytes, *, alternative: str, caption: str = "", width: int | None = None) -> None:
         """A PNG, inside the page; `width` in CSS pixels."""

@@ -65,4 +65,9 @@ def evaluate(
 ) -> dict[str, float]:
     """The task's metrics on examples with targets, the same on every process of the crew."""
     lines = predict(task, model, examples, batch_size=batch_size, crew=crew, tick=tick)
+    return scored(task, examples, lines, crew=crew)
+
+
+def scored(task: Task, examples: Sequence[Any], lines: Sequence[str], *, crew: Crew = ALONE) -> dict[str, float]:
+    """The task's metrics of predictions that all processes have."""
     return crew.alone(lambda: {name: float(value) for name, value in task.score(examples, lines).items()})

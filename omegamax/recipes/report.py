@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from math import nan
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from omegamax.recipes import atomic, checkpoint
-from omegamax.recipes.comparison import Compared, Comparison, run_path
-from omegamax.recipes.experiment import split_of
-from omegamax.recipes.loading import load
+from omegamax.recipes.comparison import Compared, Comparison
+from omegamax.recipes.data.vocabulary import join_tokens
 from omegamax.recipes.page import Page
+from omegamax.recipes.settings import TrainingSettings
 from omegamax.recipes.task import AttentionMap
 
 PAGE, FIGURES = "index.html", "figures"
-_N_SHOWN = 6  # test inputs whose attention is drawn
-_N_COUNTED = 256  # and counted
 _PIXELS = 115  # CSS pixels per inch of a figure: a little larger than print
 
 _COUNTS = {
@@ -29,7 +28,7 @@ _COUNTS = {
 }
 
 
-def write_report(comparison: Comparison, settings: Mapping[str, Any], out: Path) -> Path:
+def write_report(comparison: Comparison, settings: Mapping[str, Any], training: TrainingSettings, out: Path) -> Path:
     """Writes out/index.html, and its pictures also as files in out/figures; returns the page."""
     page = Page(f"{comparison.task}: attention under {len(comparison.models)} normalizers")
     page.paragraph(
@@ -38,12 +37,13 @@ def write_report(comparison: Comparison, settings: Mapping[str, Any], out: Path)
     )
     _add_table(page, comparison)
     _add_curves(page, comparison, out)
-    _add_attention(page, comparison, out)
+    first = next(iter(settings.values()))
+    _add_attention(page, comparison, getattr(first, "level", "word"), out)
     page.heading("Made with")
     page.paragraph(", ".join(f"{name} {version}" for name, version in checkpoint.versions().items()), small=True)
-    first = next(iter(settings.values()))
-    shown = {name: value for name, value in vars(first).items() if name != "attention" and value not in (None, "")}
-    page.paragraph("Settings: " + ", ".join(f"{name} {value}" for name, value in shown.items()), small=True)
+    for what, values in (("The task", {**vars(first), "attention": None}), ("Training", vars(training))):
+        chosen = [f"{name.replace('_', ' ')} {value}" for name, value in values.items() if value not in (None, "")]
+        page.paragraph(f"{what}: {', '.join(chosen)}.", small=True)
     path = out / PAGE
     atomic.write_file(path, page.html().encode())
     return path
@@ -92,19 +92,23 @@ def _add_curves(page: Page, comparison: Comparison, out: Path) -> None:
         figure = plots.accuracy_by_length(
             by_length, metric=comparison.metric.replace("_", " "), unit="input length (tokens)"
         )
-        _add_picture(page, figure, out, "by-length", "by the length of the input, on the test data")
+        name = comparison.metric.replace("_", " ")
+        _add_picture(page, figure, out, "by-length", f"{name} by the length of the input, on the test data")
+        header = ["input length (tokens)", *next(iter(by_length.values()))]
+        page.table(
+            header, [[name, *(f"{each.get(key, nan):.4g}" for key in header[1:])] for name, each in by_length.items()]
+        )
 
 
 def _known(numbers: Sequence[float | None]) -> list[float]:
     return [float("nan") if number is None else number for number in numbers]
 
 
-def _add_attention(page: Page, comparison: Comparison, out: Path) -> None:
+def _add_attention(page: Page, comparison: Comparison, level: str, out: Path) -> None:
     """The maps of all models for some inputs, and the sizes of their supports."""
     from omegamax import plots
 
-    seen = {model.name: _looks(run_path(out, model.name)) for model in comparison.models}
-    with_maps = {name: each for name, each in seen.items() if each.maps}
+    with_maps = {name: each for name, each in comparison.looks.items() if each.maps}
     if not with_maps:
         return
     page.heading("Attention")
@@ -113,16 +117,12 @@ def _add_attention(page: Page, comparison: Comparison, out: Path) -> None:
         "weight have no border between them; oscarmax's clusters carry the same mark.",
         small=True,
     )
-    first = next(iter(with_maps.values()))
-    for place in range(len(first.shown)):
-        page.heading(
-            " ".join(first.shown_maps[place].columns) if first.words else "".join(first.shown_maps[place].columns),
-            level=3,
-        )
-        page.verdicts(
-            [(name, each.outputs[place], each.outputs[place] == each.targets[place]) for name, each in seen.items()]
-        )
-        maps = {name: each.shown_maps[place] for name, each in with_maps.items()}
+    for place in range(len(next(iter(with_maps.values())).shown)):
+        shown = {name: each.shown[place] for name, each in comparison.looks.items()}
+        maps = {name: _flat(each.attention) for name, each in shown.items() if each.attention is not None}
+        target = next(iter(shown.values())).target
+        page.heading(join_tokens(next(iter(maps.values())).columns, level), level=3)
+        page.verdicts(target, [(name, each.output, each.output == target) for name, each in shown.items()])
         figure = plots.attention_maps(
             {name: each.weights for name, each in maps.items()},
             {name: each.rows for name, each in maps.items()},
@@ -132,33 +132,11 @@ def _add_attention(page: Page, comparison: Comparison, out: Path) -> None:
             },
         )
         _add_picture(page, figure, out, f"attention-{place + 1}", "")
-    rows = {name: _stacked([each.weights for each in look.maps]) for name, look in with_maps.items()}
+    rows = {name: _stacked([_flat(each).weights for each in look.maps]) for name, look in with_maps.items()}
     page.heading("Support")
     _add_picture(
         page, plots.support_histograms(rows), out, "support", "how many positions have weight, over test inputs"
     )
-
-
-class _Looks:
-    """What one model did with some test inputs."""
-
-    def __init__(self, path: Path) -> None:
-        found = load(path)
-        examples = split_of(found.task, "test")
-        order = sorted(range(len(examples)), key=lambda at: found.task.length(examples[at]))
-        step = max(1, len(order) // _N_SHOWN)
-        self.shown = order[step // 2 :: step][:_N_SHOWN]
-        chosen = [examples[at] for at in self.shown]
-        with torch.no_grad():
-            self.outputs = found.task.predict(found.model, chosen)
-            self.shown_maps: list[AttentionMap] = [_flat(each) for each in found.task.attend(found.model, chosen)]
-            self.maps = [_flat(each) for each in found.task.attend(found.model, examples[:_N_COUNTED])]
-        self.targets = [getattr(example, "target", "") for example in chosen]
-        self.words = getattr(found.task.settings, "level", "word") == "word"
-
-
-def _looks(path: Path) -> _Looks:
-    return _Looks(path)
 
 
 def _flat(each: AttentionMap) -> AttentionMap:

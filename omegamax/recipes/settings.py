@@ -6,6 +6,7 @@ the run's config.json; its metadata teaches what it does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -102,13 +103,17 @@ class TrainingSettings:
         for name in ("epochs", "warmup", "weight_decay", "clip", "patience", "threads", "seed"):
             _check(self, name, getattr(self, name) >= 0, "0 or more")
         _check(self, "learning_rate", self.learning_rate > 0, "positive")
+        for name in ("learning_rate", "weight_decay", "clip"):  # JSON has no infinity
+            _check(self, name, math.isfinite(getattr(self, name)), "finite")
 
 
 @dataclass(frozen=True)
 class Seq2SeqSettings(AttentionSettings):
     """An encoder-decoder with attention on pairs of texts."""
 
-    data: str | None = option(None, "a TSV of source and target, or a directory with train.tsv, dev.tsv, test.tsv")
+    data: str | None = option(
+        None, "a TSV of source and target, or a directory with train.tsv, dev.tsv, test.tsv", metavar="PATH"
+    )
     level: str = option("word", "what a token is", choices=("char", "word"))
     embedding_size: int = option(64, "features of a token")
     hidden_size: int = option(128, "features of the decoder; each direction of the encoder has half")
@@ -130,12 +135,14 @@ class Seq2SeqSettings(AttentionSettings):
 class DatesSettings(Seq2SeqSettings):
     """Dates of many locales to ISO form; data=None generates them."""
 
-    data: str | None = option(None, "a TSV of locale, text and ISO date, or a directory; generated if left out")
+    data: str | None = option(
+        None, "a TSV of locale, text and ISO date, or a directory; generated if left out", metavar="PATH"
+    )
     level: str = option("char", "what a token is", choices=("char", "word"))
     max_length: int = option(60, "longer training examples are left out, and no output is longer")
     examples: int = option(40_000, "training examples to generate; a twentieth as many for dev and test each")
-    locales: str = option("", "comma-separated CLDR locales (fr,en_GB); empty means about fifty")
-    default_locale: str = option("en", "of input lines that do not name one")
+    locales: str = option("", "comma-separated CLDR locales (fr,en_GB); left out, about fifty", metavar="LIST")
+    default_locale: str = option("", "of input lines that name none; left out, en, or the first of the locales")
     typos: float = option(0.0, "probability of a typing error in an input")
     data_seed: int = option(0, "of the generated dates and their splits")
 

@@ -103,6 +103,10 @@ class Task(ABC):
     def attend(self, model: nn.Module, examples: Sequence[Any]) -> list[AttentionMap]:
         """Where the model looks while it predicts each example; empty where it has no attention."""
 
+    def fingerprint(self, example: Any) -> str:
+        """By which data that has changed is noticed when a run is resumed: the length, where a task knows no better."""
+        return str(self.length(example))
+
     def batch_for(self, model: nn.Module, examples: Sequence[Any]) -> Any:
         """`collate`, placed where the model is."""
         parameter = next(model.parameters(), None)

@@ -19,7 +19,7 @@ from omegamax.attention.hard import HardAttention
 from omegamax.attention.scores import Additive
 from omegamax.models import EncoderDecoder, FixedReader, HardReader, Reader, SoftReader, beam_search
 from omegamax.recipes.data.vocabulary import END, PADDING, START, UNKNOWN, Vocabulary, join_tokens, split_text
-from omegamax.recipes.metrics import corpus_bleu, edit_distances, exact_match
+from omegamax.recipes.metrics import corpus_bleu, edit_distances, exact_match, need_bleu
 from omegamax.recipes.normalizers import HARD, NONE, check_attention, normalizer_of
 from omegamax.recipes.settings import Seq2SeqSettings
 from omegamax.recipes.task import AttentionMap, Loss, Task
@@ -60,6 +60,7 @@ class TextToText(Task):
     def prepare(cls, settings: Seq2SeqSettings) -> TextToText:
         """Reads the table, and counts the tokens of its training split."""
         check_attention(settings)
+        need_bleu()
         splits = cls.read_pairs(settings)
         level = settings.level
         source = Vocabulary.of(
@@ -100,6 +101,10 @@ class TextToText(Task):
     def length(self, example: TextPair) -> int:
         """Tokens of the source."""
         return len(example.source)
+
+    def fingerprint(self, example: TextPair) -> str:
+        """All of it."""
+        return repr(example)
 
     def model(self) -> nn.Module:
         """An encoder-decoder with the reader that the settings name."""

@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from omegamax.recipes.failures import RecipeError, WorkerError
+from omegamax.recipes.failures import DeviceError, RecipeError, WorkerError
 from omegamax.recipes.optimizer import whole
 from omegamax.recipes.task import Task
 
@@ -171,9 +171,13 @@ def _device(name: str) -> torch.device:
     if name == "cuda":
         name = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
     try:
+        torch.zeros(1, device=name).item()  # a name alone does not say that the device is here
         return torch.device(name)
-    except RuntimeError as error:
-        raise ValueError(f"device must be auto, cpu, cuda or a device of PyTorch, got {name!r}") from error
+    except (RuntimeError, NotImplementedError, AssertionError) as error:  # as the kind of device has it
+        raise DeviceError(
+            f"device must be auto, cpu, cuda or another one that PyTorch has here, got {name!r}; "
+            "choose it with --device"
+        ) from error
 
 
 def _silence(error: Exception) -> bool:

@@ -112,7 +112,40 @@ def test_the_command_still_gives_the_public_names():
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_every_command_teaches(capsys):
-    for name in cli.COMMANDS:
-        code, out, _ = run(capsys, name, "--help")
-        assert code == 0 and f"omegamax {name}" in out and "example" in out
+def test_every_command_teaches(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for names in ([], *([name] for name in cli.COMMANDS), ["train", "dates"], ["compare", "seq2seq"]):
+        code, out, _ = run(capsys, *names, "--help")
+        assert code == 0 and " ".join(["omegamax", *names]) in out and "example" in out
+        assert max(map(len, out.splitlines())) <= 80
+
+
+def test_commands_stand_beside_their_help(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    out = run(capsys, "--help")[1]
+    for name, module in cli.COMMANDS.items():
+        assert any(line.split()[:2] == [name, module.HELP.split()[0]] for line in out.splitlines())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [["operators"], ["plot", "--list"], ["reproduce", "--list"]])
+def test_a_terminal_of_ascii_is_no_reason_to_crash(arguments, tmp_path):
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "omegamax", *arguments]
+    done = subprocess.run(command, capture_output=True, env=environment, cwd=tmp_path, check=True)
+    assert done.stdout.isascii() and b"\\u03a9" in done.stdout and not done.stderr
+
+
+@pytest.mark.slow
+def test_a_reader_may_stop_reading():
+    command = [sys.executable, "-m", "omegamax", "reproduce", "--list"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b"" and process.wait() == 141
+
+
+def test_pictures_are_not_replaced_unasked(capsys, tmp_path):
+    (tmp_path / "trees.png").write_text("mine")
+    code, _, err = run(capsys, "operators", "--out", str(tmp_path))
+    assert code == 2 and "trees.png exists; say --overwrite" in err
+    assert (tmp_path / "trees.png").read_text() == "mine"

@@ -9,6 +9,7 @@ from cli.conftest import SMALL
 
 from omegamax.cli import compare
 from omegamax.recipes.comparison import length_buckets
+from omegamax.recipes.dates import Dates
 
 
 @pytest.mark.slow
@@ -23,6 +24,24 @@ def test_the_comparison_has_a_line_for_each(compared):
     assert fused["clusters"] <= fused["segments"] <= fused["support"]
     assert all(model["metrics"].keys() == models["softmax"]["metrics"].keys() for model in models.values())
     assert all(len(model["curves"]["loss"]) == 1 for model in models.values())
+    assert all(model["tokens_per_second"] > 0 for model in models.values())  # though it had one step
+    for name, model in models.items():  # the metrics are those of the run, and of all its test data
+        run = compared / "runs" / name.replace("(", "-").replace(")", "")
+        assert model["metrics"] == json.loads((run / "evaluation.json").read_text())["evaluation"]["test"]
+
+
+@pytest.mark.slow
+def test_the_test_data_is_predicted_once(command, tmp_path, monkeypatch):
+    counted = []
+    predict = Dates.predict
+
+    def counting(self, model, examples):
+        counted.extend(example for example in examples if example in self.examples("test"))
+        return predict(self, model, examples)
+
+    monkeypatch.setattr(Dates, "predict", counting)
+    assert command("compare", "dates", "--attention", "none", *SMALL, "--out", tmp_path / "out")[0] == 0
+    assert len(counted) == 100
 
 
 @pytest.mark.slow
@@ -31,7 +50,9 @@ def test_the_report_needs_no_network(compared):
     assert not re.search(r"(src|href)=[\"']?(http|//)", page) and "@import" not in page
     assert page.count("data:image/png;base64,") == len(list((compared / "figures").iterdir())) > 5
     for name in ("softmax", "fusedmax(0.2)", "none"):
-        assert f"<td>{name}</td>" in page
+        assert page.count(f"<td>{name}</td>") == 2  # of all numbers, and by length
+    assert "wanted: 2" in page or "wanted: 1" in page
+    assert "batch size 128" in page and "examples 120" in page
 
 
 @pytest.mark.slow
@@ -39,7 +60,9 @@ def test_a_comparison_is_never_clobbered_and_resumes(command, compared):
     arguments = ["compare", "dates", "--attention", "softmax,fusedmax(0.2),none", *SMALL, "--out", compared]
     code, _, err = command(*arguments)
     assert code == 2 and "--resume" in err
-    code, out, _ = command(*arguments, "--resume")
+    code, out, _ = command(
+        "compare", "dates", "--attention", "softmax,fusedmax(0.2),none", "--out", compared, "--resume"
+    )
     assert code == 0 and "fusedmax(0.2)" in out and "index.html" in out and "by input length" in out
 
 
@@ -67,6 +90,14 @@ def test_one_run_in_the_way_stops_all(command, tmp_path, trained):
     code, _, err = command("compare", "dates", "--attention", "softmax,fusedmax", *SMALL, "--out", out)
     assert code == 2 and "holds a run already" in err
     assert not (out / "runs" / "softmax").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--resume"]])
+def test_a_page_of_something_else_is_left_alone(command, tmp_path, more):
+    (tmp_path / "index.html").write_text("mine")
+    code, _, err = command("compare", "dates", "--attention", "none", *SMALL, "--out", tmp_path, *more)
+    assert code == 2 and "index.html of something else" in err and err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
 
 
 def test_parameters_are_in_brackets():

@@ -20,9 +20,13 @@ def test_evaluation_repeats_what_training_found(command, trained):
     assert code == 0 and "exact_match" in out and "dev" in out
 
 
+def typed(text):
+    return io.TextIOWrapper(io.BytesIO(text.encode()), encoding="ascii")  # a terminal that does not know of UTF-8
+
+
 def test_predictions_come_in_order(command, trained, tmp_path, monkeypatch):
     lines = ["3 March 2017", "fr\tvendredi 3 mars 2017", "a", "fr\t1/2/03"]
-    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+    monkeypatch.setattr("sys.stdin", typed("".join(f"{line}\n" for line in lines)))
     code, out, _ = command("predict", trained, "--batch-size", 2)
     found = load(trained)
     expected = predict(found.task, found.model, found.task.read(lines))
@@ -88,3 +92,52 @@ def test_wrong_input_is_named(command, trained, tmp_path):
     assert code == 2 and "locale 'xx'" in err
     code, _, err = command("evaluate", trained, "--data", tmp_path / "nowhere.tsv")
     assert code == 2 and "nowhere.tsv" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["evaluate", "--beam", "0"], "--beam: must be a whole number of at least 1, got '0'"),
+        (["evaluate", "--batch-size", "-3"], "--batch-size: must be"),
+        (["predict", "--threads", "-1"], "--threads: must be"),
+        (["evaluate", "--device", "abacus"], "got 'abacus'; choose it with --device"),
+        (["evaluate", "--device", "meta"], "got 'meta'"),
+        (["predict", "--out", "."], "is a directory"),
+        (["predict", "--out", "nowhere/out.txt"], "nowhere is not a directory; make it"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence(command, trained, tmp_path, monkeypatch, arguments, reason):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", typed(""))
+    name, *options = arguments
+    code, out, err = command(name, trained, *options)
+    assert (code, out) == (2, "") and reason in err and err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("out", ["map.xyz", "map", "", "nowhere/map.png"])
+def test_pictures_are_refused_before_any_is_drawn(command, trained, tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = command("attend", trained, "3 May", "4 May", "--out", out)
+    assert code == 2 and "--out" in err and err.count("\n") == 1
+    code, _, err = command("plot", "figure2", "--out", out)
+    assert code == 2 and "--out" in err and err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_line_out_for_each_line_in(command, trained, monkeypatch):
+    lines = ["3 March 2017", "", "3\u2028March\x0b2017\x85", "a\0b", "3 March 2017\r", "x" * 10_000, ""]
+    monkeypatch.setattr("sys.stdin", typed("\n".join(lines) + "\n"))
+    code, out, _ = command("predict", trained)
+    written = out.split("\n")
+    assert code == 0 and len(written) == len(lines) + 1
+    assert written[0] == written[4]  # a carriage return before the line feed is part of the end
+    monkeypatch.setattr("sys.stdin", typed("3 March 2017\nxx\t3 mars\n"))
+    code, out, err = command("predict", trained)
+    assert (code, out) == (2, "") and "line 2: locale 'xx'" in err
+
+
+def test_a_terminal_without_shades_gets_plain_signs(command, trained, monkeypatch):
+    monkeypatch.setattr("omegamax.cli.attend._can_show", lambda text: False)
+    code, out, _ = command("attend", trained, "3 March 2017")
+    assert code == 0 and out.isascii() and "-" in out

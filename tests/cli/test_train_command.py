@@ -1,12 +1,15 @@
 """`omegamax train`: settings from flags and files, what it writes, and how it refuses."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from cli.conftest import SMALL
 
 from omegamax.cli.settings_options import chosen_settings
 from omegamax.recipes import TASKS
+from omegamax.recipes.data.date_patterns import babel_locale
 
 
 def test_a_run_has_its_files(trained):
@@ -68,6 +71,7 @@ def test_a_wrong_file_is_refused(command, tmp_path, text, said):
     file.write_text(text)
     code, _, err = command("train", "dates", "--config", file, "--out", tmp_path / "run")
     assert code == 2 and said in err and err.count("\n") == 1
+    assert "wrong.toml" in err or said == "at least 1"
     assert not (tmp_path / "run").exists()
 
 
@@ -94,6 +98,32 @@ def test_mistakes_get_one_sentence_and_code_2(command, tmp_path, monkeypatch, ar
     code, out, err = command("train", *arguments)
     assert (code, out) == (2, "") and said in err and err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments", "said"),
+    [
+        ("sacrebleu", ["train", "dates", *SMALL], "omegamax[nlp]"),
+        ("babel", ["train", "dates", *SMALL], "omegamax[nlp]"),
+        ("safetensors.torch", ["train", "dates", *SMALL], "omegamax[nlp]"),
+    ],
+)
+def test_what_is_not_installed_is_missed_before_training(command, tmp_path, monkeypatch, missing, arguments, said):
+    if missing == "babel":
+        babel_locale.cache_clear()
+    monkeypatch.setitem(sys.modules, missing, None)
+    code, out, err = command(*arguments, "--out", tmp_path / "out")
+    assert (code, out) == (2, "") and said in err and err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_comparison_without_matplotlib_does_not_begin(tmp_path):
+    arguments = ["compare", "dates", "--attention", "none", *SMALL, "--out", str(tmp_path / "out")]
+    script = f"import sys; sys.modules['matplotlib'] = None; from omegamax.cli import main; sys.exit(main({arguments}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 2 and "omegamax[plot]" in done.stderr and done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_malformed_line_is_named(command, tmp_path):

@@ -42,7 +42,7 @@ def test_a_page_escapes_what_it_shows():
     page = Page("a < b & c")
     page.paragraph('<script>alert("x")</script>')
     page.table(["", "<th>"], [["<i>", "1"]], best=[set(), {0}])
-    page.verdicts([("<b>", "", False)])
+    page.verdicts("<u>", [("<b>", "", False)])
     page.picture(b"png", alternative='"quoted"', caption="<caption>")
     html = page.html()
     assert "<script>" not in html and "<i>" not in html and "<b>" not in html and "<caption>" not in html

@@ -81,6 +81,25 @@ def test_the_loss_counts_tokens_and_parts_add_up():
     torch.testing.assert_close(whole.total, parts[0].total + parts[1].total)
 
 
+def test_short_texts_have_a_bleu():
+    assert corpus_bleu(["a", "b"], ["a", "b"]) == pytest.approx(100)  # though they have no pairs of words
+    assert 0 < corpus_bleu(["a", "c"], ["a", "b"]) < 100
+    long = ["the cat sat on the mat", "a dog"]
+    assert corpus_bleu(long, long[::-1]) < 10 and corpus_bleu(long, long) == pytest.approx(100)
+
+
+def test_a_default_locale_is_one_of_the_locales():
+    assert dates(locales="de,fr").read(["3. Mai"])[0].source[0] == "<de>"
+    assert dates(locales="de,en").read(["3 May"])[0].source[0] == "<en>"
+    with pytest.raises(ValueError, match="locale 'it' is not among"):
+        dates(locales="de,en", default_locale="it")
+
+
+def test_other_texts_of_the_same_length_are_other_data():
+    task = dates()
+    assert task.fingerprint(TextPair(("a", "b"), "x")) != task.fingerprint(TextPair(("a", "c"), "x"))
+
+
 def test_locales_are_one_token_each():
     task = dates()
     assert task.source.to_json()[4:6] == ["<fr>", "<en>"]

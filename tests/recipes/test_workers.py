@@ -12,6 +12,7 @@ from crew_program import SETTINGS, STILL
 from run_contents import metrics
 from toy_task import Sums
 
+from omegamax.recipes.failures import DeviceError
 from omegamax.recipes.loading import load
 from omegamax.recipes.loop import train
 from omegamax.recipes.prediction import evaluate, predict
@@ -84,5 +85,5 @@ def test_one_process_is_a_crew_of_one():
 
 
 def test_a_device_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="device must be auto, cpu, cuda"), joined("abacus"):
+    with pytest.raises(DeviceError, match="device must be auto, cpu, cuda"), joined("abacus"):
         pass

@@ -44,6 +44,8 @@ def read_splits(
     for split, rows in found.items():
         if not rows:
             why = "its file has no rows" if divided else "none of the rows of the file fell to it"
+            if not any(found.values()):
+                why = "there are no rows at all"
             raise ValueError(
                 f"{path}: the {split} split is empty, because {why}; "
                 "add rows, or give a directory with train.tsv, dev.tsv and test.tsv"
