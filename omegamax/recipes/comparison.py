@@ -39,6 +39,7 @@ class Compared:
     seconds: float  # of training, with its evaluations
     by_length: dict[str, float]  # the watched metric for each range of input lengths
     curves: dict[str, list[float | None]]  # per epoch: the loss and the metrics on the development data
+    losses: list[float]  # every `log_every` steps
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ def _compared(name: str, experiment: Experiment, task: Task, seen: Looks, path: 
         seconds=round(experiment.trained.seconds, 1),
         by_length=_by_length(task, task.examples("test"), experiment.outputs),
         curves=curves,
+        losses=[record["loss"] for record in records if record["event"] == "step"],
     )
 
 

@@ -36,7 +36,7 @@ def write_report(comparison: Comparison, settings: Mapping[str, Any], training: 
         "data that was looked at once, after training, by the model that was best on the development data.",
     )
     _add_table(page, comparison)
-    _add_curves(page, comparison, out)
+    _add_curves(page, comparison, training.log_every, out)
     first = next(iter(settings.values()))
     _add_attention(page, comparison, getattr(first, "level", "word"), out)
     page.heading("Made with")
@@ -76,17 +76,19 @@ def _speed(model: Compared) -> str:
     return "–" if model.tokens_per_second is None else f"{model.tokens_per_second:.0f}"
 
 
-def _add_curves(page: Page, comparison: Comparison, out: Path) -> None:
+def _add_curves(page: Page, comparison: Comparison, log_every: int, out: Path) -> None:
     from omegamax import plots
 
     page.heading("Learning")
-    for metric in (comparison.metric, "loss"):
-        runs = {model.name: _known(model.curves.get(metric, [])) for model in comparison.models}
-        if any(runs.values()):
-            name = metric.replace("_", " ")
-            of = "training data" if metric == "loss" else "development data"
-            figure = plots.learning_curves(runs, metric=name)
-            _add_picture(page, figure, out, f"curve-{metric}", f"{name} on the {of} after each epoch")
+    name = comparison.metric.replace("_", " ")
+    runs = {model.name: _known(model.curves.get(comparison.metric, [])) for model in comparison.models}
+    if any(runs.values()):
+        figure = plots.learning_curves(runs, metric=name)
+        _add_picture(page, figure, out, "curve-metric", f"{name} on the development data after each epoch")
+    losses = {model.name: model.losses for model in comparison.models}
+    if all(len(each) > 1 for each in losses.values()):
+        figure = plots.learning_curves(losses, metric="loss", unit=f"{log_every} steps")
+        _add_picture(page, figure, out, "curve-loss", f"loss on the training data, means over {log_every} steps")
     by_length: dict[str, dict[Any, float]] = {model.name: dict(model.by_length) for model in comparison.models}
     if any(by_length.values()):
         figure = plots.accuracy_by_length(
