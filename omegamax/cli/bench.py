@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from omegamax.cli.parser import at_least
+from omegamax.cli.refusal import Refused
 from omegamax.cli.tables import aligned
 
 HELP = "how fast the operators are on this machine"
@@ -43,7 +44,12 @@ def run(options: argparse.Namespace) -> None:
     if options.threads > 0:
         torch.set_num_threads(options.threads)
     generator = torch.Generator().manual_seed(0)
-    scores = options.spread * torch.randn(options.rows, options.columns, generator=generator)
+    try:
+        scores = options.spread * torch.randn(options.rows, options.columns, generator=generator)
+    except (RuntimeError, MemoryError) as error:  # PyTorch has no type of its own for this
+        raise Refused(
+            f"{options.rows} x {options.columns} scores do not fit into memory; give fewer --rows or --columns"
+        ) from error
     contestants: dict[str, Callable[[Any], Any]] = {"torch.softmax": lambda x: torch.softmax(x, -1)}
     contestants |= {name: smooth.argmax for name, smooth in registry.lineup(options.columns).items()}
     forward = _best({name: _forward(f, scores) for name, f in contestants.items()}, options.seconds / 2)

@@ -153,3 +153,5 @@ def test_bench_prints_ratios(command):
     rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.count(".") >= 2 and "max" in line}
     assert rows["torch.softmax"] == ["1.00", "1.00"] and {"sparsemax", "fusedmax", "oscarmax"} <= set(rows)
     assert command("bench", "--rows", 0)[0] == 2
+    code, _, err = command("bench", "--rows", 10**9, "--columns", 10**6)
+    assert code == 2 and "memory" in err and err.count("\n") == 1
