@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -71,14 +72,23 @@ def printed(rows: Sequence[str], columns: Sequence[str], weights: Any, shades: s
     """A map as text: a shade for each weight, the first for each exact zero; of several heads the mean."""
     if weights.dim() == 3:
         weights = weights.mean(0)
-    beside = max(len(row) for row in rows)
-    widths = [max(1, len(column)) for column in columns]
-    lines = [" " * beside + "  " + " ".join(column.ljust(width) for column, width in zip(columns, widths))]
+    beside = max(_places(row) for row in rows)
+    widths = [max(1, _places(column)) for column in columns]
+    named = (column + " " * (width - _places(column)) for column, width in zip(columns, widths))
+    lines = [" " * beside + "  " + " ".join(named)]
     for row, line in zip(rows, weights.tolist()):
         cells = [shades[0 if w == 0 else 1 + min(3, int(4 * w))] for w in line]
         shaded = " ".join((cell * width).ljust(width) for cell, width in zip(cells, widths))
-        lines.append(f"{row.rjust(beside)}  {shaded}".rstrip())
+        lines.append(f"{' ' * (beside - _places(row))}{row}  {shaded}".rstrip())
     return "\n".join(lines)
+
+
+def _places(text: str) -> int:
+    """Columns of a terminal: two for Chinese and its like, none for marks that stand on other letters."""
+    return sum(
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        for letter in text
+    )
 
 
 def _can_show(text: str) -> bool:

@@ -54,6 +54,11 @@ def test_attention_is_printed_with_dots_for_zeros():
     ]
 
 
+def test_wide_letters_take_two_places():
+    weights = torch.tensor([[1.0, 0.0, 0.3]])
+    assert printed(["年"], ["年", "e\u0301", "x"], weights).splitlines() == ["    年 e\u0301 x", "年  ██ · ▒"]
+
+
 def test_attention_is_printed_and_drawn(command, trained, tmp_path):
     code, out, _ = command("attend", trained, "3 March 2017")
     assert code == 0 and "</s>" in out and "·" in out  # sparsemax has zeros
