@@ -57,9 +57,11 @@ inline SimplexThreshold project_descending(const double* y, std::int64_t n) {
   std::int64_t size = 0;
   for (; size < n && static_cast<double>(size) * y[size] > sum; ++size) sum += y[size];
   const double tau = sum / static_cast<double>(size);
-  double rest = -1;
-#pragma omp simd reduction(+ : rest)
-  for (std::int64_t i = 0; i < size; ++i) rest += y[i] - tau;
+  Wide sums = {};  // eight at a time, so that the sum of many is itself exact enough
+  std::int64_t i = 0;
+  for (; i + kPad <= size; i += kPad) sums += *reinterpret_cast<const Wide*>(y + i) - tau;
+  double rest = sum_of(sums) - 1;
+  for (; i < size; ++i) rest += y[i] - tau;
   return {tau, rest / static_cast<double>(size), size};
 }
 
