@@ -8,6 +8,9 @@ import omegamax as om
 from omegamax import routing
 
 INF, NAN = torch.inf, torch.nan
+
+pytestmark = pytest.mark.thinned(2)  # the full round takes all
+
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 every = pytest.mark.parametrize("case", CASES, ids=str)
 typed = pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: str(d)[6:])

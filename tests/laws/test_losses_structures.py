@@ -13,6 +13,8 @@ import omegamax as om
 from omegamax.inference.program import LatticeProgram
 from omegamax.inference.sweeps import outside
 
+pytestmark = pytest.mark.thinned(3)  # the full round takes all
+
 LOCAL = [om.Hard(), om.Shannon(), om.SquaredNorm(), om.Scaled(om.Tsallis(1.5), 0.7)]
 programs = pytest.mark.parametrize("case", CASES, ids=str)
 everything = pytest.mark.parametrize("case", [*CASES, *ORACLE_CASES], ids=str)

@@ -13,6 +13,8 @@ from torch.autograd import gradcheck, gradgradcheck
 
 import omegamax as om
 
+pytestmark = pytest.mark.thinned(3)  # the full round takes all
+
 CASES = [*structure_cases.CASES, *structure_cases.ORACLE_CASES]
 structures = pytest.mark.parametrize("case", CASES, ids=str)
 # A factor graph's solver has marginals and residuals, and no list of structures.

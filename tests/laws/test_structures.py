@@ -27,6 +27,8 @@ from torch.autograd import gradcheck, gradgradcheck
 
 import omegamax as om
 
+pytestmark = pytest.mark.thinned(3)  # the full round takes all
+
 
 @structures
 def test_enumeration_is_complete(case, backend):

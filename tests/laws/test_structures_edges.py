@@ -19,6 +19,8 @@ from torch.autograd import gradcheck
 
 import omegamax as om
 
+pytestmark = pytest.mark.thinned(3)  # the full round takes all
+
 
 @structures
 @regularizers
