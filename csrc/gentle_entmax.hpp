@@ -115,16 +115,29 @@ inline void gentle_row(const T* x, T* weights, T* value, std::int64_t n, double 
 #if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
 template <class Quality, class T>
 inline Vector<T> gentle_step(const Vector<T>* y, std::int64_t padded, Vector<T> c, Vector<T> e, Vector<T> order) {
-  Vector<T> low[2] = {}, high[2] = {};
+  Vector<T> low{}, high{};  // one sum, in the order of the columns: leaving out zeros then changes no bit of it
   const Vector<T> r = T(1) / c, below = order - T(1);
   for (std::int64_t j = 0; j < padded; j += 2)
     for (int k = 0; k < 2; ++k) {
       const Vector<T> u = larger(T(1) + y[j + k] * r, Vector<T>{});
       const Vector<T> power = Quality::power(u, below);
-      low[k] += power;
-      high[k] += power * u;
+      low += power;
+      high += power * u;
     }
-  return PowerSums<Vector<T>>{low[0] + low[1], high[0] + high[1]}.step(c, e);
+  return PowerSums<Vector<T>>{low, high}.step(c, e);
+}
+
+// Leaves out the columns in which no row is above its level; returns how many are left, filled up to an even number.
+template <class T>
+inline std::int64_t keep_useful(Vector<T>* y, std::int64_t padded, Vector<T> level) {
+  std::int64_t kept = 0;
+  for (std::int64_t j = 0; j < padded; ++j) {
+    const Vector<T> column = y[j];
+    y[kept] = column;
+    kept += where_greater(column, level) != 0;
+  }
+  if (kept % 2) y[kept++] = splat(T(-4));
+  return kept;
 }
 
 // Short rows, one per lane, each with its own e in (0, 1).
@@ -138,6 +151,7 @@ inline void gentle_lockstep(const T* x, T* weights, T* value, std::int64_t n, st
   }
   const Columns<T> columns = load_columns(x, n, count, y);
   const Vector<T> zero{}, order = T(1) / e;
+  std::int64_t padded = columns.padded;
   for (std::int64_t j = 0; j < columns.padded; ++j) y[j] = larger((y[j] - columns.top) * e, splat(T(-4)));
   Vector<T> c = splat(T(1));
   const auto advance = [&](Vector<T> step, Vector<T> least, unsigned moving) {
@@ -150,15 +164,16 @@ inline void gentle_lockstep(const T* x, T* weights, T* value, std::int64_t n, st
     for (int k = 0; k < 8; ++k) peaks[k] = larger((columns.peaks[k] - columns.top) * e, splat(T(-4)));
     for (int iteration = 0; iteration < 3; ++iteration)
       c -= larger(gentle_step<Fair, T>(peaks, 8, c, e, order), zero);
+    padded = keep_useful<T>(y, padded, T(-1.05) * c);  // c falls from here on, but for the error of a fair power
     unsigned moving = columns.good;
     for (int iteration = 0; iteration < 8 && moving != 0; ++iteration) {
-      const Vector<T> step = gentle_step<Fair, T>(y, columns.padded, c, e, order);
+      const Vector<T> step = gentle_step<Fair, T>(y, padded, c, e, order);
       moving = advance(step, splat(T(0.02)), moving & where_greater(step, zero));
     }
   }
   unsigned moving = columns.good;
   for (int iteration = 0; iteration < 100 && moving != 0; ++iteration) {
-    const Vector<T> step = gentle_step<Good, T>(y, columns.padded, c, e, order);
+    const Vector<T> step = gentle_step<Good, T>(y, padded, c, e, order);
     const unsigned rising = iteration == 0 ? where_greater(-step, slack * c) & moving : 0u;
     moving = advance(step, slack, moving) | rising;
   }
