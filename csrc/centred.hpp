@@ -3,6 +3,7 @@
 #pragma once
 
 #include "rows.hpp"
+#include "transpose.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -131,10 +132,53 @@ inline void centred_row(const T* p, const T* v, T* out, std::int64_t n, Support 
   });
 }
 
+// Rows of at most a block, as many at a time as a vector has lanes: their means come from one fold of all their sums.
+template <class T, class Slope>
+inline void centred_short_rows(const T* p, const T* v, T* out, std::int64_t n, std::int64_t count, Slope slope) {
+  const Vector<T> zero{};
+  alignas(kVectorBytes) T sums[kLanes<T> * kLanes<T>], products[kLanes<T> * kLanes<T>], means[kLanes<T>];
+  for (std::int64_t row = 0; row < kLanes<T>; ++row) {
+    Vector<T> sum = zero, product = zero;
+    if (row < count)
+      each_vector<T>(n, [&](std::int64_t at, std::int64_t lanes) {
+        const std::int64_t i = row * n + at;
+        const Vector<T> weights = load_lanes(p + i, lanes, T(0)), along = load_lanes(v + i, lanes, T(0));
+        const Vector<T> s = weights > zero ? slope(weights) : zero;
+        sum += s;
+        product += weights > zero ? s * along : zero;
+        if constexpr (!Slope::kCheap) store_lanes(out + i, lanes, s);
+      });
+    store(sums + row * kLanes<T>, sum);
+    store(products + row * kLanes<T>, product);
+  }
+  const Vector<T> total = sums_of_lanes(sums);
+  store(means, total > zero ? sums_of_lanes(products) / total : zero);
+  for (std::int64_t row = 0; row < count; ++row) {
+    if (p[row * n] != p[row * n]) {
+      for (std::int64_t i = row * n; i < (row + 1) * n; ++i) out[i] = p[row * n];
+      continue;
+    }
+    const T mean = means[row];
+    each_vector<T>(n, [&](std::int64_t at, std::int64_t lanes) {
+      const std::int64_t i = row * n + at;
+      const Vector<T> saved = load_lanes(Slope::kCheap ? p + i : out + i, lanes, T(0));
+      const Vector<T> along = load_lanes(v + i, lanes, T(0));
+      const Vector<T> s = Slope::kCheap ? slope(saved) : saved;
+      store_lanes(out + i, lanes, saved > zero ? s * (along - mean) : zero);
+    });
+  }
+}
+
 // The same for all rows of a problem.
 template <template <class> class Problem, class T, class Slope>
 inline void centred_rows(const Problem<T>& problem, std::int64_t begin, std::int64_t end, Slope slope) {
   const std::int64_t n = problem.columns;
+  if (n <= kBlockSize<T>) {
+    for (std::int64_t row = begin; row < end; row += kLanes<T>)
+      centred_short_rows(problem.weights + row * n, problem.direction + row * n, problem.product + row * n, n,
+                         end - row < kLanes<T> ? end - row : std::int64_t(kLanes<T>), slope);
+    return;
+  }
   Supports<T> supports(n);
   supports.each(problem.weights, problem.direction, problem.product, begin, end,
                 [&](std::int64_t row, auto support) {

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "centred.hpp"
-#include "gentle_entmax.hpp"
-#include "lockstep.hpp"
+#include "gentle_panel.hpp"
 #include "panel.hpp"
 #include "problems.hpp"
 #include "softmax.hpp"
@@ -41,15 +40,16 @@ void run(const Entmax<T>& problem, std::int64_t begin, std::int64_t end) {
     entmax_row(problem.scores + row * n, problem.weights + row * n, problem.value + row, n, alpha_of(row), peaks,
                candidates);
   };
-  if (!kHasLockstep || n > kLockstepColumns) {
+  if (!kHasPanels || n > kPanelColumns) {
     for (std::int64_t row = begin; row < end; ++row) one_row(row);
     return;
   }
   // Which rows go in lockstep depends on their own order only, not on their neighbours.
   const auto gentle = [](double alpha) { return alpha > 1 && alpha < 2 && alpha != 1.5; };
-  alignas(kVectorBytes) Vector<T> y[kLockstepColumns + kLanes<T>];
+  GentlePanel<T> panel(n);
   for (std::int64_t first = begin; first < end; first += kLanes<T>) {
     const std::int64_t count = end - first < kLanes<T> ? end - first : std::int64_t(kLanes<T>);
+    const std::int64_t next = first + 2 * kLanes<T> <= end ? first + kLanes<T> : first;
     double es[kLanes<T>];
     bool any = false;
     for (std::int64_t lane = 0; lane < kLanes<T>; ++lane) {
@@ -58,7 +58,8 @@ void run(const Entmax<T>& problem, std::int64_t begin, std::int64_t end) {
       any |= gentle(alpha);
     }
     if (any)
-      gentle_lockstep(problem.scores + first * n, problem.weights + first * n, problem.value + first, n, count, es, y);
+      panel.run(problem.scores + first * n, problem.weights + first * n, problem.value + first, count, es,
+                problem.scores + next * n);
     for (std::int64_t row = first; row < first + count; ++row)
       if (!gentle(alpha_of(row))) one_row(row);
   }
@@ -93,6 +94,10 @@ inline void entmax_product_row(const T* p, const T* v, T* out, std::int64_t n, d
 template <class T>
 void run(const EntmaxProduct<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;
+  if (problem.alphas == nullptr && problem.alpha == 1.5) return centred_rows(problem, begin, end, RootSlope());
+  if (problem.alphas == nullptr && problem.alpha == 2) return centred_rows(problem, begin, end, UnitSlope());
+  if (problem.alphas == nullptr && problem.alpha > 1 && problem.alpha < 2)
+    return centred_rows(problem, begin, end, PowerSlope<T>{splat(static_cast<T>(2 - problem.alpha))});
   Supports<T> supports(n);
   supports.each(problem.weights, problem.direction, problem.product, begin, end,
                 [&](std::int64_t row, auto support) {

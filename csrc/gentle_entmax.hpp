@@ -6,7 +6,6 @@
 // (sum (c + y)_+^q)^(1/q) is convex in c: Newton's method descends to its level 1 and never passes it.
 #pragma once
 
-#include "lockstep.hpp"
 #include "power.hpp"
 #include "softmax.hpp"
 
@@ -85,7 +84,7 @@ inline PowerSums<double> write_gentle(const T* x, T* weights, std::int64_t n, T 
     each_vector<T>(size, [&](std::int64_t at, std::int64_t lanes) {
       const Vector<T> scores = load_lanes(x + i + at, lanes, -kInfinity<T>);
       const Vector<T> y = larger((scores - top) * e, splat(T(-4)));
-      const Vector<T> power = full_power<Vector<T>>(y * r, order);
+      const Vector<T> power = full_power(y * r, order);
       sum += power;
       excess += power * y;
       store_lanes(weights + i + at, lanes, power);
@@ -111,98 +110,6 @@ inline void gentle_row(const T* x, T* weights, T* value, std::int64_t n, double 
   const double mass = -__builtin_expm1(-e * log_normal<double>(sums.high)) / e;
   *value = top + static_cast<T>((mass + sums.low / sums.high) / (1 + e));
 }
-
-#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
-template <class Quality, class T>
-inline Vector<T> gentle_step(const Vector<T>* y, std::int64_t padded, Vector<T> c, Vector<T> e, Vector<T> order) {
-  Vector<T> low{}, high{};  // one sum, in the order of the columns: leaving out zeros then changes no bit of it
-  const Vector<T> r = T(1) / c, below = order - T(1);
-  for (std::int64_t j = 0; j < padded; j += 2)
-    for (int k = 0; k < 2; ++k) {
-      const Vector<T> u = larger(T(1) + y[j + k] * r, Vector<T>{});
-      const Vector<T> power = Quality::power(u, below);
-      low += power;
-      high += power * u;
-    }
-  return PowerSums<Vector<T>>{low, high}.step(c, e);
-}
-
-// Leaves out the columns in which no row is above its level; returns how many are left, filled up to an even number.
-template <class T>
-inline std::int64_t keep_useful(Vector<T>* y, std::int64_t padded, Vector<T> level) {
-  std::int64_t kept = 0;
-  for (std::int64_t j = 0; j < padded; ++j) {
-    const Vector<T> column = y[j];
-    y[kept] = column;
-    kept += where_greater(column, level) != 0;
-  }
-  if (kept % 2) y[kept++] = splat(T(-4));
-  return kept;
-}
-
-// Short rows, one per lane, each with its own e in (0, 1).
-template <class T>
-inline void gentle_lockstep(const T* x, T* weights, T* value, std::int64_t n, std::int64_t count, const double* es,
-                            Vector<T>* y) {
-  Vector<T> e, slack;
-  for (int lane = 0; lane < kLanes<T>; ++lane) {
-    e[lane] = static_cast<T>(es[lane]);
-    slack[lane] = tolerance<T>(es[lane]);
-  }
-  const Columns<T> columns = load_columns(x, n, count, y);
-  const Vector<T> zero{}, order = T(1) / e;
-  std::int64_t padded = columns.padded;
-  for (std::int64_t j = 0; j < columns.padded; ++j) y[j] = larger((y[j] - columns.top) * e, splat(T(-4)));
-  Vector<T> c = splat(T(1));
-  const auto advance = [&](Vector<T> step, Vector<T> least, unsigned moving) {
-    c = choose<T>(moving, c - step, c);  // lanes that have arrived keep their c
-    return moving & where_greater(step, least * c);
-  };
-  if constexpr (sizeof(T) == 4) {
-    // The level of some of the scores is an upper bound for all of them.
-    Vector<T> peaks[8];
-    for (int k = 0; k < 8; ++k) peaks[k] = larger((columns.peaks[k] - columns.top) * e, splat(T(-4)));
-    for (int iteration = 0; iteration < 3; ++iteration)
-      c -= larger(gentle_step<Fair, T>(peaks, 8, c, e, order), zero);
-    padded = keep_useful<T>(y, padded, T(-1.05) * c);  // c falls from here on, but for the error of a fair power
-    unsigned moving = columns.good;
-    for (int iteration = 0; iteration < 8 && moving != 0; ++iteration) {
-      const Vector<T> step = gentle_step<Fair, T>(y, padded, c, e, order);
-      moving = advance(step, splat(T(0.02)), moving & where_greater(step, zero));
-    }
-  }
-  unsigned moving = columns.good;
-  for (int iteration = 0; iteration < 100 && moving != 0; ++iteration) {
-    const Vector<T> step = gentle_step<Good, T>(y, padded, c, e, order);
-    const unsigned rising = iteration == 0 ? where_greater(-step, slack * c) & moving : 0u;
-    moving = advance(step, slack, moving) | rising;
-  }
-  alignas(kVectorBytes) double highs[kLanes<T>], lows[kLanes<T>];
-  alignas(kVectorBytes) T tops[kLanes<T>], inverses[kLanes<T>];
-  store(tops, columns.top);
-  store(inverses, T(1) / c);
-  for (std::int64_t row = 0; row < count; ++row) {
-    highs[row] = 1, lows[row] = 0;
-    if (((columns.good >> row) & 1u) == 0) continue;
-    const PowerSums<double> sums = write_gentle<T>(x + row * n, weights + row * n, n, tops[row],
-                                                   static_cast<T>(es[row]), inverses[row],
-                                                   static_cast<T>(1 / es[row]), nullptr, T(0));
-    highs[row] = sums.high;
-    lows[row] = sums.low / sums.high;
-  }
-  for (std::int64_t row = 0; row < count; row += kLanes<double>) {
-    const Doubles exponent = load(es + row), sum = load(highs + row);
-    const Doubles mass = -expm1_of<Doubles>(-exponent * log_normal<Doubles>(sum)) / exponent;
-    const Doubles above = (mass + load(lows + row)) / (1.0 + exponent);
-    for (std::int64_t lane = 0; lane < kLanes<double> && row + lane < count; ++lane)
-      value[row + lane] = tops[row + lane] + static_cast<T>(above[lane]);
-  }
-  fill_unusual_rows(columns, x, weights, value, n, count);
-}
-#else
-template <class T>
-inline void gentle_lockstep(const T*, T*, T*, std::int64_t, std::int64_t, const double*, Vector<T>*) {}
-#endif
 
 }  // namespace OMEGAMAX_ARCH
 }  // namespace omegamax

@@ -111,16 +111,16 @@ struct Good {
 };
 
 // The weights themselves: u = 1 + w, and log1p keeps the digits of w.
-template <class V>
-inline V full_power(V w, typename Traits<V>::Number order) {
+template <class V, class Order>
+inline V full_power(V w, Order order) {
   using T = typename Traits<V>::Number;
   const V u = T(1) + w, inside = u > V{} ? w : V{};
   const V power = exp_of<V>(order * log1p_normal<V>(inside));
   return u > V{} ? power : V{};
 }
 #if defined(__AVX512F__)
-template <>
-inline Floats full_power<Floats>(Floats w, float order) {
+template <class Order>
+inline Floats full_power(Floats w, Order order) {
   const Floats u = 1.0f + w;
   Floats m;
   const Floats k = octave(u, m);

@@ -242,7 +242,7 @@ def weights_along(
     if bare and dim == -1 and mask is None and type(gamma) is float and gamma == 1:  # the usual case, quickly
         return smooth.bare_weights(scores)
     smooth, scores = _turned(who, smooth, scores, dim, gamma, mask)
-    weights = smooth.bare_weights(scores) if bare and routing.is_bare(scores) else smooth.weigh(scores).weights
+    weights = smooth.bare_weights(scores) if bare and routing.is_bare(scores) else smooth.weights_of(scores)
     return weights if dim == -1 else weights.movedim(-1, dim)
 
 

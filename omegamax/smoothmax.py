@@ -81,6 +81,10 @@ class SmoothMax(abc.ABC):
         weights, value, _ = self.solve(scores)
         return Weighed(weights, value)
 
+    def certify(self, scores: Tensor) -> tuple[Tensor, ...]:
+        """The certificate of `solve` where nobody asks for the value; a leaf may write it where that is cheaper."""
+        return self.solve(scores).certificate
+
     def bare_weights(self, scores: Tensor) -> Tensor:
         """`argmax` of bare scores (see `routing.is_bare`); a leaf may write it where the value can be left out."""
         return self.weigh(self._prepare(scores, None, None)).weights
@@ -133,7 +137,13 @@ class SmoothMax(abc.ABC):
             scores = self._prepare(scores, mask, lengths)
         if routing.is_bare(scores):
             return self.bare_weights(scores)
-        return self.weigh(self._prepare(scores, None, None)).weights
+        return self.weights_of(self._prepare(scores, None, None))
+
+    def weights_of(self, scores: Tensor) -> Tensor:
+        """The weights of `weigh`; cheaper where the value need not be found."""
+        if scores.dtype in _HALVES:
+            return self._evaluate_weights(scores.float()).to(scores.dtype)
+        return self._evaluate_weights(scores)
 
     def weigh(self, scores: Tensor) -> Weighed:
         """Weights and value of scores that are already checked and masked, both differentiable, from one solve."""
@@ -162,6 +172,9 @@ class SmoothMax(abc.ABC):
         """Weights and value of float32 or float64 scores, recorded by whatever is differentiating."""
         return evaluate(self, scores, self.parameters())
 
+    def _evaluate_weights(self, scores: Tensor) -> Tensor:
+        return self.weigh(scores).weights
+
 
 def evaluate(smooth: SmoothMax, scores: Tensor, parameters: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
     """Solves, by the route that the context asks for (see `omegamax.routing`)."""
@@ -172,6 +185,17 @@ def evaluate(smooth: SmoothMax, scores: Tensor, parameters: tuple[Tensor, ...]) 
     if routing.needs_grad(scores, *parameters) or routing.dual_level_active():
         return _Solve.apply(smooth, scores, *parameters)
     return smooth.answer(scores)
+
+
+def evaluate_weights(smooth: SmoothMax, scores: Tensor, parameters: tuple[Tensor, ...]) -> Tensor:
+    """The weights of `evaluate`; plain autograd, the usual case, then never hears of the value."""
+    if (
+        routing.needs_grad(scores, *parameters)
+        and routing.is_concrete(scores)
+        and not (routing.is_compiling() or routing.is_tracing() or routing.transforms_active())
+    ):
+        return _SolveWeights.apply(smooth, scores, *parameters)
+    return evaluate(smooth, scores, parameters)[0]
 
 
 def _evaluate_in_graph(smooth: SmoothMax, scores: Tensor, parameters: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
@@ -228,6 +252,24 @@ class _Solve(torch.autograd.Function):
                     along_value = _plus(along_value, -(slope.omega * tangent).sum(event))
         along_weights = smooth.hessian_product(certificate, direction)
         return along_weights, along_value
+
+
+class _SolveWeights(_Solve):
+    """The weights alone. A value that nobody wants takes memory, and time to attach."""
+
+    @staticmethod
+    def forward(ctx: Any, smooth: SmoothMax, scores: Tensor, *parameters: Tensor) -> Tensor:  # type: ignore[override]
+        certificate = smooth.certify(scores)
+        _remember(ctx, smooth, certificate, parameters, forward_mode=routing.dual_level_active())
+        return certificate[0]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        return _Solve.backward(ctx, *grads, None)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Tensor | None:  # type: ignore[override]
+        return _Solve.jvp(ctx, *tangents)[0]
 
 
 def along_slopes(smooth: SmoothMax, certificate: tuple[Tensor, ...], product: Tensor) -> Pulled:

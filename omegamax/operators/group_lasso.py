@@ -26,6 +26,7 @@ class GroupLasso(Regularizer):
     groups: Sequence[int] | Sequence[Sequence[int]] | Tensor
     strength: float | Tensor = 0.1
 
+    weights_suffice: ClassVar[bool] = True
     symmetric: ClassVar[bool] = False
     learnable: ClassVar[str | None] = "strength"
 
@@ -92,9 +93,9 @@ class GroupLasso(Regularizer):
         positive = squares > 0
         return torch.where(positive, torch.where(positive, squares, 1).sqrt(), 0)
 
-    def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+    def _checked_parameters(self, scores: Tensor) -> tuple[Tensor, ...]:
         checks.check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
-        return super()._evaluate(scores)
+        return super()._checked_parameters(scores)
 
 
 def labels_of(leaf: Any, like: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ class Hard(Regularizer):
     Ties go to the lowest index. The argmax is piecewise constant: its derivative is zero wherever it exists.
     """
 
+    weights_suffice: ClassVar[bool] = True
     zero_at_corners: ClassVar[bool] = True
 
     def omega(self, weights: Tensor) -> Tensor:
@@ -36,7 +37,8 @@ class Hard(Regularizer):
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """Zero: the argmax does not move (NaN rows stay NaN)."""
-        return 0 * certificate[0] + torch.zeros_like(direction)
+        still = 0 * certificate[0]
+        return still if still.shape == direction.shape else still + torch.zeros_like(direction)
 
     def solve_for_onnx(self, scores: Tensor) -> Solution:
         """The PyTorch twin: it has no loop."""

@@ -23,7 +23,6 @@ from omegamax.kernels.tv1d import prox_tv1d, segment_mean
 from omegamax.operators.fused import variation
 from omegamax.operators.group_lasso import labels_of
 from omegamax.operators.regularizer import Regularizer, Slope, Solution, total
-from omegamax.smoothmax import evaluate
 
 
 def _solution(solution: Tensor, *constants: Tensor) -> Solution:
@@ -81,10 +80,8 @@ class OrderedL1(Regularizer):
         """Signed mean over each cluster (Niculae & Blondel, 2017, Proposition 3)."""
         return owl_product(*certificate, direction)
 
-    def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return evaluate(
-            self, scores, self.parameters()
-        )  # without the check of its parent: these weights run along the row
+    def _checked_parameters(self, scores: Tensor) -> tuple[Tensor, ...]:
+        return self.parameters()  # without the check of its parent: these weights run along the row
 
 
 @dataclass(frozen=True, eq=False)

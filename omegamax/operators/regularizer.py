@@ -9,8 +9,8 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
-from omegamax import checks, graph
-from omegamax.smoothmax import Pulled, Slope, SmoothMax, Solution, Weighed, evaluate
+from omegamax import checks, graph, routing
+from omegamax.smoothmax import Pulled, Slope, SmoothMax, Solution, Weighed, evaluate, evaluate_weights
 
 R = TypeVar("R", bound="Regularizer")
 
@@ -21,6 +21,7 @@ class Regularizer(SmoothMax):
     event_ndim = 1
     symmetric: ClassVar[bool] = True  # Ω does not depend on the order of the row
     learnable: ClassVar[str | None] = None  # the field that may be a tensor
+    weights_suffice: ClassVar[bool] = False  # the certificate is the weights and nothing else
     constants: ClassVar[torch.dtype | None] = None  # the type of the certificate's second entry, shaped as the row
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -57,11 +58,24 @@ class Regularizer(SmoothMax):
             object.__setattr__(leaf, field.name, value)
         return leaf
 
-    def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+    def certify(self, scores: Tensor) -> tuple[Tensor, ...]:
+        """The weights alone, where they suffice."""
+        if self.weights_suffice and routing.is_bare(scores):
+            return (self.bare_weights(scores),)
+        return super().certify(scores)
+
+    def _checked_parameters(self, scores: Tensor) -> tuple[Tensor, ...]:
+        """`parameters()`, after checking that the leaf fits the scores."""
         parameters = self.parameters()
         if parameters:
             checks.check_row_parameter(type(self).__name__, self.learnable or "", parameters[0], scores)
-        return evaluate(self, scores, parameters)
+        return parameters
+
+    def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        return evaluate(self, scores, self._checked_parameters(scores))
+
+    def _evaluate_weights(self, scores: Tensor) -> Tensor:
+        return evaluate_weights(self, scores, self._checked_parameters(scores))
 
 
 def total(weights: Tensor) -> Tensor:

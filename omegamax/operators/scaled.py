@@ -58,6 +58,10 @@ class Scaled(SmoothMax):
         weights, value = self.inner._evaluate(self._divided(scores))
         return weights, self._multiplied(value)
 
+    def _evaluate_weights(self, scores: Tensor) -> Tensor:
+        checks.check_row_parameter("Scaled", "gamma", self.gamma, scores)
+        return self.inner._evaluate_weights(self._divided(scores))
+
     # −inf is kept out of both products: its derivative with respect to gamma would be NaN.
 
     def _divided(self, scores: Tensor) -> Tensor:

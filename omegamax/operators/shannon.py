@@ -16,6 +16,7 @@ from omegamax.operators.regularizer import Regularizer, Solution
 class Shannon(Regularizer):
     """Ω(p) = Σ p log p. Its max is log-sum-exp, its argmax softmax; weights are positive wherever scores are finite."""
 
+    weights_suffice: ClassVar[bool] = True
     zero_at_corners: ClassVar[bool] = True
 
     def omega(self, weights: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ class SquaredNorm(Regularizer):
     Martins & Astudillo, "From softmax to sparsemax", ICML 2016.
     """
 
+    weights_suffice: ClassVar[bool] = True
     zero_at_corners: ClassVar[bool] = True
 
     def omega(self, weights: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ class SquaredPNorm(Regularizer):
 
     p: float = 1.5
 
+    weights_suffice: ClassVar[bool] = True
     zero_at_corners: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

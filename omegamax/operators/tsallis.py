@@ -31,6 +31,7 @@ class Tsallis(Regularizer):
 
     alpha: float | Tensor = 1.5
 
+    weights_suffice: ClassVar[bool] = True
     zero_at_corners: ClassVar[bool] = True
     learnable: ClassVar[str | None] = "alpha"
 

@@ -1,0 +1,160 @@
+// As many rows as a vector has lanes, of which each gives first its peaks and then its candidates as columns: one row
+// per lane. No branch depends on the scores, and padding is too low to matter: what becomes of a row does not
+// depend on its neighbours.
+#pragma once
+
+#include "lockstep.hpp"
+
+namespace omegamax {
+namespace OMEGAMAX_ARCH {
+
+constexpr std::int64_t kPanelColumns = 1024;
+
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+constexpr bool kHasPanels = true;
+
+inline Floats narrow(Doubles low, Doubles high) {
+  const __m512 first = _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)low));
+  return (Floats)_mm512_insertf32x8(first, _mm512_cvtpd_ps((__m512d)high), 1);
+}
+
+// The first lanes of x, each in the next place that `bits` marks, and zeros elsewhere: `compress` undone.
+template <class T>
+inline Vector<T> expand(Vector<T> x, unsigned bits) {
+  if constexpr (sizeof(T) == 4) return (Floats)_mm512_maskz_expand_ps(static_cast<__mmask16>(bits), (__m512)x);
+  else return (Doubles)_mm512_maskz_expand_pd(static_cast<__mmask8>(bits), (__m512d)x);
+}
+
+template <class T>
+struct Peaks {
+  Vector<T> top;      // the largest score of each row
+  std::int64_t count;  // columns of peaks
+  unsigned good;      // a bit for each row that has an answer
+};
+
+template <class T>
+class PanelRows {
+ public:
+  static constexpr int kLane = kLanes<T>;
+  static constexpr T kNothing = T(-4);  // below every threshold
+
+  explicit PanelRows(std::int64_t n)
+      : n_(n), stride_(n + 2 * kLane), candidates_(kLane * stride_), columns_(kLane * (n + kLane)) {}
+
+  Vector<T>* columns() const { return reinterpret_cast<Vector<T>*>(columns_.get()); }
+
+  // Fills the columns with the maxima over positions that leave the same rest, modulo one or two vectors.
+  Peaks<T> find_peaks(const T* x, std::int64_t count) const {
+    const Vector<T> infinity = splat(kInfinity<T>);
+    Vector<T>* const y = columns();
+    Peaks<T> peaks{-infinity, n_ > kLockstepColumns ? 2 * kLane : kLane, 0};
+    for (std::int64_t row = 0; row < count; ++row)
+      peaks.good |= static_cast<unsigned>(write_peaks(x + row * n_, candidates_.get() + row * stride_)) << row;
+    for (std::int64_t j = 0; j < peaks.count; j += kLane)
+      transpose_tile(y + j, [&](std::int64_t row) { return load(candidates_.get() + row * stride_ + j); }, count);
+    Vector<T> tops[4] = {-infinity, -infinity, -infinity, -infinity};
+    for (std::int64_t j = 0; j < peaks.count; ++j) tops[j % 4] = larger(y[j], tops[j % 4]);
+    peaks.top = larger(larger(tops[0], tops[1]), larger(tops[2], tops[3]));
+    peaks.good &= where_greater(peaks.top, -infinity);
+    return peaks;
+  }
+
+  // Fills the columns with (x - top) * scale for the scores of each row above its floor; returns how many columns,
+  // a multiple of the vector length. `counts` receives the numbers of candidates; the weights' place is fetched.
+  std::int64_t find_candidates(const T* x, std::int64_t count, const T* floors, const T* tops, const T* scales,
+                               const T* weights, std::int64_t* counts) const {
+    std::int64_t most = 0;
+    for (std::int64_t row = 0; row < count; ++row) {
+      counts[row] = write_candidates(x + row * n_, floors[row], tops[row], scales[row],
+                                     candidates_.get() + row * stride_, weights + row * n_);
+      most = counts[row] > most ? counts[row] : most;
+    }
+    for (std::int64_t j = 0; j < most; j += kLane)
+      transpose_tile(columns() + j, [&](std::int64_t row) {
+        return j < counts[row] ? load(candidates_.get() + row * stride_ + j) : splat(kNothing);
+      }, count);
+    return (most + kLane - 1) / kLane * kLane;
+  }
+
+  // Writes the columns, times `factor`, to the places in the rows that their candidates came from, and zeros
+  // elsewhere. Meanwhile the rows at `ahead` are fetched.
+  void spread(const T* x, T* weights, std::int64_t count, const T* floors, std::int64_t padded, Vector<T> factor,
+              const T* ahead) const {
+    for (std::int64_t j = 0; j < padded; j += kLane) {
+      Vector<T> tile[kLane];
+#pragma GCC unroll 16
+      for (int row = 0; row < kLane; ++row) tile[row] = columns()[j + row] * factor;
+      transpose<T>(tile);
+#pragma GCC unroll 16
+      for (int row = 0; row < kLane; ++row) store(candidates_.get() + row * stride_ + j, tile[row]);
+    }
+    for (std::int64_t row = 0; row < count; ++row) {
+      const Vector<T> level = splat(floors[row]);
+      const T* next = candidates_.get() + row * stride_;
+      each_vector<T>(n_, [&](std::int64_t i, std::int64_t lanes) {
+        __builtin_prefetch(ahead + row * n_ + i);
+        const unsigned bits = where_greater(load_lanes(x + row * n_ + i, lanes, -kInfinity<T>), level);
+        store_lanes(weights + row * n_ + i, lanes, expand<T>(load(next), bits));
+        next += __builtin_popcount(bits);
+      });
+    }
+  }
+
+ private:
+  // The maxima over positions with the same rest modulo 2 kLanes, two vectors of them; returns whether all are numbers.
+  bool write_peaks(const T* x, T* peaks) const {
+    const Vector<T> infinity = splat(kInfinity<T>);
+    Vector<T> first = -infinity, second = -infinity;
+    unsigned good = kAllLanes<T>;
+    std::int64_t i = 0;
+    for (; i + 2 * kLane <= n_; i += 2 * kLane) {
+      const Vector<T> a = load(x + i), b = load(x + i + kLane);
+      good &= where_greater(infinity, a) & where_greater(infinity, b);
+      first = larger(a, first);
+      second = larger(b, second);
+    }
+    each_vector<T>(n_ - i, [&](std::int64_t at, std::int64_t lanes) {
+      const Vector<T> a = load_lanes(x + i + at, lanes, -kInfinity<T>);
+      good &= where_greater(infinity, a);
+      second = larger(a, second);
+    });
+    if (n_ <= kLockstepColumns) first = larger(first, second);
+    store(peaks, first);
+    store(peaks + kLane, second);
+    return good == kAllLanes<T>;
+  }
+
+  // (x - top) * scale for the scores above `floor`, then a vector of padding; returns how many.
+  std::int64_t write_candidates(const T* x, T floor, T top, T scale, T* candidates,
+                                const T* weights) const {
+    std::int64_t count = 0;
+    const Vector<T> floors = splat(floor);
+    each_vector<T>(n_, [&](std::int64_t i, std::int64_t lanes) {
+      const Vector<T> scores = load_lanes(x + i, lanes, -kInfinity<T>);
+      __builtin_prefetch(weights + i, 1);
+      count += compress<T>(candidates + count, (scores - top) * scale, where_greater(scores, floors));
+    });
+    store(candidates + count, splat(kNothing));
+    return count;
+  }
+
+  // One vector of each row as one vector per position; lanes beyond the rows repeat the last.
+  template <class F>
+  static void transpose_tile(Vector<T>* y, F vector_of, std::int64_t count) {
+    Vector<T> tile[kLane];
+#pragma GCC unroll 16
+    for (int row = 0; row < kLane; ++row) tile[row] = vector_of(row < count ? row : count - 1);
+    transpose<T>(tile);
+#pragma GCC unroll 16
+    for (int row = 0; row < kLane; ++row) y[row] = tile[row];
+  }
+
+  std::int64_t n_, stride_;
+  Scratch<T> candidates_, columns_;
+};
+#else
+constexpr bool kHasPanels = false;
+#endif
+
+}  // namespace OMEGAMAX_ARCH
+}  // namespace omegamax
