@@ -95,7 +95,7 @@ class Supports {
 
 // `Slope` maps positive weights to s; what it makes of zeros does not matter. A cheap one is computed twice.
 template <class T, class Support, class Slope>
-inline void centred_row(const T* p, const T* v, T* out, std::int64_t n, Support support, Slope slope) {
+OMEGAMAX_INLINE void centred_row(const T* p, const T* v, T* out, std::int64_t n, Support support, Slope slope) {
   if (p[0] != p[0]) {  // a NaN row is NaN throughout
     for (std::int64_t i = 0; i < n; ++i) out[i] = p[0];
     return;
@@ -134,7 +134,7 @@ inline void centred_row(const T* p, const T* v, T* out, std::int64_t n, Support 
 
 // Rows of at most a block, as many at a time as a vector has lanes: their means come from one fold of all their sums.
 template <class T, class Slope>
-inline void centred_short_rows(const T* p, const T* v, T* out, std::int64_t n, std::int64_t count, Slope slope) {
+OMEGAMAX_INLINE void centred_short_rows(const T* p, const T* v, T* out, std::int64_t n, std::int64_t count, Slope slope) {
   const Vector<T> zero{};
   alignas(kVectorBytes) T sums[kLanes<T> * kLanes<T>], products[kLanes<T> * kLanes<T>], means[kLanes<T>];
   for (std::int64_t row = 0; row < kLanes<T>; ++row) {

@@ -9,6 +9,13 @@
 #include <immintrin.h>
 #endif
 
+// For small functions that are called from many places: a compiler that does not inline them loses much of their speed.
+#if defined(__GNUC__)
+#define OMEGAMAX_INLINE inline __attribute__((always_inline))
+#else
+#define OMEGAMAX_INLINE inline
+#endif
+
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 

@@ -35,17 +35,55 @@ struct Square {
   }
 };
 
-// How far Newton's method moves from tau; `count` is a multiple of the vector length.
-template <class Power, class T>
-inline T newton_step(const T* y, std::int64_t count, T tau) {
+// Drops the candidates that are not above tau.
+template <class T>
+OMEGAMAX_INLINE std::int64_t shrink(T* y, std::int64_t count, T tau) {
+  std::int64_t kept = 0;
+  for (std::int64_t i = 0; i < count; i += kLanes<T>) {
+    const Vector<T> block = load(y + i);
+    kept += compress<T>(y + kept, block, where_greater(block, splat(tau)));
+  }
+  return pad(y, kept, T(-4));
+}
+
+// Candidates: y itself, padded to a multiple of the vector length. Those that are not above tau can be dropped.
+template <class T>
+struct Listing {
+  T* y;
+  std::int64_t count;
+
+  Vector<T> at(std::int64_t i) const { return load(y + i); }
+  void drop(T tau) {
+    if (count > 8 * kBlockSize<T>) count = shrink(y, count, tau);
+  }
+};
+
+// All scores of a row, where to list the candidates would be to copy it.
+template <class T>
+struct WholeRow {
+  const T* x;
+  std::int64_t count;
+  T top, scale;
+
+  Vector<T> at(std::int64_t i) const {
+    const std::int64_t lanes = count - i < kLanes<T> ? count - i : std::int64_t(kLanes<T>);
+    return (load_lanes(x + i, lanes, -kInfinity<T>) - top) * scale;
+  }
+  void drop(T) {}
+};
+
+// How far Newton's method moves from tau.
+template <class Power, class T, class Scores>
+OMEGAMAX_INLINE T newton_step(const Scores& scores, T tau) {
   const Vector<T> one = splat(T(1));
+  const std::int64_t count = scores.count;
   LongSum<T> sums, slopes;
   std::int64_t i = 0;
   for (;;) {
     Vector<T> sum{}, slope{};
     const std::int64_t end = i + kBlockSize<T> < count ? i + kBlockSize<T> : count;
     for (; i < end; i += kLanes<T>) {
-      const Vector<T> z = larger(load(y + i) - tau, Vector<T>{});
+      const Vector<T> z = larger(scores.at(i) - tau, Vector<T>{});
       sum += Power::weight(z);
       slope += Power::slope(z, one);
     }
@@ -62,28 +100,27 @@ struct Threshold {
   T high, low;
 };
 
-// Drops the candidates that are not above tau.
-template <class T>
-inline std::int64_t shrink(T* y, std::int64_t count, T tau) {
-  std::int64_t kept = 0;
-  for (std::int64_t i = 0; i < count; i += kLanes<T>) {
-    const Vector<T> block = load(y + i);
-    kept += compress<T>(y + kept, block, where_greater(block, splat(tau)));
-  }
-  return pad(y, kept, T(-4));
-}
-
 // The root, from any tau below it.
-template <class Power, class T>
-inline Threshold<T> find_threshold(T* y, std::int64_t count, T tau) {
-  const T enough = Power::template enough<T>(count);
+template <class Power, class T, class Scores>
+inline Threshold<T> find_threshold(Scores scores, T tau) {
+  const T enough = Power::template enough<T>(scores.count);
   for (;;) {
-    const T step = newton_step<Power>(y, count, tau);
+    const T step = newton_step<Power>(scores, tau);
     const T next = tau + step;
     if (!(step > larger(2 * std::numeric_limits<T>::epsilon() * -tau, enough)) || next == tau) return {tau, step};
     tau = next;
-    if (count > 8 * kBlockSize<T>) count = shrink(y, count, tau);
+    scores.drop(tau);
   }
+}
+
+// Whether most of the peaks are above the floor: then so are many of the scores. The first ones usually tell.
+template <class T>
+inline bool most_above(const T* peaks, std::int64_t count, T floor) {
+  std::int64_t above = 0;
+  if (where_greater(load(peaks), splat(floor)) != kAllLanes<T>) return false;
+  for (std::int64_t i = 0; i < count; i += kLanes<T>)
+    above += __builtin_popcount(where_greater(load(peaks + i), splat(floor)));
+  return 4 * above > 3 * count;
 }
 
 template <class Power, class T>
@@ -97,12 +134,17 @@ inline void threshold_row(const T* x, T* weights, T* value, std::int64_t n, T* p
     // The threshold of some of the scores is a lower bound for all of them, and the peaks are the likeliest.
     const std::int64_t blocks = peaks_size<T>(n);
     for (std::int64_t i = 0; i < blocks; i += kLanes<T>) store(candidates + i, (load(peaks + i) - top) * scale);
-    const std::int64_t count = shrink(candidates, blocks, tau);
-    tau = find_threshold<Power>(candidates, count, tau).high;
+    tau = find_threshold<Power>(Listing<T>{candidates, shrink(candidates, blocks, tau)}, tau).high;
     tau -= 4 * std::numeric_limits<T>::epsilon() * -tau;
   }
-  const std::int64_t count = collect(x, n, peaks, just_below(top + tau * T(Power::kOrder)), top, scale, candidates);
-  const Threshold<T> threshold = find_threshold<Power>(candidates, pad(candidates, count, T(-4)), tau);
+  const T floor = just_below(top + tau * T(Power::kOrder));
+  const auto listed = [&] {
+    const std::int64_t count = collect(x, n, peaks, floor, top, scale, candidates);
+    return Listing<T>{candidates, pad(candidates, count, T(-4))};
+  };
+  const bool whole = n > Power::kPeaksFrom * kBlockSize<T> && most_above(peaks, peaks_size<T>(n), floor);
+  const Threshold<T> threshold = whole ? find_threshold<Power>(WholeRow<T>{x, n, top, scale}, tau)
+                                       : find_threshold<Power>(listed(), tau);
 
   LongSum<T> moments;  // of order q + 1
   for (std::int64_t i = 0; i < n; i += kBlockSize<T>, peaks += kLanes<T>) {

@@ -227,8 +227,6 @@ class _Solve(torch.autograd.Function):
         grad_weights, grad_value, *_ = grads
         if grad_weights is None and grad_value is None:
             return (None,) * (2 + len(parameters))
-        if grad_weights is not None and grad_value is None and not parameters:  # the usual case, quickly
-            return None, smooth.hessian_product(certificate, grad_weights)
         wanted = parameters if any(ctx.needs_input_grad[2:]) else ()
         pulled = None
         if grad_weights is not None and wanted:
@@ -265,6 +263,9 @@ class _SolveWeights(_Solve):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        saved = ctx.saved_tensors
+        if len(saved) == ctx.n_certificate and grads[0] is not None:  # nothing learns but the scores: quickly
+            return None, ctx.smooth.hessian_product(saved, grads[0])
         return _Solve.backward(ctx, *grads, None)
 
     @staticmethod

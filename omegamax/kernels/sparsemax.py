@@ -71,5 +71,6 @@ def sparsemax_product(weights: Tensor, direction: Tensor) -> Tensor:
 def _(weights: Tensor, direction: Tensor) -> Tensor:
     weights, direction = weights.contiguous(), direction.contiguous()
     product = torch.empty_like(direction)
-    launch("sparsemax_product", direction, weights, direction, product)
+    addresses = weights.data_ptr(), direction.data_ptr(), product.data_ptr()
+    routing.native.sparsemax_product(direction.itemsize, *addresses, *extent(direction))
     return product
