@@ -39,9 +39,9 @@ class Ordering {
   // Set the key of each entry, then sort; equal keys keep their order.
   void set(std::int64_t i, Key key) { items_[i] = {key, static_cast<std::uint32_t>(i)}; }
   void sort(std::int64_t n) {
-    if (is_sorted(n)) return;
     if (n <= 6) return insertion_sort(n);
     if (n <= 64) return counting_sort(n);
+    if (is_sorted(n)) return;
     if (n <= 2000) return radix_sort<8>(n);
     radix_sort<11>(n);
   }
@@ -72,7 +72,8 @@ class Ordering {
   // The rank of an entry is the number of entries before it: no branches, so the processor never guesses wrong.
   void counting_sort(std::int64_t n) {
     alignas(64) Key keys[64], ranks[64];  // vectors across two cache lines would cost twice
-    for (std::int64_t i = 0; i < 64; ++i) keys[i] = i < n ? items_[i].key : ~Key(0);
+    for (std::int64_t i = 0; i < n; ++i) keys[i] = items_[i].key;
+    for (std::int64_t i = n; i % kKeys != 0; ++i) keys[i] = ~Key(0);
     for (std::int64_t i = 0; i < n; i += kKeys) {
       const Keys some = reinterpret_cast<const Keys*>(keys)[i / kKeys];
       Keys even{}, odd{};

@@ -65,7 +65,7 @@ inline SimplexThreshold project_descending(const double* y, std::int64_t n) {
   return {tau, rest / static_cast<double>(size), size};
 }
 
-constexpr std::int64_t kFew = 16;  // candidates that are sorted in no more time than it takes to find a better bound
+constexpr std::int64_t kFew = 24;  // candidates that are sorted in no more time than it takes to find a better bound
 
 // x_i + strength i differs from z_i above by a constant, which the projection does not see and the value takes back.
 // As for fusedmax, the value needs no penalty: strength sum max(p_i, p_j) = <x - y, p>.
