@@ -82,10 +82,8 @@ class MultiheadAttention(nn.MultiheadAttention):
     ) -> tuple[Tensor, Tensor | None]:
         """Output and weights (None unless wanted), as PyTorch's layer returns them."""
         if query.is_nested:
-            raise ValueError(
-                "MultiheadAttention: query must be a padded tensor, got a nested one; build nn.TransformerEncoder with "
-                "enable_nested_tensor=False, or let omegamax.integrations.convert replace its attention"
-            )
+            masked = key_padding_mask is not None or attn_mask is not None
+            return self._forward_nested(query, key, value, masked, need_weights, average_attn_weights)
         unbatched = query.dim() == 2
         if unbatched:
             query, key, value = _each(lambda x: x.unsqueeze(0), query, key, value)
@@ -107,6 +105,27 @@ class MultiheadAttention(nn.MultiheadAttention):
         if not need_weights:
             return output, None
         return output, weights.mean(-3) if average_attn_weights else weights
+
+    def _forward_nested(
+        self, query: Tensor, key: Tensor, value: Tensor, masked: bool, need_weights: bool, average_attn_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Self-attention of a nested tensor, which `nn.TransformerEncoder` makes of a padded one in eval.
+
+        Weights, where they are wanted, are padded.
+        """
+        if masked or query is not key or key is not value or query.layout is not torch.strided or not self.batch_first:
+            raise ValueError(
+                "MultiheadAttention: a nested tensor must be query, key and value in one, strided, without masks and "
+                "with batch_first=True, got something else; pad it with .to_padded_tensor(0.0), and pass a "
+                "key_padding_mask"
+            )
+        lengths = [len(item) for item in query.unbind()]
+        x = query.to_padded_tensor(0.0)
+        padding = torch.arange(x.shape[1], device=x.device) >= torch.tensor(lengths, device=x.device).unsqueeze(-1)
+        output, weights = self.forward(
+            x, x, x, key_padding_mask=padding, need_weights=need_weights, average_attn_weights=average_attn_weights
+        )
+        return torch.nested.as_nested_tensor([row[:length] for row, length in zip(output, lengths)]), weights
 
     def _check(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
@@ -224,6 +243,11 @@ class MultiheadAttention(nn.MultiheadAttention):
                 mask = mask == -torch.inf
             allowed = ~mask if allowed is None else allowed & ~mask
         return Masks(added, allowed)
+
+    def extra_repr(self) -> str:
+        """The sizes, and the normalizer where it is not a module."""
+        shown = "" if isinstance(self.normalizer, nn.Module) else f", normalizer={self.normalizer}"
+        return f"{self.embed_dim}, {self.num_heads}{shown}"
 
 
 def _each(change: Callable[[Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
