@@ -1,9 +1,11 @@
 """The drop-in for nn.MultiheadAttention: the same numbers under Shannon, the same state_dict, in PyTorch's layers."""
 
 import copy
+import math
 
 import pytest
 import torch
+from draws import NORMALIZERS, normal
 from torch import nn
 
 import omegamax as om
@@ -251,3 +253,45 @@ def test_is_causal_needs_its_mask():
     layer = om.MultiheadAttention(8, 2)
     with pytest.raises(ValueError, match="pass the mask itself"):
         layer(torch.zeros(3, 1, 8), torch.zeros(3, 1, 8), torch.zeros(3, 1, 8), is_causal=True)
+
+
+@pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
+def test_heads_against_loops(normalizer):
+    """Each head on its own, each query on its own, each key that it may see."""
+    layer = om.MultiheadAttention(4, 2, batch_first=True, normalizer=normalizer).double()
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter)
+    query, key = normal(2, 3, 4), normal(2, 5, 4)
+    hidden = torch.rand(4, 3, 5) < 0.3  # for every item and head
+    hidden[..., 0] = False
+    output, weights = layer(query, key, key, attn_mask=hidden, average_attn_weights=False)
+    (of_query, of_key, of_value), (b_query, b_key, b_value) = layer.in_proj_weight.chunk(3), layer.in_proj_bias.chunk(3)
+    for item in range(2):
+        for i in range(3):
+            heads = []
+            for head in range(2):
+                rows = slice(2 * head, 2 * head + 2)
+                seen = [j for j in range(5) if not hidden[2 * item + head, i, j]]
+                asked = of_query[rows] @ query[item, i] + b_query[rows]
+                keys = torch.stack([of_key[rows] @ key[item, j] + b_key[rows] for j in seen])
+                values = torch.stack([of_value[rows] @ key[item, j] + b_value[rows] for j in seen])
+                p = normalizer.argmax(keys @ asked / math.sqrt(2))
+                torch.testing.assert_close(weights[item, head, i, seen], p)
+                assert weights[item, head, i].count_nonzero() == p.count_nonzero()
+                heads.append(p @ values)
+            expected = layer.out_proj.weight @ torch.cat(heads) + layer.out_proj.bias
+            torch.testing.assert_close(output[item, i], expected)
+
+
+@pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
+def test_gradcheck(normalizer):
+    layer = om.MultiheadAttention(4, 2, batch_first=True, normalizer=normalizer).double()
+    padding = torch.tensor([[False] * 4, [False] * 2 + [True] * 2])
+    given = tuple(x.requires_grad_() for x in (normal(2, 3, 4), normal(2, 4, 4), *layer.parameters()))
+    names = [name for name, _ in layer.named_parameters()]
+
+    def run(query, key, *parameters):
+        replaced = dict(zip(names, parameters))
+        return torch.func.functional_call(layer, replaced, (query, key, key, padding))[0]
+
+    assert torch.autograd.gradcheck(run, given, atol=1e-5)
