@@ -22,7 +22,7 @@ def main() -> None:
     namespace: dict = {}
     for match in BLOCK.finditer(text):
         exec(match.group(1), namespace)
-    for name in re.findall(r'savefig\("(.+?\.png)"\)', text):
+    for name in re.findall(r'savefig\(\s*"(.+?\.png)"\s*\)', text):
         print(f"{shrunk(Path(name)):6d}  {name}")
 
 

@@ -44,6 +44,7 @@ def recall(generator: torch.Generator, length: int) -> tuple[torch.Tensor, torch
 
 def train(task, model: nn.Module, n_steps: int, generator: torch.Generator) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=LR)
+    slower = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, n_steps)  # or what was learned is lost again
     began = time.perf_counter()
     for step in range(1, n_steps + 1):
         length = int(torch.randint(SHORT, LONG + 1, (), generator=generator))
@@ -54,6 +55,7 @@ def train(task, model: nn.Module, n_steps: int, generator: torch.Generator) -> N
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 10.0)
         optimizer.step()
+        slower.step()
         if step % max(1, n_steps // 5) == 0:
             print(f"  step {step:5d}   loss {loss.item():.4f}   {time.perf_counter() - began:5.1f} s")
 
@@ -68,7 +70,7 @@ def right(task, model: nn.Module, generator: torch.Generator, length: int) -> fl
     return torch.cat(hits).float().mean().item()
 
 
-def main(n_copy: int = 1000, n_recall: int = 1400) -> None:
+def main(n_copy: int = 1600, n_recall: int = 1400) -> None:
     torch.set_num_threads(1)  # the tensors are tiny: threads would only wait for each other
     for name, task, n_steps, kind in (
         ("copy, with the memory of a neural Turing machine", copy, n_copy, om.TuringMemory),

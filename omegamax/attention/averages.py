@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
+
+from omegamax.attention.padding import only_read
 
 
 def values_of(who: str, key: Tensor, value: Tensor | None) -> Tensor:
@@ -27,14 +28,3 @@ def check_averaged(who: str, name: str, tensor: Tensor) -> None:
 def average(weights: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
     """Weights (..., Q, K) · value; a value that no query may attend to is never read, whatever it holds."""
     return weights @ only_read(value, allowed, weights.shape[-2])
-
-
-def only_read(x: Tensor, allowed: Tensor | None, n_queries: int) -> Tensor:
-    """Keys or values (..., K, features), with zeros in place of those that no query may attend to.
-
-    They would have a weight and a gradient of zero, but zero times NaN is NaN.
-    """
-    if allowed is None:
-        return x
-    unread = ~allowed.expand(*allowed.shape[:-2], n_queries, x.shape[-2]).any(-2)
-    return torch.where(unread.unsqueeze(-1), 0, x)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks
+from omegamax.attention.padding import within
 from omegamax.losses.ctc import CTCLoss
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
@@ -44,9 +45,11 @@ class CTCHead(nn.Module):
         self.blank = blank
         self._loss = CTCLoss(blank, "mean", True, regularizer=regularizer)
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Log-probabilities of the classes at every frame."""
-        return self.project(features).log_softmax(-1)
+    def forward(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Log-probabilities of the classes at every frame; frames beyond the `lengths` may hold anything, NaN too."""
+        if lengths is not None:
+            checks.check_lengths("CTCHead", tuple(features.shape[:-2]), lengths)
+        return self.project(within(features, lengths)).log_softmax(-1)
 
     def loss(
         self, log_probs: Tensor, targets: Tensor, lengths: Tensor | None = None, target_lengths: Tensor | None = None

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from omegamax import checks
 from omegamax.attention.attention import Attended
-from omegamax.attention.averages import average, check_averaged, only_read
+from omegamax.attention.averages import average, check_averaged
 from omegamax.attention.normalizers import Normalizer, normalize
+from omegamax.attention.padding import only_asking, only_read
 from omegamax.attention.scored import ScoredAttention
 from omegamax.attention.scores import Score
 from omegamax.operators.shannon import Shannon
@@ -66,11 +67,12 @@ class GridAttention(ScoredAttention):
         grid = annotations.shape[-3:-1]
         shape = (*torch.broadcast_shapes(query.shape[:-2], annotations.shape[:-3]), query.shape[-2], *grid)
         allowed = _allowed(query.new_zeros(()).expand(shape), mask, sizes)
-        seen = only_read(annotations.flatten(-3, -2), _as_rows(allowed, grid), query.shape[-2])
-        scores = self.score(query, seen).unflatten(-1, grid)  # (..., Q, H, W)
+        cells = _as_rows(allowed, grid)
+        seen = only_read(annotations.flatten(-3, -2), cells, query.shape[-2])
+        scores = self.score(only_asking(query, cells, seen.shape[-2]), seen).unflatten(-1, grid)  # (..., Q, H, W)
         weights = self._normalize(scores, allowed)
         dropped = nn.functional.dropout(weights, self.dropout, self.training)
-        output = average(dropped.flatten(-2), values.flatten(-3, -2), _as_rows(allowed, grid))
+        output = average(dropped.flatten(-2), values.flatten(-3, -2), cells)
         return Attended(output, weights if need_weights else None)
 
     def _normalize(self, scores: Tensor, allowed: Tensor | None) -> Tensor:

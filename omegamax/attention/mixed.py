@@ -15,6 +15,7 @@ from omegamax.attention.gaussian_mixture import GaussianMixtureAttention
 from omegamax.attention.located import Located
 from omegamax.attention.masks import allowed_for
 from omegamax.attention.normalizers import Normalizer, normalize
+from omegamax.attention.padding import only_read
 from omegamax.attention.scored import ScoredAttention
 from omegamax.attention.scores import Score
 from omegamax.operators.shannon import Shannon
@@ -55,5 +56,6 @@ class MixedAttention(ScoredAttention):
         value = values_of("MixedAttention", key, value)
         allowed = allowed_for("MixedAttention", query, key, mask=mask, lengths=lengths)
         window = self.location.window(query, key.shape[-2], state=state)
-        weights = normalize(self.normalizer, self.score(query, key) + window.scores, allowed).to(value.dtype)
+        scores = self.score(query, only_read(key, allowed, query.shape[-2])) + window.scores
+        weights = normalize(self.normalizer, scores, allowed).to(value.dtype)
         return Located(average(weights, value, allowed), weights, window.state)

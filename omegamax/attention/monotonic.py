@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from omegamax.attention.averages import average, values_of
 from omegamax.attention.located import Located
 from omegamax.attention.masks import allowed_for
+from omegamax.attention.padding import only_asking, only_read
 from omegamax.attention.scores import Score, score_of
 from omegamax.functional import gate
 from omegamax.operators.shannon import Shannon
@@ -81,7 +82,8 @@ class MonotonicAttention(nn.Module):
         """
         value = values_of("MonotonicAttention", key, value)
         allowed = allowed_for("MonotonicAttention", query, key, mask=mask, lengths=lengths)
-        scores = self.score(query, key)
+        key = only_read(key, allowed, query.shape[-2])
+        scores = self.score(only_asking(query, allowed, key.shape[-2]), key)
         if scores.dtype in (torch.float16, torch.bfloat16):  # products of many probabilities
             scores = scores.float()
         scores = scores + self.offset.to(scores.dtype)

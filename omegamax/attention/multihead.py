@@ -7,26 +7,38 @@ Vaswani et al., "Attention is all you need", NeurIPS 2017.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.averages import average
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
+from omegamax.attention.padding import finite_unless_read, only_asking, only_read
 from omegamax.operators.shannon import Shannon
 
 _SHANNON = Shannon()
+
+
+class Masks(NamedTuple):
+    """Masks (batch or 1, heads or 1, queries or 1, keys), or None."""
+
+    added: Tensor | None  # to scores
+    allowed: Tensor | None  # True = may attend
 
 
 class MultiheadAttention(nn.MultiheadAttention):
     """`torch.nn.MultiheadAttention` with `normalizer=`: same arguments, same state_dict, same results under Shannon.
 
     As in PyTorch, and unlike the rest of this library, True in `attn_mask` and `key_padding_mask` means "may NOT
-    attend". A query that may attend to nothing gets zeros where PyTorch gives NaN. A normalizer that sees the whole
-    (queries, keys) matrix does so for every head; parameters of a layer such as `Entmax(alpha=Above(1.0, start=1.5,
-    shape=(heads, 1, 1)))` broadcast against scores (batch, heads, queries, keys). `key_size` is the paper's d_k, the
-    features of a head's queries and keys; by default embed_dim / num_heads, as PyTorch has it always.
+    attend". Padding may hold anything: where PyTorch's layer gives NaN, because masked keys or values hold NaN or
+    infinities or because a query may attend to nothing, the result and all gradients are those of zeros in their place.
+    That goes for self-attention, `layer(x, x, x)`, with such numbers at padded places of x too.
+
+    A normalizer that sees the whole (queries, keys) matrix does so for every head; parameters of a layer such as
+    `Entmax(alpha=Above(1.0, start=1.5, shape=(heads, 1, 1)))` broadcast against scores (batch, heads, queries, keys).
+    `key_size` is the paper's d_k, the features of a head's queries and keys; by default embed_dim / num_heads, as
+    PyTorch has it always.
     """
 
     def __init__(
@@ -70,23 +82,22 @@ class MultiheadAttention(nn.MultiheadAttention):
     ) -> tuple[Tensor, Tensor | None]:
         """Output and weights (None unless wanted), as PyTorch's layer returns them."""
         if query.is_nested:
-            raise ValueError(
-                "MultiheadAttention: query must be a padded tensor, got a nested one; build nn.TransformerEncoder with "
-                "enable_nested_tensor=False, or let omegamax.integrations.convert replace its attention"
-            )
+            masked = key_padding_mask is not None or attn_mask is not None
+            return self._forward_nested(query, key, value, masked, need_weights, average_attn_weights)
         unbatched = query.dim() == 2
         if unbatched:
-            query, key, value = (x.unsqueeze(0) for x in (query, key, value))
+            query, key, value = _each(lambda x: x.unsqueeze(0), query, key, value)
             key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
         elif not self.batch_first:
-            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+            query, key, value = _each(lambda x: x.transpose(0, 1), query, key, value)
         if is_causal and attn_mask is None:
             raise ValueError(
                 "MultiheadAttention: is_causal is a hint about attn_mask, as in PyTorch, got no attn_mask; pass the "
                 "mask itself, for example nn.Transformer.generate_square_subsequent_mask(n)"
             )
         self._check(query, key, value, key_padding_mask, attn_mask)
-        output, weights = self._attend(*self._project(query, key, value), key_padding_mask, attn_mask)
+        masks = self._masks(len(query), key_padding_mask, attn_mask)
+        output, weights = self._attend(*self._project(*self._inert(query, key, value, masks.allowed)), masks)
         if unbatched:
             output, weights = output.squeeze(0), weights.squeeze(0)
         elif not self.batch_first:
@@ -94,6 +105,27 @@ class MultiheadAttention(nn.MultiheadAttention):
         if not need_weights:
             return output, None
         return output, weights.mean(-3) if average_attn_weights else weights
+
+    def _forward_nested(
+        self, query: Tensor, key: Tensor, value: Tensor, masked: bool, need_weights: bool, average_attn_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Self-attention of a nested tensor, which `nn.TransformerEncoder` makes of a padded one in eval.
+
+        Weights, where they are wanted, are padded.
+        """
+        if masked or query is not key or key is not value or query.layout is not torch.strided or not self.batch_first:
+            raise ValueError(
+                "MultiheadAttention: a nested tensor must be query, key and value in one, strided, without masks and "
+                "with batch_first=True, got something else; pad it with .to_padded_tensor(0.0), and pass a "
+                "key_padding_mask"
+            )
+        lengths = [len(item) for item in query.unbind()]
+        x = query.to_padded_tensor(0.0)
+        padding = torch.arange(x.shape[1], device=x.device) >= torch.tensor(lengths, device=x.device).unsqueeze(-1)
+        output, weights = self.forward(
+            x, x, x, key_padding_mask=padding, need_weights=need_weights, average_attn_weights=average_attn_weights
+        )
+        return torch.nested.as_nested_tensor([row[:length] for row, length in zip(output, lengths)]), weights
 
     def _check(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
@@ -122,6 +154,21 @@ class MultiheadAttention(nn.MultiheadAttention):
                     f"MultiheadAttention: {name} must have the shape {' or '.join(map(str, shapes))}, got "
                     f"{tuple(mask.shape)}; there are {n_queries} queries and {n_keys} keys"
                 )
+
+    def _inert(
+        self, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """What the projections may see: zeros in place of padding, and nothing new where there is no mask."""
+        if allowed is None:
+            return query, key, value
+        allowed = allowed.any(1)  # by some head
+        if query is key:  # padding is among the queries too, where PyTorch takes finite numbers as they are
+            query = seen = finite_unless_read(key, allowed)
+        else:
+            seen = only_read(key, allowed, query.shape[1])
+            always = self.bias_k is not None or self.add_zero_attn  # there is something to attend to
+            query = only_asking(query, None if always else allowed, key.shape[1])
+        return query, seen, seen if value is key else only_read(value, allowed, query.shape[1])
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(batch, length, features) each."""
@@ -158,40 +205,52 @@ class MultiheadAttention(nn.MultiheadAttention):
         if self.in_proj_bias is not None:
             self.in_proj_bias = nn.Parameter(new(2 * size + self.embed_dim).zero_())
 
-    def _attend(
-        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        batch = len(query)
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, masks: Masks) -> tuple[Tensor, Tensor]:
+        """Output (batch, queries, embed_dim) and weights (batch, heads, queries, keys) of what was projected."""
+        batch, n_given = key.shape[:2]
         if self.bias_k is not None and self.bias_v is not None:
             key = torch.cat([key, self.bias_k.expand(batch, 1, -1)], 1)
             value = torch.cat([value, self.bias_v.expand(batch, 1, -1)], 1)
         query, key, value = (x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in (query, key, value))
         if self.add_zero_attn:
             key, value = (nn.functional.pad(x, (0, 0, 0, 1)) for x in (key, value))
+        added, allowed = masks
+        if key.shape[-2] > n_given:  # bias_k and the zero key are for everybody
+            more = (0, key.shape[-2] - n_given)
+            added = None if added is None else nn.functional.pad(added, more)
+            allowed = None if allowed is None else nn.functional.pad(allowed, more, value=True)
+        key, value = (only_read(x, allowed, query.shape[-2]) for x in (key, value))  # numbers may have overflown
         scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)  # (batch, heads, queries, keys)
-        scores, mask = self._masked(scores, key_padding_mask, attn_mask)
-        weights = normalize(self.normalizer, scores, mask)
+        scores = scores if added is None else scores + added.to(scores.dtype)
+        weights = normalize(self.normalizer, scores, allowed)
         weights = nn.functional.dropout(weights, self.dropout, self.training)
-        output = average(weights, value, mask).transpose(1, 2).flatten(-2)
-        return self.out_proj(output), weights
+        return self.out_proj((weights @ value).transpose(1, 2).flatten(-2)), weights
 
-    def _masked(
-        self, scores: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Scores plus additive masks, and what boolean masks allow: (batch or 1, heads or 1, queries or 1, keys)."""
-        batch, n_keys = scores.shape[0], scores.shape[-1]
-        allowed = None
-        for mask, is_padding in ((key_padding_mask, True), (attn_mask, False)):
+    def _masks(self, batch: int, key_padding_mask: Tensor | None, attn_mask: Tensor | None) -> Masks:
+        """Both masks in one: floating point is added to scores, and -inf in it means "may not attend"."""
+        added = allowed = None
+        if key_padding_mask is not None:
+            key_padding_mask = key_padding_mask[:, None, None]
+        if attn_mask is not None and attn_mask.dim() == 3:  # (batch · heads, queries, keys)
+            attn_mask = attn_mask.unflatten(0, (batch, self.num_heads))
+        elif attn_mask is not None:
+            attn_mask = attn_mask[None, None]
+        for mask in (key_padding_mask, attn_mask):
             if mask is None:
                 continue
-            if is_padding:
-                mask = mask[:, None, None]
-            elif mask.dim() == 3:  # (batch · heads, queries, keys)
-                mask = mask.unflatten(0, (batch, self.num_heads))
-            extra = n_keys - mask.shape[-1]  # bias_k and the zero key are for everybody
-            mask = nn.functional.pad(mask, (0, extra), value=False if mask.dtype is torch.bool else 0.0)
             if mask.dtype is not torch.bool:
-                scores = scores + mask.to(scores.dtype)
+                added = mask if added is None else added + mask
                 mask = mask == -torch.inf
             allowed = ~mask if allowed is None else allowed & ~mask
-        return scores, allowed
+        return Masks(added, allowed)
+
+    def extra_repr(self) -> str:
+        """The sizes, and the normalizer where it is not a module."""
+        shown = "" if isinstance(self.normalizer, nn.Module) else f", normalizer={self.normalizer}"
+        return f"{self.embed_dim}, {self.num_heads}{shown}"
+
+
+def _each(change: Callable[[Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+    """The three changed; what was one tensor stays one, so that one product projects it."""
+    changed = change(key)
+    return changed if query is key else change(query), changed, changed if value is key else change(value)

@@ -16,6 +16,7 @@ from omegamax.attention.averages import average, values_of
 from omegamax.attention.located import Located
 from omegamax.attention.masks import allowed_for, batch_of
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
+from omegamax.attention.padding import only_asking, only_read
 from omegamax.attention.scores import Additive
 
 
@@ -61,6 +62,8 @@ class RecallingAttention(nn.Module, ABC):
         """
         value = values_of(type(self).__name__, key, value)
         allowed = allowed_for(type(self).__name__, query, key, mask=mask, lengths=lengths)
+        key = only_read(key, allowed, query.shape[-2])
+        query = only_asking(query, allowed, key.shape[-2])
         of_query, of_key = self.score.of_query(query), self.score.of_key(key)  # (..., Q, hidden), (..., K, hidden)
         if state is None:
             state = query.new_zeros(*batch_of(query, key), key.shape[-2])

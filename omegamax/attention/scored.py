@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from omegamax.attention.averages import only_read
 from omegamax.attention.masks import allowed_for
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
+from omegamax.attention.padding import only_asking, only_read
 from omegamax.attention.scores import Score, score_of
 
 
@@ -42,7 +42,8 @@ class ScoredAttention(nn.Module, ABC):
     ) -> Scored:
         """Scores of queries (..., Q, dq) and keys (..., K, dk), masked and normalized."""
         allowed = allowed_for(type(self).__name__, query, key, mask=mask, lengths=lengths, causal=causal)
-        scores = self.score(query, only_read(key, allowed, query.shape[-2]))
+        key = only_read(key, allowed, query.shape[-2])
+        scores = self.score(only_asking(query, allowed, key.shape[-2]), key)
         return Scored(scores, allowed, normalize(self.normalizer, scores, allowed))
 
     def extra_repr(self) -> str:

@@ -83,7 +83,7 @@ class TransformerDecoder(TransformerStack):
         n, m = x.shape[-2], memory.shape[-2]
         blocked = self._blocked(x, n, n, mask=mask, lengths=lengths, causal=causal)
         cache = self._begin(memory, self._blocked(x, n, m, mask=memory_mask, lengths=memory_lengths))
-        stepped = self._advance(x, cache, blocked, need_weights)
+        stepped = self._advance(self._inert(x, blocked), cache, blocked, need_weights)
         return Decoded(stepped.output, stepped.self_weights, stepped.cross_weights)
 
     def start(

@@ -70,7 +70,7 @@ class TransformerEncoder(TransformerStack):
             self._refuse_matrix_normalizers()
         self._check_vectors("x", x)
         blocked = self._blocked(x, x.shape[-2], x.shape[-2], mask=mask, lengths=lengths, causal=causal)
-        stepped = self._advance(x, self._begin(), blocked, need_weights)
+        stepped = self._advance(self._inert(x, blocked), self._begin(), blocked, need_weights)
         return Encoded(stepped.output, stepped.self_weights)
 
     def step(self, x: Tensor, cache: DecoderCache | None = None, *, need_weights: bool = False) -> Stepped:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.multihead import MultiheadAttention
+from omegamax.attention.multihead import Masks, MultiheadAttention
 from omegamax.attention.normalizers import Normalizer
 from omegamax.attention.placements import NormPlacement
 
@@ -96,7 +96,7 @@ class TransformerLayer(nn.Module):
         if cache.key is not None and cache.value is not None:
             key = torch.cat([cache.key.to(key.dtype), key], 1)
             value = torch.cat([cache.value.to(value.dtype), value], 1)
-        attended, weights = self.self_attn._attend(query, key, value, None, blocked)
+        attended, weights = self.self_attn._attend(query, key, value, _masks(blocked))
         x = self.placement.after(self.norm1, x + self.dropout(attended))
         return x, weights, cache._replace(key=key, value=value)
 
@@ -104,5 +104,9 @@ class TransformerLayer(nn.Module):
         if self.multihead_attn is None or cache.memory_key is None or cache.memory_value is None:
             return x, None
         query = nn.functional.linear(self.placement.before(self.norm2, x), *self.multihead_attn._projections()[0])
-        attended, weights = self.multihead_attn._attend(query, cache.memory_key, cache.memory_value, None, blocked)
+        attended, weights = self.multihead_attn._attend(query, cache.memory_key, cache.memory_value, _masks(blocked))
         return self.placement.after(self.norm2, x + self.dropout(attended)), weights
+
+
+def _masks(blocked: Tensor | None) -> Masks:
+    return Masks(None, None if blocked is None else ~blocked)

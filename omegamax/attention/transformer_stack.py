@@ -17,6 +17,7 @@ from omegamax import checks
 from omegamax.attention.masks import attention_mask, causal_mask
 from omegamax.attention.multihead import MultiheadAttention
 from omegamax.attention.normalizers import Normalizer
+from omegamax.attention.padding import finite_unless_read, only_read
 from omegamax.attention.placements import NormPlacement, PostNorm
 from omegamax.attention.positions import Positions
 from omegamax.attention.transformer_layer import LayerCache, TransformerLayer
@@ -116,6 +117,8 @@ class TransformerStack(nn.Module, ABC):
         """The cache before the first position."""
         batch = None if memory is None else tuple(memory.shape[:-2])
         flat = None if memory is None else _flat(memory)
+        if flat is not None and memory_blocked is not None:
+            flat = only_read(flat, ~memory_blocked.squeeze(1), memory_blocked.shape[-2])
         layers = tuple(cast(TransformerLayer, layer).start(flat) for layer in self.layers)
         return DecoderCache(layers, 0, batch, memory_blocked)
 
@@ -149,6 +152,12 @@ class TransformerStack(nn.Module, ABC):
         if not need_weights:
             return Stepped(output, cache, None, None)
         return Stepped(output, cache, tuple(self_weights), tuple(cross_weights) if cross_weights else None)
+
+    def _inert(self, x: Tensor, blocked: Tensor | None) -> Tensor:
+        """Vectors (..., N, size), finite where nobody may read them; they go through all the layers."""
+        if blocked is None:
+            return x
+        return finite_unless_read(_flat(x), ~blocked.squeeze(1)).reshape(x.shape)
 
     def _blocked(
         self,

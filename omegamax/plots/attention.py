@@ -14,7 +14,7 @@ from torch import Tensor
 
 from omegamax.plots import glyphs
 from omegamax.plots.arrays import drawable, drawables
-from omegamax.plots.cells import draw_cells, draw_clusters, draw_marks
+from omegamax.plots.cells import BORDER, draw_cells, draw_clusters, draw_marks
 from omegamax.plots.style import look
 
 Labels = Sequence[str] | Mapping[str, Sequence[str]]  # for all maps, or by the name of the map
@@ -194,7 +194,7 @@ def _scale(figure: Figure, image: AxesImage, plan: _Plan) -> None:
     high = plan.size[1] > 1.3
     length = plan.size[1] - (0.5 if high else 0.2)
     bar = figure.colorbar(image, ax=shown, aspect=max(4, length / 0.1), pad=0.02, shrink=0.9 if high else 1.0)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set(edgecolor=BORDER, linewidth=0.4)  # type: ignore[operator]  # its white end would not show
     bar.ax.tick_params(length=0, labelsize=7.5, pad=2)
     bar.ax.locator_params(nbins=5 if high else 2)
     if plan.size[1] > 1.9:

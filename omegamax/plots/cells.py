@@ -15,7 +15,7 @@ from torch import Tensor
 
 from omegamax.plots.style import COLOURS, INK, WEIGHTS, bare
 
-_BORDER = "#5F6B75"
+BORDER = "#5F6B75"
 _MARKERS = "ooss^^"  # in turn full and hollow
 
 
@@ -31,8 +31,8 @@ def draw_cells(axes: Axes, weights: Tensor, *, top: float, cell: float) -> AxesI
     either = heavy[1:] | heavy[:-1]
     for gid, colour, weight, lines in (
         ("rows", "white", 2 * width, _between_rows(~either)),
-        ("edges", _BORDER, width, _between_rows(either)),
-        ("borders", _BORDER, width, _between_neighbours(matrix)),
+        ("edges", BORDER, width, _between_rows(either)),
+        ("borders", BORDER, width, _between_neighbours(matrix)),
     ):
         caps = "butt" if gid == "rows" else "projecting"  # so that corners close
         drawn = LineCollection(lines, colors=colour, linewidths=weight, gid=gid, zorder=2, capstyle=caps)
@@ -41,7 +41,7 @@ def draw_cells(axes: Axes, weights: Tensor, *, top: float, cell: float) -> AxesI
         place = (column - 0.5, row - 0.5)
         axes.add_patch(Rectangle(place, 1, 1, facecolor="white", edgecolor=COLOURS["fusedmax"], hatch="xxx", lw=0))
     for spine in axes.spines.values():
-        spine.set(visible=True, edgecolor=_BORDER, linewidth=width)
+        spine.set(visible=True, edgecolor=BORDER, linewidth=width)
     bare(axes)
     return image
 

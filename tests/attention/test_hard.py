@@ -76,6 +76,19 @@ class TestGradients:
         torch.testing.assert_close(torch.autograd.grad(objective, (query, value)), gradients)
         assert len(glimpses.output) == (glimpses.weights > 0).sum(-1).max()
 
+    def test_marginalization_by_finite_differences(self, normalizer):
+        """With lengths, through the whole layer: scores, choices, values."""
+        layer = om.HardAttention(om.Bilinear(2, 2), normalizer=normalizer, estimator=om.Marginalize()).double()
+        inputs = [torch.randn(2, n, 2, dtype=torch.float64) for n in (2, 4)]
+
+        def run(query, key, weight):
+            named = {"score.weight": weight}
+            glimpses = torch.func.functional_call(layer, named, (query, key), {"lengths": torch.tensor([4, 2])})
+            return layer.objective(-glimpses.output.square().sum(-1), glimpses)
+
+        given = tuple(x.requires_grad_() for x in (*inputs, layer.score.weight.detach().clone()))
+        assert torch.autograd.gradcheck(run, given, atol=1e-5)
+
     def test_the_bound(self, normalizer):
         """L_s ≤ log p(y), and equal where only one choice is possible (the lecture)."""
         query, key, value = toy(n_keys=6, n_queries=3, batch=(5,))

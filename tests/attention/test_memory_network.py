@@ -59,6 +59,19 @@ class TestMemoryNetwork:
             w = tables.words[3] if adjacent else tables.answer_words
             torch.testing.assert_close(scores[b], w @ u)
 
+    @pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
+    def test_gradients(self, kind, normalizer):
+        tables = kind(8, 2, n_hops=2, max_sentences=3).double()
+        for parameter in tables.parameters():
+            nn.init.normal_(parameter)
+        model = om.MemoryNetwork(tables, normalizer=normalizer)
+        names = [name for name, _ in model.named_parameters()]
+
+        def run(*parameters):
+            return torch.func.functional_call(model, dict(zip(names, parameters)), (self.story, self.question)).scores
+
+        assert torch.autograd.gradcheck(run, tuple(model.parameters()), atol=1e-5)
+
     def test_shares_and_edges(self, kind):
         tables = kind(8, 4, n_hops=3, max_sentences=5)
         n_parameters = sum(p.numel() for p in tables.parameters())

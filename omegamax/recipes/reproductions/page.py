@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from omegamax.recipes.reproductions.catalogue import CLAIMS, SOURCES, of_source
@@ -32,7 +33,7 @@ def page() -> str:
     parts = [_INTRODUCTION, _summary()]
     for source, title in SOURCES.items():
         parts.append(f"## {source.capitalize()}\n\n{title}.\n")
-        lines = ["| claim | where | what it says | how it is checked |", "|---|---|---|---|"]
+        lines = ["| claim | what it says, and how that is checked |", "|---|---|"]
         lines += [_line(claim) for claim in of_source(source)]
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
@@ -54,14 +55,24 @@ def _line(claim: Claim) -> str:
     checks = []
     if claim.run:
         checks.append(f"`omegamax reproduce {claim.id}`" + (" (measures time)" if claim.timed else ""))
-    checks += [f"`{test}`" for test in claim.tests]
+    checks += _tests(claim.tests)
     if claim.benchmark:
         checks.append(f"`{claim.benchmark}`")
     if claim.recipe:
         checks.append(f"needs the trained recipe `{claim.recipe}`")
     if claim.reason:
         checks.append(_escaped(claim.reason))
-    return f"| `{claim.id}` | {_escaped(claim.where)} | {statement} | {'<br>'.join(checks)} |"
+    listed = "".join(f"<br>→ {check}" for check in checks)  # names of tests are long: they get the width of the page
+    return f"| `{claim.id}`<br>{_escaped(claim.where)} | {statement}{listed} |"
+
+
+def _tests(tests: Sequence[str]) -> list[str]:
+    """The file of each test once, then its tests."""
+    files: dict[str, list[str]] = {}
+    for test in tests:
+        file, _, name = test.partition("::")
+        files.setdefault(file, []).append(name)
+    return [f"`{file}`: " + ", ".join(f"`{name}`" for name in names) for file, names in files.items()]
 
 
 def _escaped(text: str) -> str:
