@@ -42,12 +42,12 @@ class GentlePanel {
     const auto [top, n_peaks, good] = rows_.find_peaks(x, count);
     const Vector<T> c0 = level_of_peaks(top, n_peaks, e, order);
 
-    alignas(kVectorBytes) T tops[kLane], floors[kLane], scales[kLane];
+    alignas(kVectorBytes) T tops[kLane], floors[kLane];
     store(tops, top);
     store(floors, just_below(top - T(1.01) * c0 * order));  // c falls from here, but for the error of a fair power
-    store(scales, e);
     std::int64_t counts[kLane];
-    const std::int64_t padded = rows_.find_candidates(x, count, floors, tops, scales, weights, counts);
+    const std::int64_t padded = rows_.find_candidates(x, count, floors, weights, counts);
+    distances_below(top, padded, e);
     const Vector<T> c = find_level(padded, c0, e, order, slack, good);
     const Sums sums = write_powers(padded, T(1) / c, order);
     rows_.spread(x, weights, count, floors, padded, sums.inverse(), ahead);
@@ -70,13 +70,18 @@ class GentlePanel {
     }
   };
 
+  // y in the place of x; what is far below counts as less far, and weighs nothing.
+  void distances_below(Vector<T> top, std::int64_t padded, Vector<T> e) const {
+    Vector<T>* const y = rows_.columns();
+    for (std::int64_t j = 0; j < padded; ++j) y[j] = larger((y[j] - top) * e, splat(T(-4)));
+  }
+
   // The level of some of the scores is an upper bound for all of them, and the peaks are the likeliest.
   Vector<T> level_of_peaks(Vector<T> top, std::int64_t n_peaks, Vector<T> e, Vector<T> order) const {
-    Vector<T>* const y = rows_.columns();
-    for (std::int64_t j = 0; j < n_peaks; ++j) y[j] = larger((y[j] - top) * e, splat(T(-4)));
+    distances_below(top, n_peaks, e);
     Vector<T> c = splat(T(1));
     for (int iteration = 0; iteration < 2; ++iteration)  // more would leave out few more
-      c -= larger(gentle_step<Rough, T>(y, n_peaks, c, e, order), Vector<T>{});
+      c -= larger(gentle_step<Rough, T>(rows_.columns(), n_peaks, c, e, order), Vector<T>{});
     return c;
   }
 

@@ -49,12 +49,12 @@ class Panel {
       tau = larger(tau + lockstep_step<Power, T>(y, n_peaks, tau), tau);
     tau += 4 * std::numeric_limits<T>::epsilon() * tau;
 
-    alignas(kVectorBytes) T shifts[kLane], floors[kLane], scales[kLane], highs[kLane], lows[kLane];
+    alignas(kVectorBytes) T shifts[kLane], floors[kLane], highs[kLane], lows[kLane];
     store(shifts, top);
     store(floors, just_below(top + tau * order));
-    store(scales, splat(scale));
     std::int64_t counts[kLane];
-    const std::int64_t padded = rows_.find_candidates(x, count, floors, shifts, scales, weights, counts);
+    const std::int64_t padded = rows_.find_candidates(x, count, floors, weights, counts);
+    for (std::int64_t j = 0; j < padded; ++j) y[j] = (y[j] - top) * scale;
 
     unsigned guessed = 0, added;
     const Vector<T> lowest = tau;

@@ -25,20 +25,24 @@ inline void swap_blocks(Vector<T>& a, Vector<T>& b) {
   a = low;
 }
 
-template <int distance, class T>
+template <int distance, class T, int size>
 inline void transpose_stage(Vector<T>* tile) {
 #pragma GCC unroll 16
-  for (int i = 0; i < kLanes<T>; ++i)
+  for (int i = 0; i < size; ++i)
     if ((i / distance) % 2 == 0) swap_blocks<distance, T>(tile[i], tile[i + distance]);
 }
 
-template <class T>
-inline void transpose(Vector<T>* tile) {
-  transpose_stage<1, T>(tile);
-  if constexpr (kLanes<T> > 2) transpose_stage<2, T>(tile);
-  if constexpr (kLanes<T> > 4) transpose_stage<4, T>(tile);
-  if constexpr (kLanes<T> > 8) transpose_stage<8, T>(tile);
+// `size` vectors of one block of that size, or of several, each of which is turned.
+template <class T, int size>
+inline void transpose_part(Vector<T>* tile) {
+  if constexpr (size > 1) transpose_stage<1, T, size>(tile);
+  if constexpr (size > 2) transpose_stage<2, T, size>(tile);
+  if constexpr (size > 4) transpose_stage<4, T, size>(tile);
+  if constexpr (size > 8) transpose_stage<8, T, size>(tile);
 }
+
+template <class T>
+inline void transpose(Vector<T>* tile) { transpose_part<T, kLanes<T>>(tile); }
 
 // Two rows become one, in which neighbouring blocks of `distance` lanes are added up.
 template <int distance, class T>

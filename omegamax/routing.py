@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -35,7 +36,13 @@ _STRIDED = torch.strided
 
 is_compiling = torch.compiler.is_compiling
 transforms_active = torch._C._are_functorch_transforms_active
+alive = torch._C._functorch.unwrap_if_dead  # a tensor that outlived its transform, without what that left around it
 outside_transforms = torch._C._DisableFuncTorch  # a context: tensors made inside are plain
+
+
+def plain_apply(function: type[torch.autograd.Function]) -> Callable[..., Any]:
+    """`function.apply` without its look for transforms, for where there are none and the inputs are `alive`."""
+    return super(torch.autograd.Function, function).apply  # type: ignore[misc]
 
 
 def dual_level_active() -> bool:

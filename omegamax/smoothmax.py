@@ -194,7 +194,7 @@ def evaluate_weights(smooth: SmoothMax, scores: Tensor, parameters: tuple[Tensor
         and routing.is_concrete(scores)
         and not (routing.is_compiling() or routing.is_tracing() or routing.transforms_active())
     ):
-        return _SolveWeights.apply(smooth, scores, *parameters)
+        return _solve_weights(smooth, *map(routing.alive, (scores, *parameters)))
     return evaluate(smooth, scores, parameters)[0]
 
 
@@ -271,6 +271,9 @@ class _SolveWeights(_Solve):
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Tensor | None:  # type: ignore[override]
         return _Solve.jvp(ctx, *tangents)[0]
+
+
+_solve_weights = routing.plain_apply(_SolveWeights)
 
 
 def along_slopes(smooth: SmoothMax, certificate: tuple[Tensor, ...], product: Tensor) -> Pulled:

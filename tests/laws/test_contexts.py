@@ -263,3 +263,10 @@ def test_an_inner_and_an_outer_derivative():
     assert torch.autograd.gradgradcheck(
         lambda x: OSCAR(x).square().sum(), (smooth_scores(OSCAR, 2, 5).requires_grad_(),)
     )
+
+
+def test_a_tensor_that_outlived_its_transform_is_a_plain_one():
+    kept = []
+    torch.func.grad(lambda x: (kept.append(x), x.sum())[1])(torch.tensor([1.0, 0.5, -2.0]))
+    assert kept[0].requires_grad  # so it says, though there is no graph any more
+    close(om.sparsemax(kept[0]), torch.tensor([0.75, 0.25, 0.0]))
