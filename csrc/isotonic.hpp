@@ -18,7 +18,18 @@ class Pooling {
   static std::int64_t bytes(std::int64_t n) { return Buffer::size<Block>(n + 1); }
   Pooling(Buffer& buffer, std::int64_t n) : blocks_(buffer.take<Block>(n + 1)) {}
 
-  void non_increasing(const double* z, std::int64_t n, double* y, bool* joined) {
+  struct Block {
+    double sum, size;
+    std::int64_t stop;  // one past its last entry
+  };
+
+  // The blocks, in order; their means do not increase.
+  struct Blocks {
+    Block *first, *last;
+    Block* begin() const { return first; }
+    Block* end() const { return last; }
+  };
+  Blocks pool(const double* z, std::int64_t n) {
     Block* top = blocks_;  // a sentinel that nothing violates
     *top = {__builtin_inf(), 1, 0};
     for (std::int64_t i = 0; i < n; ++i) {
@@ -31,22 +42,22 @@ class Pooling {
       }
       *++top = block;
     }
+    return {blocks_ + 1, top + 1};
+  }
+
+  void non_increasing(const double* z, std::int64_t n, double* y, bool* joined) {
     std::int64_t start = 0;
-    for (const Block* block = blocks_ + 1; block <= top; ++block) {
-      const double mean = block->sum / block->size;
-      for (std::int64_t i = start; i < block->stop; ++i) {
+    for (const Block& block : pool(z, n)) {
+      const double mean = block.sum / block.size;
+      for (std::int64_t i = start; i < block.stop; ++i) {
         y[i] = mean;
         joined[i] = i > start;
       }
-      start = block->stop;
+      start = block.stop;
     }
   }
 
  private:
-  struct Block {
-    double sum, size;
-    std::int64_t stop;  // one past its last entry
-  };
   Block* blocks_;
 };
 

@@ -40,11 +40,21 @@ class Ordering {
   void set(std::int64_t i, Key key) { items_[i] = {key, static_cast<std::uint32_t>(i)}; }
   void sort(std::int64_t n) {
     if (n <= 6) return insertion_sort(n);
-    if (n <= 64) return counting_sort(n);
+    if (n <= kFew) return counting_sort(n);
     if (is_sorted(n)) return;
     if (n <= 2000) return radix_sort<8>(n);
     radix_sort<11>(n);
   }
+  // Calls place(i, k) for each of at most kFew numbers, of which the i-th comes k-th in the order of |x|; equal ones
+  // keep their order.
+  template <class F>
+  static void rank_few(const T* x, std::int64_t n, F place) {
+    alignas(64) Key keys[kFew];
+    for (std::int64_t i = 0; i < n; ++i) keys[i] = ascending(x[i]);
+    rank_keys(keys, n, place);
+  }
+  static constexpr std::int64_t kFew = 64;
+
   // Which entry comes k-th.
   std::int64_t operator[](std::int64_t k) const { return items_[k].index; }
 
@@ -69,10 +79,17 @@ class Ordering {
     }
   }
 
-  // The rank of an entry is the number of entries before it: no branches, so the processor never guesses wrong.
   void counting_sort(std::int64_t n) {
-    alignas(64) Key keys[64], ranks[64];  // vectors across two cache lines would cost twice
+    alignas(64) Key keys[kFew];
     for (std::int64_t i = 0; i < n; ++i) keys[i] = items_[i].key;
+    rank_keys(keys, n, [&](std::int64_t i, std::int64_t k) { spare_[k] = items_[i]; });
+    swap();
+  }
+
+  // The rank of an entry is the number of entries before it: no branches, so the processor never guesses wrong.
+  template <class F>
+  static void rank_keys(Key* keys, std::int64_t n, F place) {
+    alignas(64) Key ranks[kFew];  // vectors across two cache lines would cost twice
     for (std::int64_t i = n; i % kKeys != 0; ++i) keys[i] = ~Key(0);
     for (std::int64_t i = 0; i < n; i += kKeys) {
       const Keys some = reinterpret_cast<const Keys*>(keys)[i / kKeys];
@@ -86,9 +103,8 @@ class Ordering {
       reinterpret_cast<Keys*>(ranks)[i / kKeys] = even + odd;
     }
     // Equal keys have equal ranks so far: hand out the following places in order.
-    Key taken[64] = {};
-    for (std::int64_t i = 0; i < n; ++i) spare_[ranks[i] + taken[ranks[i]]++] = items_[i];
-    swap();
+    Key taken[kFew] = {};
+    for (std::int64_t i = 0; i < n; ++i) place(i, static_cast<std::int64_t>(ranks[i] + taken[ranks[i]]++));
   }
 
   // Least significant digit first, all digits counted in one pass; a digit that all keys share is skipped.

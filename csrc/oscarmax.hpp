@@ -50,35 +50,40 @@ inline double useful_window(const T* x, std::int64_t n, T top, double kept, doub
   }
 }
 
-// The projection onto the simplex of y that does not increase: the support is as long as its last entry lies above the
-// threshold that it implies. A second pass takes up what rounding has left.
-inline SimplexThreshold project_descending(const double* y, std::int64_t n) {
-  double sum = -1;
-  std::int64_t size = 0;
-  for (; size < n && static_cast<double>(size) * y[size] > sum; ++size) sum += y[size];
-  const double tau = sum / static_cast<double>(size);
-  Wide sums = {};  // eight at a time, so that the sum of many is itself exact enough
-  std::int64_t i = 0;
-  for (; i + kPad <= size; i += kPad) sums += *reinterpret_cast<const Wide*>(y + i) - tau;
-  double rest = sum_of(sums) - 1;
-  for (; i < size; ++i) rest += y[i] - tau;
-  return {tau, rest / static_cast<double>(size), size};
+// The threshold of the projection onto the simplex of blocks whose means do not increase, and the blocks above it. Sums
+// become means there. A second pass takes up what rounding has left.
+struct SupportedBlocks {
+  double high, low;
+  Pooling::Blocks blocks;
+};
+inline SupportedBlocks project_descending(Pooling::Blocks blocks) {
+  double sum = -1, size = 0;
+  Pooling::Block* end = blocks.first;
+  for (; end < blocks.last && size * end->sum > sum * end->size; ++end) {
+    sum += end->sum;
+    size += end->size;
+  }
+  const double tau = sum / size;
+  double rest[4] = {-1, 0, 0, 0};  // so that the sum of many is itself exact enough
+  for (Pooling::Block* block = blocks.first; block < end; ++block) {
+    block->sum /= block->size;
+    rest[(block - blocks.first) % 4] += block->size * (block->sum - tau);
+  }
+  return {tau, ((rest[0] + rest[1]) + (rest[2] + rest[3])) / size, {blocks.first, end}};
 }
 
-constexpr std::int64_t kFew = 24;  // candidates that are sorted in no more time than it takes to find a better bound
+constexpr std::int64_t kSortedAtOnce = 24;  // candidates sorted in no more time than it takes to find a better bound
 
 // x_i + strength i differs from z_i above by a constant, which the projection does not see and the value takes back.
 // As for fusedmax, the value needs no penalty: strength sum max(p_i, p_j) = <x - y, p>.
 template <class T>
 void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;
-  Buffer buffer(Buffer::size<T>(n + kSlack) + Buffer::size<std::int32_t>(n + kSlack) +
-                2 * Buffer::size<double>(n + kPad) + Buffer::size<bool>(n) + Ordering<T>::bytes(n) + Pooling::bytes(n));
-  T* found = buffer.take<T>(n + kSlack);
-  std::int32_t* position = buffer.take<std::int32_t>(n + kSlack);
+  Buffer buffer(2 * Buffer::size<T>(n + kSlack) + 2 * Buffer::size<std::int32_t>(n + kSlack) +
+                Buffer::size<double>(n + kPad) + Ordering<T>::bytes(n) + Pooling::bytes(n));
+  T *found = buffer.take<T>(n + kSlack), *sorted = buffer.take<T>(n + kSlack);
+  std::int32_t *position = buffer.take<std::int32_t>(n + kSlack), *place = buffer.take<std::int32_t>(n + kSlack);
   double* z = buffer.take<double>(n + kPad);
-  double* y = buffer.take<double>(n + kPad);
-  bool* joined = buffer.take<bool>(n);
   Ordering<T> order(buffer, n);
   Pooling pooling(buffer, n);
   for (std::int64_t row = begin; row < end; ++row) {
@@ -98,7 +103,7 @@ void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
 
     const double window = useful_window(x, n, whole.top, static_cast<double>(kept), strength);
     std::int64_t m = gather_above(x, n, whole.top, static_cast<T>(-window), found, position);
-    if (strength > 0 && m > kFew) {
+    if (strength > 0 && m > kSortedAtOnce) {
       for (std::int64_t i = 0; i < m; ++i) z[i] = found[i];
       const double level = lowest_useful(z, m, strength);
       std::int64_t size = 0;
@@ -110,28 +115,34 @@ void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
       m = size;
     }
 
-    for (std::int64_t i = 0; i < m; ++i) order.set(i, Ordering<T>::ascending(found[i]));  // distances below the largest
-    order.sort(m);
-    for (std::int64_t i = 0; i < m; ++i) z[i] = found[order[i]] + strength * static_cast<double>(i);
-    pooling.non_increasing(z, m, y, joined);
-    const SimplexThreshold threshold = project_descending(y, m);
+    const auto put = [&](std::int64_t i, std::int64_t k) {  // the i-th candidate comes k-th
+      sorted[k] = found[i];
+      place[k] = position[i];
+      z[k] = found[i] + strength * static_cast<double>(k);
+    };
+    if (m <= Ordering<T>::kFew) {
+      Ordering<T>::rank_few(found, m, put);  // by the distance below the largest
+    } else {
+      for (std::int64_t i = 0; i < m; ++i) order.set(i, Ordering<T>::ascending(found[i]));
+      order.sort(m);
+      for (std::int64_t k = 0; k < m; ++k) put(order[k], k);
+    }
+    const SupportedBlocks supported = project_descending(pooling.pool(z, m));
 
     double value = 0.5 - strength * static_cast<double>(kept - 1);
-    if (m < n) std::memset(weights, 0, n * sizeof(T));
+    std::memset(weights, 0, n * sizeof(T));
     std::int32_t label = -1;
-    for (std::int64_t i = 0; i < m; ++i) {
-      const double p = threshold(y[i]);
-      if (!(p > 0)) {  // y does not increase, so nothing more is supported
-        if (m == n) for (; i < m; ++i) weights[position[order[i]]] = 0;
-        break;
-      }
-      value += p * (y[i] - p / 2);
-      weights[position[order[i]]] = static_cast<T>(p);
-      if (!labels) continue;
+    std::int64_t k = 0;
+    for (const Pooling::Block& block : supported.blocks) {
+      const double p = (block.sum - supported.high) - supported.low;
+      if (!(p > 0)) break;  // after rounding; means do not increase, so nothing more is supported
+      value += block.size * p * (block.sum - p / 2);
       // Equal scores are one cluster even where strength is too small to show in z.
-      const bool same = i > 0 && (joined[i] || (strength > 0 && found[order[i]] == found[order[i - 1]]));
-      label += !same;
-      labels[position[order[i]]] = label;
+      label += !(strength > 0 && k > 0 && sorted[k] == sorted[k - 1]);
+      for (; k < block.stop; ++k) {
+        weights[place[k]] = static_cast<T>(p);
+        if (labels) labels[place[k]] = label;
+      }
     }
     problem.value[row] = static_cast<T>(whole.top + value);
   }
