@@ -43,6 +43,24 @@ def dual_level_active() -> bool:
     return forward_ad._current_level >= 0
 
 
+def has_tangent(tensor: Any) -> bool:
+    """Whether forward-mode AD carries a tangent with this tensor."""
+    return isinstance(tensor, Tensor) and dual_level_active() and forward_ad.unpack_dual(tensor).tangent is not None
+
+
+def outer_forward_mode() -> Any:
+    """A context for the `jvp` of a Function: PyTorch switches forward mode off there, also that of an outer transform.
+
+    Without it `jacfwd(jacfwd(f))` would be zero in silence. What was saved has to pass `without_tangent` inside it.
+    """
+    return forward_ad._set_fwd_grad_enabled(True)
+
+
+def without_tangent(tensor: Tensor) -> Tensor:
+    """The tensor without the tangent of the innermost forward-mode level; outer levels keep theirs."""
+    return forward_ad.unpack_dual(tensor).primal if tensor.is_floating_point() else tensor
+
+
 def is_tracing() -> bool:
     """Whether `torch.jit.trace` (or the older ONNX exporter) is recording: a bare kernel would become a constant."""
     return torch._C._get_tracing_state() is not None

@@ -217,17 +217,22 @@ class _Solve(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, _: None, scores: Tensor | None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
         smooth, certificate, _parameters = _recall(ctx)
-        weights = certificate[0]
-        event = tuple(range(-smooth.event_ndim, 0))
-        direction: Any = scores
-        along_value = None if scores is None else (weights * scores).sum(event)
-        if any(tangent is not None for tangent in tangents):
-            for tangent, slope in zip(tangents, smooth.slopes(certificate)):
-                if tangent is not None:
-                    direction = _plus(direction, -slope.gradient * tangent)
-                    along_value = _plus(along_value, -(slope.omega * tangent).sum(event))
-        along_weights = smooth.hessian_product(certificate, direction)
-        return along_weights, along_value
+        return push_forward(smooth, certificate, scores, tangents)
+
+
+def push_forward(
+    smooth: SmoothMax, certificate: tuple[Tensor, ...], scores: Tensor | None, tangents: tuple[Tensor | None, ...]
+) -> tuple[Tensor, Tensor]:
+    """Tangents of weights and value, given those of the scores and of the parameters."""
+    event = tuple(range(-smooth.event_ndim, 0))
+    direction: Any = scores
+    along_value: Any = None if scores is None else (certificate[0] * scores).sum(event)
+    if any(tangent is not None for tangent in tangents):
+        for tangent, slope in zip(tangents, smooth.slopes(certificate), strict=True):
+            if tangent is not None:
+                direction = _plus(direction, -slope.gradient * tangent)
+                along_value = _plus(along_value, -(slope.omega * tangent).sum(event))
+    return smooth.hessian_product(certificate, direction), along_value
 
 
 def along_slopes(smooth: SmoothMax, certificate: tuple[Tensor, ...], product: Tensor) -> Pulled:
@@ -279,8 +284,11 @@ class _TransformableSolve(_Solve):
         _remember(ctx, smooth, (weights, *constants), tuple(parameters), forward_mode=True)
 
     @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> tuple[Tensor | None, ...]:
-        return (*_Solve.jvp(ctx, *tangents), *(None,) * (ctx.n_certificate - 1))
+    def jvp(ctx: Any, _: None, scores: Tensor | None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
+        with routing.outer_forward_mode():
+            smooth, certificate, _parameters = _recall(ctx, tuple(map(routing.without_tangent, ctx.saved_tensors)))
+            along = push_forward(smooth, certificate, scores, tangents)
+        return (*along, *(None,) * (ctx.n_certificate - 1))
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], smooth: SmoothMax, scores: Tensor, *parameters: Tensor) -> Any:
@@ -312,8 +320,10 @@ def _remember(
         ctx.save_for_forward(*certificate, *parameters)
 
 
-def _recall(ctx: Any) -> tuple[SmoothMax, tuple[Tensor, ...], tuple[Tensor, ...]]:
-    saved = ctx.saved_tensors
+def _recall(
+    ctx: Any, saved: tuple[Tensor, ...] | None = None
+) -> tuple[SmoothMax, tuple[Tensor, ...], tuple[Tensor, ...]]:
+    saved = ctx.saved_tensors if saved is None else saved
     certificate, parameters = saved[: ctx.n_certificate], saved[ctx.n_certificate :]
     return ctx.smooth.with_parameters(parameters) if parameters else ctx.smooth, certificate, parameters
 
@@ -340,7 +350,7 @@ class _Once(torch.autograd.Function):
 
 def once(message: str, tensor: Tensor, *origins: Tensor | None) -> Tensor:
     """The tensor, which raises the message where it is differentiated with respect to its origins."""
-    if routing.needs_grad(*origins):
+    if routing.needs_grad(*origins) or routing.transforms_active() or any(map(routing.has_tangent, origins)):
         return _Once.apply(message, tensor.detach(), *origins)
     return tensor
 

@@ -18,7 +18,8 @@ def entmax_pull(weights: Tensor, alpha: float | Tensor, direction: Tensor) -> tu
     The first is differentiable; the second is not.
     """
     product = entmax_product.reference(weights, alpha, direction)
-    _, gradient = entmax_slope.reference(weights.detach(), alpha)
+    order = alpha.detach() if isinstance(alpha, Tensor) else alpha
+    _, gradient = entmax_slope.reference(weights.detach(), order)
     return product, (product.detach() * gradient).sum(-1, keepdim=True)
 
 

@@ -127,8 +127,9 @@ class _Face(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, _: None, __: Any, direction: Tensor) -> Tensor:
-        (point,) = ctx.saved_tensors
-        return _Face.apply(ctx.omega, point, direction)
+        with routing.outer_forward_mode():
+            (point,) = map(routing.without_tangent, ctx.saved_tensors)
+            return _Face.apply(ctx.omega, point, direction)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], omega: Any, point: Tensor, direction: Tensor) -> Any:

@@ -81,10 +81,16 @@ class OrderedL1(Regularizer):
         """Signed mean over each cluster (Niculae & Blondel, 2017, Proposition 3)."""
         return owl_product(*certificate, direction)
 
+    def slopes(self, certificate: tuple[Tensor, ...]) -> tuple[Slope, ...]:
+        """Refused: there would be one for each rank."""
+        raise RuntimeError(
+            "prox_owl: weights must not be differentiated, got a derivative with respect to them; detach them, or use "
+            "prox_oscar, whose strength learns"
+        )
+
     def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return evaluate(
-            self, scores, self.parameters()
-        )  # without the check of its parent: these weights run along the row
+        # Without the check of its parent: these weights run along the row.
+        return evaluate(self, scores, self.parameters())
 
 
 @dataclass(frozen=True, eq=False)

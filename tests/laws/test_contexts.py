@@ -9,6 +9,7 @@ import torch
 from cases import CASES, ENTMAX13, HARD, LEARNABLE, OSCAR, normal, smooth_scores
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
+from torch.func import jacfwd, jacrev
 from torch.utils.checkpoint import checkpoint
 
 import omegamax as om
@@ -22,9 +23,9 @@ def parameter(case, shape=(), dtype=torch.float64):
     return torch.full(shape, case.options[case.learnable], dtype=dtype)
 
 
-def weighted(case, columns, direction):
+def weighted(case, columns, direction, **changed):
     """A scalar that depends on both outputs."""
-    smooth = case.regularizer(columns)
+    smooth = case.regularizer(columns, **changed)
     return lambda x: (smooth.argmax(x) * direction).sum(-1) + smooth.max(x)
 
 
@@ -154,6 +155,40 @@ def test_torch_func_jacobians_and_hessians(case, backend):
     close(torch.func.hessian(smooth.max)(row), expected, atol=1e-12, rtol=1e-11)
     function = weighted(case, 5, direction)
     close(torch.func.hessian(function)(row), torch.autograd.functional.hessian(function, row), atol=1e-11, rtol=1e-10)
+
+
+NESTINGS = [(outer, inner) for outer in (jacrev, jacfwd) for inner in (jacrev, jacfwd)]
+
+
+@every
+def test_second_derivatives_in_every_nesting(case, backend):
+    """PyTorch switches forward mode off inside a Function's jvp, and with it that of an outer transform."""
+    row, direction = smooth_scores(case, 1, 5, seed=9)[0], normal(5, seed=1)
+    function = weighted(case, 5, direction)
+    expected = torch.autograd.functional.hessian(function, row)
+    for outer, inner in NESTINGS:
+        close(outer(inner(function))(row), expected, atol=1e-11, rtol=1e-10)
+
+
+@learnable
+def test_second_derivatives_of_a_parameter_in_every_nesting(case, backend):
+    """Reverse mode takes it once and raises; forward mode inside is right."""
+    row, direction, step = smooth_scores(case, 1, 5, seed=9)[0], normal(5, seed=1), 1e-5
+
+    def function(x, v):
+        return weighted(case, 5, direction, **{case.learnable: v})(x)
+
+    value = parameter(case)
+    slope = jacfwd(function, 1)
+    expected = (slope(row, value + step) - slope(row, value - step)) / (2 * step)
+    for outer in (jacrev, jacfwd):
+        close(outer(slope, 1)(row, value), expected, atol=1e-6, rtol=1e-6)
+        with pytest.raises(RuntimeError, match="once"):
+            outer(jacrev(function, 1), 1)(row, value)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(value.requires_grad_(), torch.ones_like(value))
+        with pytest.raises(RuntimeError, match="once"):
+            torch.autograd.grad(function(row, dual), dual)
 
 
 @learnable

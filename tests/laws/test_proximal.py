@@ -144,6 +144,13 @@ def jacobians(prox, x):
     return torch.func.vmap(torch.func.jacrev(prox))(x)
 
 
+def test_ordered_l1_refuses_to_learn_its_weights_in_forward_mode_too():
+    """A tangent of the weights was left out in silence."""
+    x = normal(5)
+    with pytest.raises(RuntimeError, match="prox_owl: weights must not be differentiated"):
+        torch.func.jvp(om.prox_owl, (x, OWL), (x, OWL))
+
+
 def test_total_variation_jacobian_is_proposition_3(backend):
     """J_ij = 1/|G| if i and j lie in one segment G, else 0."""
     for x in smooth_rows(PROXES["prox_tv1d"], 6):

@@ -27,6 +27,23 @@ def test_torch_func(potentials):
     torch.testing.assert_close(jacobian, om.Chain().argmax(potentials.detach()[0]))
 
 
+def test_forward_mode_twice(potentials):
+    """The value has a second derivative in forward mode too; the marginals refuse theirs."""
+    chain, x, v = om.Chain(), potentials.detach(), torch.randn_like(potentials)
+
+    def along(function):
+        return lambda x: torch.func.jvp(function, (x,), (v,))[1]
+
+    def value(x):
+        return chain.max(x, om.SquaredNorm()).sum()
+
+    expected = (torch.autograd.functional.vhp(value, x, v)[1] * v).sum()
+    torch.testing.assert_close(along(along(value))(x), expected)
+    for outer in (along, torch.func.grad):
+        with pytest.raises(RuntimeError, match="differentiate once"):
+            outer(along(lambda x: chain.argmax(x).square().sum()))(x)
+
+
 def test_checkpointing(potentials):
     (expected,) = torch.autograd.grad(loss(potentials), potentials)
     (found,) = torch.autograd.grad(checkpoint(loss, potentials, use_reentrant=False), potentials)
