@@ -104,9 +104,13 @@ def unwrapped(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def is_many_gradients(grad: Tensor) -> bool:
-    """Whether `torch.autograd.grad(..., is_grads_batched=True)` passes several at once, in its own kind of vmap."""
-    return torch._C._functorch.is_legacy_batchedtensor(grad)
+# Whether `torch.autograd.grad(..., is_grads_batched=True)` passes several at once, in its own kind of vmap.
+is_many_gradients = torch._C._functorch.is_legacy_batchedtensor
+
+
+def detached(tensor: Tensor) -> Tensor:
+    """The tensor as a constant. Several gradients at once cannot be detached, and rarely have anything to detach."""
+    return tensor if is_many_gradients(tensor) else tensor.detach()
 
 
 def needs_grad(*tensors: Any) -> bool:
@@ -136,7 +140,7 @@ def runs_native(*inputs: Any) -> bool:
     grad_enabled = torch.is_grad_enabled()
     for tensor in inputs:
         if type(tensor) in _PLAIN_TYPES:
-            if not tensor.is_cpu or (grad_enabled and tensor.requires_grad):
+            if not tensor.is_cpu or (grad_enabled and tensor.requires_grad) or is_many_gradients(tensor):
                 return False
             if tensor.dtype not in _NATIVE_DTYPES and tensor.is_floating_point():
                 return False

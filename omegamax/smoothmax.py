@@ -237,7 +237,7 @@ def push_forward(
 
 def along_slopes(smooth: SmoothMax, certificate: tuple[Tensor, ...], product: Tensor) -> Pulled:
     """The inner products of J v with the slopes of every parameter."""
-    event, fixed = tuple(range(-smooth.event_ndim, 0)), product.detach()
+    event, fixed = tuple(range(-smooth.event_ndim, 0)), routing.detached(product)
     slopes = smooth.slopes(_detached(certificate))
     return Pulled(product, tuple((fixed * slope.gradient).sum(event, keepdim=True) for slope in slopes))
 
@@ -257,7 +257,7 @@ def pull_back(
     if grad_value is not None:
         grad_value = _over_event(smooth, grad_value)
         if parameters:
-            fixed = grad_value.detach()
+            fixed = routing.detached(grad_value)
             from_value = tuple(fixed * slope.omega for slope in smooth.slopes(_detached(certificate)))
     gradients = [_plus(product, None if grad_value is None else grad_value * weights)]
     for parameter, along, over in zip_longest(parameters, from_weights, from_value):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from omegamax import routing
 from omegamax.kernels.entmax import entmax_product
 from omegamax.kernels.entmax_slope import entmax_slope
 from omegamax.kernels.kernel import kernel, launch
@@ -20,7 +21,7 @@ def entmax_pull(weights: Tensor, alpha: float | Tensor, direction: Tensor) -> tu
     product = entmax_product.reference(weights, alpha, direction)
     order = alpha.detach() if isinstance(alpha, Tensor) else alpha
     _, gradient = entmax_slope.reference(weights.detach(), order)
-    return product, (product.detach() * gradient).sum(-1, keepdim=True)
+    return product, (routing.detached(product) * gradient).sum(-1, keepdim=True)
 
 
 @entmax_pull.twin

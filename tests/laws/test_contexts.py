@@ -170,6 +170,19 @@ def test_second_derivatives_in_every_nesting(case, backend):
         close(outer(inner(function))(row), expected, atol=1e-11, rtol=1e-10)
 
 
+@every
+def test_many_gradients_at_once(case, backend):
+    """`is_grads_batched=True`, which is PyTorch's own vmap and not `torch.func`'s."""
+    scores = smooth_scores(case, 2, 5, seed=9).requires_grad_()
+    inputs = (scores, parameter(case, (2, 1)).requires_grad_()) if case.learnable else (scores,)
+
+    def both(x, *value):
+        smooth = case.regularizer(5, **dict(zip([case.learnable], value)))
+        return smooth.argmax(x), smooth.max(x)
+
+    assert torch.autograd.gradcheck(both, inputs, check_batched_grad=True)
+
+
 @learnable
 def test_second_derivatives_of_a_parameter_in_every_nesting(case, backend):
     """Reverse mode takes it once and raises; forward mode inside is right."""
