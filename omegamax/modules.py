@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from omegamax import checks
 from omegamax.functional import _oriented, weights_along
+from omegamax.groups import check_groups
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
 from omegamax.operators.hard import Hard
@@ -31,10 +32,11 @@ class Above(nn.Module):
 
     def __init__(self, bound: float, start: float, shape: Sequence[int] = ()) -> None:
         super().__init__()
-        if not start > bound:
-            raise ValueError(f"Above: start must exceed {bound} to be learnable, got {start}; begin a little above it")
+        checks.check_above("Above", bound, start)
         self.bound = bound
-        self.raw = nn.Parameter(torch.full(tuple(shape), math.log(math.expm1(start - bound))))
+        rise = float(start - bound)
+        raw = rise + math.log(-math.expm1(-rise))  # the inverse of softplus, written so that nothing overflows
+        self.raw = nn.Parameter(torch.full(tuple(shape), raw))
 
     def forward(self) -> Tensor:
         """The number."""
@@ -180,7 +182,7 @@ class Groupmax(ArgmaxModule):
         super().__init__(dim, gamma=gamma)
         if not isinstance(strength, Above):
             checks.check_strength("Groupmax", strength)
-        self.groups = checks.check_groups("Groupmax", groups)
+        self.groups = check_groups("Groupmax", groups)
         self.strength = strength
 
     def regularizer(self, scores: Tensor) -> SmoothMax:

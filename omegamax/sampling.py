@@ -24,7 +24,7 @@ def sample(weights: Tensor, n_samples: int, *, generator: torch.Generator | None
     tensor([[0., 1., 0.],
             [0., 1., 0.]])
     """
-    checks.check_scores("sample", weights)
+    checks.check_scores("sample", weights, name="weights")
     if not isinstance(n_samples, int) or isinstance(n_samples, bool) or n_samples < 0:
         raise ValueError(f"sample: n_samples must be a non-negative int, got {n_samples!r}; say how many to draw")
     single = weights.detach().float() if weights.dtype in (torch.float16, torch.bfloat16) else weights.detach()

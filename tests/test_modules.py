@@ -1,5 +1,6 @@
 """Modules: parameters that stay in their range and learn."""
 
+import numpy as np
 import pytest
 import torch
 from cases import CASES, LEARNABLE, normal
@@ -12,7 +13,7 @@ close = torch.testing.assert_close
 
 
 def test_above_starts_where_told_and_stays_above():
-    for bound, start in ((1.0, 1.5), (0.0, 0.01), (1.0, 1.0001), (0.0, 50.0)):
+    for bound, start in ((1.0, 1.5), (0.0, 0.01), (1.0, 1.0001), (0.0, 50.0), (0.0, 1000.0)):
         number = om.Above(bound, start)
         assert float(number().detach()) == pytest.approx(start, rel=1e-5)
         with torch.no_grad():
@@ -83,6 +84,20 @@ def test_a_parameter_per_row_with_another_dim():
     by_gamma = om.sparsemax(scores, 0, gamma=gamma)
     for column in range(4):
         close(by_gamma[:, column], om.sparsemax(scores[:, column], gamma=float(gamma[0, column])), atol=1e-13, rtol=0)
+
+
+def test_numbers_of_numpy_are_numbers():
+    scores = normal(2, 5)
+    assert torch.equal(om.fusedmax(scores, strength=np.float32(0.25)), om.fusedmax(scores, strength=0.25))
+    assert torch.equal(
+        om.sqpnormmax(scores, p=np.float32(1.5), gamma=np.float16(0.5)), om.sqpnormmax(scores, gamma=0.5)
+    )
+
+
+def test_every_gate_may_have_its_own_temperature():
+    scores, gamma = normal(2, 3), torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
+    alone = [om.gate(scores[:, i], om.SquaredNorm(), gamma=float(gamma[i])) for i in range(3)]
+    close(om.gate(scores, om.SquaredNorm(), gamma=gamma), torch.stack(alone, -1))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
