@@ -106,6 +106,8 @@ def is_readable(tensor: Tensor) -> bool:
     """Whether the values can be looked at for free: not traced, transformed, fake, or on another device."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
+    if torch._C._len_torch_dispatch_stack():  # a mode may make a fake tensor of whatever is computed
+        return False
     return type(tensor) in (Tensor, torch.nn.Parameter) and tensor.is_cpu
 
 

@@ -5,7 +5,7 @@
 | plain CPU tensors, no gradient asked      | the bare native kernel                                 |
 | autograd or forward-mode AD               | an autograd Function around it                         |
 | `torch.func` transforms                   | the same Function in `setup_context` form, with vmap   |
-| `torch.compile`, `torch.export`, fake, meta, subclasses | the registered operator `omegamax::solve` |
+| `torch.compile`, `torch.export`, `make_fx`, fake, meta, subclasses | the registered operator `omegamax::solve` |
 | ONNX export, other devices                | the PyTorch twin                                       |
 """
 
@@ -36,6 +36,9 @@ _STRIDED = torch.strided
 is_compiling = torch.compiler.is_compiling
 transforms_active = torch._C._are_functorch_transforms_active
 outside_transforms = torch._C._DisableFuncTorch  # a context: tensors made inside are plain
+# How many modes watch every operation (fake tensors, `make_fx`, counters): they would not see a bare kernel, and what
+# it allocates under them may have no memory.
+watching_modes = torch._C._len_torch_dispatch_stack
 
 
 def dual_level_active() -> bool:
@@ -94,6 +97,7 @@ def is_bare(scores: Any) -> bool:
         and not transforms_active()
         and forward_ad._current_level < 0
         and torch._C._get_tracing_state() is None
+        and not watching_modes()
     )
 
 
@@ -124,7 +128,7 @@ def needs_grad(*tensors: Any) -> bool:
 
 def holds_native_memory(*tensors: Tensor) -> bool:
     """Whether a native program may read and write these tensors: inside an autograd Function gradients are its own."""
-    if native is None or is_compiling() or transforms_active() or is_tracing():
+    if native is None or is_compiling() or transforms_active() or is_tracing() or watching_modes():
         return False
     return all(type(t) in _PLAIN_TYPES and t.is_cpu and t.dtype in _NATIVE_DTYPES for t in tensors)
 
@@ -135,7 +139,7 @@ def runs_native(*inputs: Any) -> bool:
     Gradient-carrying inputs go to the twin, which is made of differentiable operations: that is how the
     product kernels are differentiated again.
     """
-    if native is None or is_compiling() or transforms_active() or dual_level_active():
+    if native is None or is_compiling() or transforms_active() or dual_level_active() or watching_modes():
         return False
     grad_enabled = torch.is_grad_enabled()
     for tensor in inputs:

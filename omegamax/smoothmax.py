@@ -63,6 +63,7 @@ class SmoothMax(abc.ABC):
 
     event_ndim: ClassVar[int] = 1  # trailing axes that form one problem
     zero_at_corners: ClassVar[bool] = False  # Ω vanishes at every corner of the simplex
+    in_graphs: ClassVar[bool] = True  # `spec` says all of it, so it can be a node of a graph
 
     @abc.abstractmethod
     def omega(self, weights: Tensor) -> Tensor:
@@ -117,8 +118,8 @@ class SmoothMax(abc.ABC):
         """`solve` in operations that ONNX (and `torch.jit.trace`) can record."""
         who = type(self).__name__
         raise RuntimeError(
-            f"{who}: ONNX export needs a solver without data-dependent loops, got {who}, which has none; "
-            "export softmax, sparsemax, entmax or oscarmax instead"
+            f"{who}: ONNX export and torch.jit.trace need a solver without loops that depend on the data, got one with "
+            "them; export softmax, sparsemax, entmax or oscarmax instead"
         )
 
     # Final from here on.
@@ -169,7 +170,11 @@ def evaluate(smooth: SmoothMax, scores: Tensor, parameters: tuple[Tensor, ...]) 
         return _evaluate_in_graph(smooth, scores, parameters)
     if routing.transforms_active():
         return _TransformableSolve.apply(smooth, scores, *parameters)[:2]
-    if routing.needs_grad(scores, *parameters) or routing.dual_level_active():
+    if routing.dual_level_active():
+        return _Solve.apply(smooth, scores, *parameters)
+    if routing.watching_modes() and smooth.in_graphs:
+        return _evaluate_in_graph(smooth, scores, parameters)
+    if routing.needs_grad(scores, *parameters):
         return _Solve.apply(smooth, scores, *parameters)
     return smooth.answer(scores)
 
@@ -181,7 +186,7 @@ def _evaluate_in_graph(smooth: SmoothMax, scores: Tensor, parameters: tuple[Tens
     if routing.transforms_active():
         raise RuntimeError(
             f"{type(smooth).__name__}: torch.func inside torch.compile would lose this operator's derivative; "
-            "apply torch.func to the compiled function, or leave this call out with torch.compiler.disable"
+            "leave the transformed function out of the graph with torch.compiler.disable"
         )
     leaf, numbers = smooth.spec()
     weights, value, _ = torch.ops.omegamax.solve(scores, parameters[0] if parameters else None, leaf, numbers)

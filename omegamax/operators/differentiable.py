@@ -39,6 +39,7 @@ class Differentiable(Regularizer):
     max_iter: int = 200
 
     symmetric: ClassVar[bool] = False
+    in_graphs: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not callable(self.fn):
