@@ -26,12 +26,18 @@ from omegamax.operators.regularizer import Regularizer, Slope, Solution, total
 from omegamax.smoothmax import evaluate
 
 
+class _Prox(Regularizer):
+    """Ω on all rows instead of the simplex."""
+
+    on_simplex: ClassVar[bool] = False
+
+
 def _solution(solution: Tensor, *constants: Tensor) -> Solution:
     return Solution(solution, 0.5 * solution.square().sum(-1), (solution, *constants))
 
 
 @dataclass(frozen=True, eq=False)
-class TotalVariation(Regularizer):
+class TotalVariation(_Prox):
     """½‖y‖² + strength · Σ |y_{i+1} − y_i|. Its argmax denoises: piecewise constant rows."""
 
     strength: float | Tensor
@@ -60,7 +66,7 @@ class TotalVariation(Regularizer):
 
 
 @dataclass(frozen=True, eq=False)
-class OrderedL1(Regularizer):
+class OrderedL1(_Prox):
     """½‖y‖² + Σ_i w_i |y|_(i) with w non-increasing and non-negative (OWL)."""
 
     weights: Tensor
@@ -94,7 +100,7 @@ class OrderedL1(Regularizer):
 
 
 @dataclass(frozen=True, eq=False)
-class OscarNorm(Regularizer):
+class OscarNorm(_Prox):
     """½‖y‖² + strength · Σ_{i<j} max(|y_i|, |y_j|): OWL with w_i = strength · (n − i)."""
 
     strength: float | Tensor
@@ -128,7 +134,7 @@ def _pairs(like: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupNorm(Regularizer):
+class GroupNorm(_Prox):
     """½‖y‖² + strength · Σ_g ‖y_g‖₂: the group lasso's prox, which shrinks or drops whole groups."""
 
     groups: Sequence[int]
@@ -182,7 +188,7 @@ class GroupNorm(Regularizer):
 
 
 @dataclass(frozen=True)
-class Monotone(Regularizer):
+class Monotone(_Prox):
     """½‖y‖² over non-decreasing rows. Its argmax is isotonic regression."""
 
     symmetric: ClassVar[bool] = False
