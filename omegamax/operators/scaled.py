@@ -11,7 +11,6 @@ from torch import Tensor
 from omegamax import checks
 from omegamax.smoothmax import SmoothMax, Solution
 
-
 _SAFE = 1e-6  # scores up to 1e30, divided by this, are finite in float32
 
 
