@@ -50,12 +50,21 @@ class Above(nn.Module):
 class ArgmaxModule(nn.Module, ABC):
     """argmax_Ω along `dim` as a layer. `gamma` is a number, a tensor, or an `Above` that learns."""
 
+    gamma: float | Tensor | Above
+
     def __init__(self, dim: int = -1, *, gamma: float | Tensor | Above = 1.0) -> None:
         super().__init__()
         if not isinstance(gamma, Above):
             checks.check_gamma(type(self).__name__, gamma)
         self.dim = dim
-        self.gamma = gamma
+        self._hold("gamma", gamma)
+
+    def _hold(self, name: str, value: object) -> None:
+        """Keeps a hyper-parameter: a tensor that does not learn moves and is saved with the module."""
+        if isinstance(value, Tensor) and not isinstance(value, nn.Parameter):
+            self.register_buffer(name, value)
+        else:
+            setattr(self, name, value)
 
     @abstractmethod
     def regularizer(self, scores: Tensor) -> SmoothMax:
@@ -67,8 +76,16 @@ class ArgmaxModule(nn.Module, ABC):
         return weights_along(type(self).__name__, smooth, scores, self.dim, _current(self.gamma), mask)
 
     def extra_repr(self) -> str:
-        """dim, and gamma where it is a number."""
-        return f"dim={self.dim}" + ("" if isinstance(self.gamma, nn.Module) else f", gamma={self.gamma}")
+        """dim, and the hyper-parameters that are numbers; of a tensor its shape, since `Above` shows itself."""
+        held = ((name, getattr(self, name, None)) for name in ("alpha", "p", "groups", "strength", "gamma"))
+        shown = [
+            f"{name}={_shown(value)}" for name, value in held if value is not None and not isinstance(value, Above)
+        ]
+        return ", ".join([f"dim={self.dim}", *shown])
+
+
+def _shown(value: object) -> str:
+    return f"<{tuple(value.shape)}>" if isinstance(value, Tensor) and value.dim() else f"{value}"
 
 
 def _current(parameter: float | Tensor | Above) -> float | Tensor:
@@ -110,13 +127,15 @@ class Entmax15(ArgmaxModule):
 class Entmax(ArgmaxModule):
     """`entmax` as a layer; `alpha=Above(1.0, start=1.5, shape=(heads, 1, 1))` learns one order per head."""
 
+    alpha: float | Tensor | Above
+
     def __init__(
         self, dim: int = -1, *, alpha: float | Tensor | Above = 1.5, gamma: float | Tensor | Above = 1.0
     ) -> None:
         super().__init__(dim, gamma=gamma)
         if not isinstance(alpha, Above):
             checks.check_alpha("Entmax", alpha)
-        self.alpha = alpha
+        self._hold("alpha", alpha)
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Tsallis."""
@@ -139,13 +158,15 @@ class SqPNormMax(ArgmaxModule):
 class Fusedmax(ArgmaxModule):
     """`fusedmax` as a layer; `strength=Above(0.0, start=0.1)` learns it."""
 
+    strength: float | Tensor | Above
+
     def __init__(
         self, dim: int = -1, *, strength: float | Tensor | Above = 0.1, gamma: float | Tensor | Above = 1.0
     ) -> None:
         super().__init__(dim, gamma=gamma)
         if not isinstance(strength, Above):
             checks.check_strength("Fusedmax", strength)
-        self.strength = strength
+        self._hold("strength", strength)
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Fused."""
@@ -155,13 +176,15 @@ class Fusedmax(ArgmaxModule):
 class Oscarmax(ArgmaxModule):
     """`oscarmax` as a layer; `strength=Above(0.0, start=0.01)` learns it."""
 
+    strength: float | Tensor | Above
+
     def __init__(
         self, dim: int = -1, *, strength: float | Tensor | Above = 0.01, gamma: float | Tensor | Above = 1.0
     ) -> None:
         super().__init__(dim, gamma=gamma)
         if not isinstance(strength, Above):
             checks.check_strength("Oscarmax", strength)
-        self.strength = strength
+        self._hold("strength", strength)
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Oscar."""
@@ -170,6 +193,8 @@ class Oscarmax(ArgmaxModule):
 
 class Groupmax(ArgmaxModule):
     """`groupmax` as a layer, for rows that always have the same groups."""
+
+    strength: float | Tensor | Above
 
     def __init__(
         self,
@@ -183,7 +208,7 @@ class Groupmax(ArgmaxModule):
         if not isinstance(strength, Above):
             checks.check_strength("Groupmax", strength)
         self.groups = check_groups("Groupmax", groups)
-        self.strength = strength
+        self._hold("strength", strength)
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """GroupLasso."""

@@ -103,8 +103,19 @@ def test_every_gate_may_have_its_own_temperature():
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_modules_describe_themselves_and_hold_no_hidden_state(case):
     module = case.module(gamma=0.5, **case.arguments(6))
-    assert "dim=-1" in repr(module) and "0.5" in repr(module)
+    shown = {name: tuple(value) if name == "groups" else value for name, value in case.arguments(6).items()}
+    for name, value in {"dim": -1, "gamma": 0.5, **shown}.items():
+        assert f"{name}={value}" in repr(module)
     assert module.state_dict() == {}
+
+
+@pytest.mark.parametrize("case", LEARNABLE, ids=str)
+def test_tensors_that_do_not_learn_move_with_the_module(case):
+    value = torch.full((3, 1), case.options[case.learnable])
+    module = case.module(gamma=torch.tensor(0.5), **case.arguments(6, **{case.learnable: value}))
+    assert not list(module.parameters()) and f"{case.learnable}=<(3, 1)>" in repr(module)
+    assert sorted(module.state_dict()) == sorted(["gamma", case.learnable])
+    assert module.double().gamma.dtype is getattr(module, case.learnable).dtype is torch.float64
 
 
 @pytest.mark.parametrize("case", LEARNABLE, ids=str)
