@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -76,12 +77,10 @@ class ArgmaxModule(nn.Module, ABC):
         return weights_along(type(self).__name__, smooth, scores, self.dim, _current(self.gamma), mask)
 
     def extra_repr(self) -> str:
-        """dim, and the hyper-parameters that are numbers; of a tensor its shape, since `Above` shows itself."""
-        held = ((name, getattr(self, name, None)) for name in ("alpha", "p", "groups", "strength", "gamma"))
-        shown = [
-            f"{name}={_shown(value)}" for name, value in held if value is not None and not isinstance(value, Above)
-        ]
-        return ", ".join([f"dim={self.dim}", *shown])
+        """The axis and the hyper-parameters; of a tensor its shape. An `Above` is a module and shows itself."""
+        names = inspect.signature(type(self).__init__).parameters
+        held = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return ", ".join(f"{name}={_shown(value)}" for name, value in held.items() if not isinstance(value, Above))
 
 
 def _shown(value: object) -> str:
