@@ -143,7 +143,7 @@ def check_above(who: str, bound: Any, start: Any) -> None:
         raise ValueError(f"{who}: start must exceed {bound} to be learnable, got {start}; begin a little above it")
 
 
-def check_row_parameter(who: str, name: str, parameter: Any, scores: Tensor) -> None:
+def check_row_parameter(who: str, name: str, parameter: Any, scores: Tensor, *, onto: str = "scores") -> None:
     """A tensor parameter broadcasts against scores and has size one along the row."""
     if not isinstance(parameter, Tensor) or parameter.dim() == 0:
         return
@@ -152,7 +152,7 @@ def check_row_parameter(who: str, name: str, parameter: Any, scores: Tensor) -> 
     fits = len(padded) == scores.dim() and shape[-1] == 1
     if not fits or any(a not in (1, b) for a, b in zip(padded, scores.shape)):
         raise ValueError(
-            f"{who}: {name} must broadcast against scores {tuple(scores.shape)} with size 1 along the row, "
+            f"{who}: {name} must broadcast against {onto} {tuple(scores.shape)} with size 1 along the row, "
             f"got {shape}; for one {name} per head of (batch, heads, queries, keys) give it the shape (heads, 1, 1)"
         )
 

@@ -7,6 +7,7 @@ Each solves argmin_y ½‖y − x‖² + f(y) along `dim` exactly. A row with a 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor
 
@@ -15,7 +16,6 @@ from omegamax.functional import _oriented, weights_along
 from omegamax.groups import check_group_count, check_groups
 from omegamax.operators.proximal import GroupNorm, Monotone, OrderedL1, OscarNorm, TotalVariation
 from omegamax.operators.squared_norm import SquaredNorm
-from omegamax.smoothmax import SmoothMax
 
 
 def project_simplex(x: Tensor, dim: int = -1) -> Tensor:
@@ -98,6 +98,9 @@ def isotonic_regression(x: Tensor, dim: int = -1, *, increasing: bool = True) ->
     return solution if increasing else 0 - solution  # 0 − 0 is 0, not −0
 
 
-def _solved(who: str, prox: SmoothMax, x: Tensor, dim: int) -> Tensor:
+def _solved(who: str, prox: Any, x: Tensor, dim: int) -> Tensor:
     checks.check_scores(who, x, name="x")
+    checks.check_dim(who, x, dim)
+    if prox.learnable == "strength":
+        checks.check_row_parameter(who, "strength", prox.strength, x.movedim(dim, -1), onto="x")
     return weights_along(who, prox, x, dim, 1.0, None)

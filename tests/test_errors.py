@@ -76,6 +76,10 @@ ERRORS = {
         lambda: om.isotonic_regression([1.0], increasing=False), TypeError, "isotonic_regression", "x must be a", "list", "tensor",
     ),
     "prox strength": (lambda: om.prox_tv1d(X, -1.0), ValueError, "prox_tv1d", "non-negative", "-1.0", "0 switches"),
+    "prox strength along the row": (
+        lambda: om.prox_group(X, [0, 0, 1], torch.ones(3)),
+        ValueError, "prox_group", "broadcast against x (2, 3) with size 1 along the row", "(3,)", "shape",
+    ),
     "groups too few": (lambda: om.groupmax(X, groups=[0, 1]), ValueError, "", "partition a row of 3", "2 positions", "once"),
     "groups overlap": (
         lambda: om.groupmax(X, groups=[[0, 1], [1, 2]]), ValueError, "", "partition", "[[0, 1], [1, 2]]", "exactly once",
