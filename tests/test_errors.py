@@ -165,8 +165,25 @@ def test_every_operator_checks_at_the_door(case):
         case.functional(X, 5, **case.arguments(3))
 
 
-def test_a_bad_entry_of_a_traced_parameter_spoils_its_own_row():
+GROUPS = [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, v: om.entmax(x, alpha=1 + v),
+        lambda x, v: om.sparsemax(x, gamma=v),
+        lambda x, v: om.fusedmax(x, strength=v),
+        lambda x, v: om.oscarmax(x, strength=v),
+        lambda x, v: om.groupmax(x, groups=GROUPS, strength=v),
+        lambda x, v: om.prox_tv1d(x, v),
+        lambda x, v: om.prox_oscar(x, v),
+        lambda x, v: om.prox_group(x, GROUPS, v),
+        lambda x, v: om.prox_owl(x, v.expand(4)),
+    ],
+    ids="entmax gamma fusedmax oscarmax groupmax tv1d oscar group owl".split(),  # noqa: SIM905
+)
+def test_a_bad_entry_of_a_traced_parameter_spoils_its_own_row(call):
     """Where values cannot be read for free, an invalid entry makes its row NaN and no other."""
-    scores, alpha = torch.randn(3, 4), torch.tensor([1.5, 0.5, 2.0])
-    weights = torch.func.vmap(lambda x, a: om.entmax(x, alpha=a))(scores, alpha)
+    weights = torch.func.vmap(call)(torch.randn(3, 4), torch.tensor([0.5, -0.5, 1.0]))
     assert weights.isnan().all(-1).tolist() == [False, True, False]

@@ -81,7 +81,9 @@ class OrderedL1(_Prox):
 
     def solve(self, scores: Tensor) -> Solution:
         """Sort, subtract, pool adjacent violators, clip (Zeng & Figueiredo, 2014)."""
-        return _solution(*prox_owl(scores, self.weights))
+        weights = self.weights
+        valid = (weights.diff(dim=-1) <= 0).all(-1, keepdim=True) & (weights[..., -1:] >= 0)
+        return _solution(*prox_owl(scores, torch.where(valid, weights, torch.nan)))
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """Signed mean over each cluster (Niculae & Blondel, 2017, Proposition 3)."""
@@ -115,7 +117,10 @@ class OscarNorm(_Prox):
 
     def solve(self, scores: Tensor) -> Solution:
         """OWL."""
-        return _solution(*prox_owl(scores, self.strength * _pairs(scores)))
+        strength = self.strength
+        if isinstance(strength, Tensor):
+            strength = torch.where(strength >= 0, strength, torch.nan)
+        return _solution(*prox_owl(scores, strength * _pairs(scores)))
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """Signed mean over each cluster."""

@@ -80,7 +80,8 @@ class Scaled(SmoothMax):
         if not isinstance(self.gamma, Tensor):
             return scores / self.gamma
         masked = scores == -torch.inf
-        return torch.where(masked, scores, torch.where(masked, 0, scores) / self.gamma.to(scores.dtype))
+        gamma = torch.where((self.gamma > 0) & (self.gamma < torch.inf), self.gamma, torch.nan).to(scores.dtype)
+        return torch.where(masked, scores, torch.where(masked, 0, scores) / gamma)
 
     def _multiplied(self, value: Tensor) -> Tensor:
         if not isinstance(self.gamma, Tensor):
