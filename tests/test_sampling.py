@@ -44,6 +44,11 @@ def test_empty_and_undefined_rows():
     assert om.sample(torch.ones(0, 3), 2).shape == (2, 0, 3)
 
 
+def test_rounding_never_passes_the_last_position():
+    """Half of the smallest number and more is rounded to it."""
+    assert om.sample(torch.tensor([0.0, 1e-45, 0.0]), 20).tolist() == [[0, 1, 0]] * 20
+
+
 def test_rows_of_vmap_draw_apart():
     weights = torch.full((2, 50), 0.02)
     for draw in (

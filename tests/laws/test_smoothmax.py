@@ -219,6 +219,18 @@ def test_gamma_scales_scores_and_value(case, backend):
 
 
 @every
+@pytest.mark.parametrize("gamma", [0.6, torch.tensor([[0.6], [2.0]], dtype=torch.float64)], ids=["number", "tensor"])
+def test_the_contract_of_a_scaled_maximum(case, gamma, backend):
+    """`solve` and `hessian_product` are what argmax and its derivative use, γ included."""
+    scores, direction = normal(2, 5), normal(2, 5, seed=1)
+    scaled = om.Scaled(case.regularizer(5), gamma)
+    weights, value, certificate = scaled.solve(scores)
+    along = torch.func.jvp(scaled.argmax, (scores,), (direction,))[1]
+    torch.testing.assert_close(scaled.hessian_product(certificate, direction), along, atol=1e-12, rtol=1e-10)
+    torch.testing.assert_close((weights, value), (scaled.argmax(scores), scaled.max(scores)), atol=1e-14, rtol=1e-13)
+
+
+@every
 def test_max_is_monotone_in_every_score(case, backend):
     @given(st.lists(st.floats(-3, 3), min_size=1, max_size=6), st.floats(0, 2), st.integers(0, 5))
     def law(row, rise, at):
