@@ -100,6 +100,19 @@ def test_every_gate_may_have_its_own_temperature():
     close(om.gate(scores, om.SquaredNorm(), gamma=gamma), torch.stack(alone, -1))
 
 
+@pytest.mark.parametrize("case", LEARNABLE, ids=str)
+def test_every_parameter_turns_with_dim(case):
+    """As a function and as a layer, along the first axis."""
+    scores = normal(6, 3)
+    values = case.options[case.learnable] * torch.tensor([[1.0, 1.5, 2.0]], dtype=torch.float64)
+    alone = [
+        case.functional(scores[:, i], **case.arguments(6, **{case.learnable: float(values[0, i])})) for i in range(3)
+    ]
+    options = case.arguments(6, **{case.learnable: values})
+    for weights in (case.functional(scores, 0, **options), case.module(0, **options)(scores)):
+        close(weights, torch.stack(alone, -1), atol=1e-14, rtol=1e-13)
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_modules_describe_themselves_and_hold_no_hidden_state(case):
     module = case.module(gamma=0.5, **case.arguments(6))

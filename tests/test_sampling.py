@@ -49,6 +49,14 @@ def test_rounding_never_passes_the_last_position():
     assert om.sample(torch.tensor([0.0, 1e-45, 0.0]), 20).tolist() == [[0, 1, 0]] * 20
 
 
+@pytest.mark.parametrize("draw", [om.gumbel_argmax, om.straight_through_argmax])
+def test_noise_draws_nothing_that_is_masked(draw):
+    mask = torch.tensor([False, True, True, False])
+    weights = draw(torch.tensor([9.0, 0.0, 0.0, 9.0]).expand(50, 4), om.SquaredNorm(), mask=mask)
+    close(weights.sum(-1), torch.ones(50))
+    assert bool((weights[:, ~mask] == 0).all())
+
+
 def test_rows_of_vmap_draw_apart():
     weights = torch.full((2, 50), 0.02)
     for draw in (

@@ -210,6 +210,8 @@ def test_vmap_over_the_parameter(case, backend):
     function = lambda x, v: case.functional(x, **case.arguments(5, **{case.learnable: v}))  # noqa: E731
     one_by_one = torch.stack([function(x, v) for x, v in zip(scores, values)])
     close(torch.func.vmap(function)(scores, values), one_by_one, atol=1e-14, rtol=1e-13)
+    together = torch.func.vmap(function, in_dims=(1, 1))(scores.T, values.reshape(1, 4))
+    close(together, one_by_one, atol=1e-14, rtol=1e-13)
     shared = torch.stack([function(scores, v) for v in values])
     close(torch.func.vmap(function, in_dims=(None, 0))(scores, values), shared, atol=1e-14, rtol=1e-13)
     slope = torch.func.vmap(torch.func.grad(lambda v, x: function(x, v).square().sum()))(values, scores)
