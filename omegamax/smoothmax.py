@@ -64,7 +64,7 @@ class SmoothMax(abc.ABC):
     event_ndim: ClassVar[int] = 1  # trailing axes that form one problem
     on_simplex: ClassVar[bool] = False  # weights sum to one: a constant added to the scores is added to the value
     zero_at_corners: ClassVar[bool] = False  # Ω vanishes at every corner of the simplex
-    in_graphs: ClassVar[bool] = True  # `spec` says all of it, so it can be a node of a graph
+    in_graphs: ClassVar[bool] = False  # `spec` says all of it, so it can be a node of a graph
 
     @abc.abstractmethod
     def omega(self, weights: Tensor) -> Tensor:

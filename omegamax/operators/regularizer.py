@@ -20,6 +20,7 @@ class Regularizer(SmoothMax):
 
     event_ndim = 1
     on_simplex = True
+    in_graphs = True
     symmetric: ClassVar[bool] = True  # Ω does not depend on the order of the row
     learnable: ClassVar[str | None] = None  # the field that may be a tensor
     constants: ClassVar[torch.dtype | None] = None  # the type of the certificate's second entry, shaped as the row

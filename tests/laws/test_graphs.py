@@ -154,7 +154,7 @@ def test_real_tensors_in_a_fake_world(case):
 
 def test_a_counter_of_operations_changes_nothing():
     ridge = om.Differentiable(lambda p: 0.5 * p.square().sum(-1))
-    for smooth in (om.SquaredNorm(), om.Fused(), ridge):
+    for smooth in (om.SquaredNorm(), om.Fused(), ridge, om.GridTV(0.1)):
         scores = normal(3, 6).requires_grad_()
         with FlopCounterMode(display=False):
             watched = smooth.argmax(scores)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 
 import omegamax as om
@@ -42,6 +43,15 @@ def test_forward_mode_twice(potentials):
     for outer in (along, torch.func.grad):
         with pytest.raises(RuntimeError, match="differentiate once"):
             outer(along(lambda x: chain.argmax(x).square().sum()))(x)
+
+
+def test_a_solver_refuses_fake_tensors():
+    """It reads memory, of which they have none."""
+    real = torch.randn(2, 4, 4)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        for scores in (real, torch.empty(2, 4, 4)):
+            with pytest.raises(RuntimeError, match="SparseMAP: scores must hold numbers"):
+                om.Matching().sparsemap(scores)
 
 
 def test_checkpointing(potentials):
