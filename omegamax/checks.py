@@ -85,6 +85,13 @@ def _is_number(number: Any) -> bool:
     return isinstance(number, numbers.Real)  # NumPy's
 
 
+def plain(value: Any) -> Any:
+    """A number of NumPy as one of Python, whose arithmetic is double; anything else as it is."""
+    if isinstance(value, (float, int, Tensor)):  # the usual case, quickly
+        return value
+    return float(value) if isinstance(value, numbers.Real) else value
+
+
 def _check_parameter(who: str, name: str, value: Any, lowest: float, strict: bool, expected: str, fix: str) -> None:
     """A number, or a floating tensor, bounded below. The values of a tensor are read only where that is cheap."""
     if type(value) is float and lowest < value < math.inf:  # the usual case, quickly

@@ -291,7 +291,9 @@ def _kept(who: str, build: Callable[[Any], SmoothMax], check: Callable[[str, Any
 
 def _oriented(parameter: Any, scores: Tensor, dim: int) -> Any:
     """A parameter that broadcasts against scores, turned as scores are when `dim` moves last."""
-    if dim == -1 or not isinstance(parameter, Tensor) or parameter.dim() == 0 or not isinstance(scores, Tensor):
+    if not isinstance(parameter, Tensor):
+        return checks.plain(parameter)
+    if dim == -1 or parameter.dim() == 0 or not isinstance(scores, Tensor):
         return parameter
     if parameter.dim() > scores.dim() or not -scores.dim() <= dim < scores.dim():
         return parameter  # the checks that follow say what is wrong

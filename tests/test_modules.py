@@ -88,6 +88,9 @@ def test_a_parameter_per_row_with_another_dim():
 
 def test_numbers_of_numpy_are_numbers():
     scores = normal(2, 5)
+    alpha = np.float32(1.3)
+    for smooth in (om.Tsallis, lambda a: om.Scaled(om.SquaredNorm(), a)):  # in double, whoever gives it
+        assert torch.equal(smooth(alpha).argmax(scores), smooth(float(alpha)).argmax(scores))
     assert torch.equal(om.fusedmax(scores, strength=np.float32(0.25)), om.fusedmax(scores, strength=0.25))
     assert torch.equal(
         om.sqpnormmax(scores, p=np.float32(1.5), gamma=np.float16(0.5)), om.sqpnormmax(scores, gamma=0.5)

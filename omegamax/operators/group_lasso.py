@@ -32,6 +32,7 @@ class GroupLasso(Regularizer):
 
     def __post_init__(self) -> None:
         checks.check_strength("GroupLasso", self.strength)
+        object.__setattr__(self, "strength", checks.plain(self.strength))
         object.__setattr__(self, "groups", check_groups("GroupLasso", self.groups))
 
     def spec(self) -> tuple[str, list[float]]:

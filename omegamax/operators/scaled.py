@@ -27,6 +27,7 @@ class Scaled(SmoothMax):
 
     def __post_init__(self) -> None:
         checks.check_gamma("Scaled", self.gamma)
+        object.__setattr__(self, "gamma", checks.plain(self.gamma))
 
     @property
     def event_ndim(self) -> int:  # type: ignore[override]
