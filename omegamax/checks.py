@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
+import numbers
 from typing import Any
 
 import torch
@@ -12,23 +12,23 @@ from torch import Tensor
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
-def check_floating(who: str, scores: Any) -> None:
+def check_floating(who: str, scores: Any, *, name: str = "scores") -> None:
     """Scores are a dense floating-point tensor."""
     if not isinstance(scores, Tensor):
         raise TypeError(
-            f"{who}: scores must be a Tensor, got {type(scores).__name__}; wrap them with torch.tensor(...)"
+            f"{who}: {name} must be a Tensor, got {type(scores).__name__}; wrap them with torch.tensor(...)"
         )
     if scores.dtype not in _FLOATS:
-        raise TypeError(f"{who}: scores must be floating point, got {scores.dtype}; convert them with scores.float()")
+        raise TypeError(f"{who}: {name} must be floating point, got {scores.dtype}; convert them with {name}.float()")
     if scores.layout is not torch.strided:
-        raise TypeError(f"{who}: scores must be dense, got layout {scores.layout}; convert them with scores.to_dense()")
+        raise TypeError(f"{who}: {name} must be dense, got layout {scores.layout}; convert them with {name}.to_dense()")
 
 
-def check_scores(who: str, scores: Any) -> None:
+def check_scores(who: str, scores: Any, *, name: str = "scores") -> None:
     """Scores are a dense floating-point tensor with at least one axis."""
-    check_floating(who, scores)
+    check_floating(who, scores, name=name)
     if scores.dim() == 0:
-        raise ValueError(f"{who}: scores must have at least one axis, got a 0-d tensor; use scores.reshape(1)")
+        raise ValueError(f"{who}: {name} must have at least one axis, got a 0-d tensor; use {name}.reshape(1)")
 
 
 def check_dim(who: str, scores: Tensor, dim: Any) -> None:
@@ -70,15 +70,26 @@ def check_lengths(who: str, batch_shape: tuple[int, ...], lengths: Any) -> None:
         )
 
 
-def _check_number(who: str, name: str, number: Any, holds: bool, expected: str, fix: str) -> None:
-    if isinstance(number, bool) or not isinstance(number, (int, float, torch.SymInt, torch.SymFloat)):
-        raise TypeError(f"{who}: {name} must be a number or a Tensor, got {type(number).__name__}; {fix}")
+def _check_number(
+    who: str, name: str, number: Any, holds: bool, expected: str, fix: str, *, kind: str = "a number or a Tensor"
+) -> None:
+    if not _is_number(number):
+        raise TypeError(f"{who}: {name} must be {kind}, got {type(number).__name__}; {fix}")
     if not holds:
         raise ValueError(f"{who}: {name} must be {expected}, got {number}; {fix}")
 
 
 def _is_number(number: Any) -> bool:
-    return isinstance(number, (int, float, torch.SymInt, torch.SymFloat)) and not isinstance(number, bool)
+    if isinstance(number, (int, float, torch.SymInt, torch.SymFloat)):
+        return not isinstance(number, bool)
+    return isinstance(number, numbers.Real)  # NumPy's
+
+
+def plain(value: Any) -> Any:
+    """A number of NumPy as one of Python, whose arithmetic is double; anything else as it is."""
+    if isinstance(value, (float, int, Tensor)):  # the usual case, quickly
+        return value
+    return float(value) if isinstance(value, numbers.Real) else value
 
 
 def _check_parameter(who: str, name: str, value: Any, lowest: float, strict: bool, expected: str, fix: str) -> None:
@@ -92,14 +103,17 @@ def _check_parameter(who: str, name: str, value: Any, lowest: float, strict: boo
     if not value.is_floating_point():
         raise TypeError(f"{who}: {name} must be floating point, got {value.dtype}; convert it with .float()")
     if is_readable(value) and value.numel() > 0:  # elsewhere an invalid entry makes its row NaN
-        least = float(value.detach().min())
-        if not (least > lowest if strict else least >= lowest):
-            raise ValueError(f"{who}: {name} must be {expected}, got an entry {least}; {fix}")
+        least, greatest = (float(bound) for bound in value.detach().aminmax())
+        if not ((least > lowest if strict else least >= lowest) and greatest < math.inf):
+            wrong = greatest if greatest == math.inf and least >= lowest else least
+            raise ValueError(f"{who}: {name} must be {expected}, got an entry {wrong}; {fix}")
 
 
 def is_readable(tensor: Tensor) -> bool:
     """Whether the values can be looked at for free: not traced, transformed, fake, or on another device."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return False
+    if torch._C._len_torch_dispatch_stack():  # a mode may make a fake tensor of whatever is computed
         return False
     return type(tensor) in (Tensor, torch.nn.Parameter) and tensor.is_cpu
 
@@ -111,7 +125,9 @@ def check_gamma(who: str, gamma: Any) -> None:
 
 def check_alpha(who: str, alpha: Any) -> None:
     """An order of at least one."""
-    _check_parameter(who, "alpha", alpha, 1.0, False, "at least 1", "1 is softmax, 1.5 entmax15, 2 sparsemax")
+    _check_parameter(
+        who, "alpha", alpha, 1.0, False, "at least 1 and finite", "1 is softmax, 1.5 entmax15, 2 sparsemax"
+    )
 
 
 def check_strength(who: str, strength: Any) -> None:
@@ -121,10 +137,20 @@ def check_strength(who: str, strength: Any) -> None:
 
 def check_p(who: str, p: Any) -> None:
     """A norm order in (1, 2]."""
-    _check_number(who, "p", p, _is_number(p) and 1 < p <= 2, "in (1, 2]", "2 is sparsemax, 1.5 the paper's choice")
+    holds, fix = _is_number(p) and 1 < p <= 2, "2 is sparsemax, 1.5 the paper's choice"
+    _check_number(who, "p", p, holds, "in (1, 2]", fix, kind="a number")
 
 
-def check_row_parameter(who: str, name: str, parameter: Any, scores: Tensor) -> None:
+def check_above(who: str, bound: Any, start: Any) -> None:
+    """Two numbers, the second above the first."""
+    for name, number in (("bound", bound), ("start", start)):
+        finite = _is_number(number) and -math.inf < number < math.inf
+        _check_number(who, name, number, finite, "finite", "begin a little above the bound", kind="a number")
+    if not start > bound:
+        raise ValueError(f"{who}: start must exceed {bound} to be learnable, got {start}; begin a little above it")
+
+
+def check_row_parameter(who: str, name: str, parameter: Any, scores: Tensor, *, onto: str = "scores") -> None:
     """A tensor parameter broadcasts against scores and has size one along the row."""
     if not isinstance(parameter, Tensor) or parameter.dim() == 0:
         return
@@ -133,71 +159,14 @@ def check_row_parameter(who: str, name: str, parameter: Any, scores: Tensor) -> 
     fits = len(padded) == scores.dim() and shape[-1] == 1
     if not fits or any(a not in (1, b) for a, b in zip(padded, scores.shape)):
         raise ValueError(
-            f"{who}: {name} must broadcast against scores {tuple(scores.shape)} with size 1 along the row, "
+            f"{who}: {name} must broadcast against {onto} {tuple(scores.shape)} with size 1 along the row, "
             f"got {shape}; for one {name} per head of (batch, heads, queries, keys) give it the shape (heads, 1, 1)"
-        )
-
-
-def check_groups(who: str, groups: Any) -> tuple[int, ...]:
-    """A group index for every position: a sequence of ints, an integer tensor, or a list of lists of positions."""
-    if isinstance(groups, Tensor):
-        if groups.dim() != 1 or groups.is_floating_point() or groups.dtype is torch.bool:
-            raise TypeError(
-                f"{who}: groups must be a 1-d integer Tensor, got {groups.dtype} of shape {tuple(groups.shape)}; "
-                "give each position the number of its group"
-            )
-        groups = groups.tolist()
-    groups = tuple(groups)
-    kinds = set(map(type, groups))
-    if groups and not isinstance(groups[0], int):
-        groups = tuple(map(tuple, groups))
-        kinds = {type(position) for group in groups for position in group}
-    if kinds == {int} and not torch.compiler.is_compiling():  # True == 1 == 1.0: only ints are known by their value
-        return _remembered(who, groups)
-    return _numbered(who, groups)
-
-
-def _numbered(who: str, groups: tuple[Any, ...]) -> tuple[int, ...]:
-    """The groups of all positions, numbered in order from 0 without gaps."""
-    labels = list(groups)
-    if labels and isinstance(labels[0], tuple):
-        labels = _labels_from_positions(who, [list(group) for group in labels])
-    if any(not isinstance(g, int) or isinstance(g, bool) or g < 0 for g in labels):
-        raise ValueError(f"{who}: groups must be numbered from 0, got {labels}; give each position its group's number")
-    numbers = {name: number for number, name in enumerate(sorted(set(labels)))}
-    return tuple(numbers[g] for g in labels)
-
-
-# A network calls with the same groups again and again.
-_remembered = functools.lru_cache(maxsize=64)(_numbered)
-
-
-def _labels_from_positions(who: str, groups: list[list[int]]) -> list[int]:
-    positions = sorted(position for group in groups for position in group)
-    if positions != list(range(len(positions))):
-        raise ValueError(
-            f"{who}: groups must partition the positions 0..{max(positions, default=0)}, got {groups}; "
-            "list every position exactly once"
-        )
-    labels = [0] * len(positions)
-    for number, group in enumerate(groups):
-        for position in group:
-            labels[position] = number
-    return labels
-
-
-def check_group_count(who: str, groups: tuple[int, ...], columns: int) -> None:
-    """The groups cover the row."""
-    if len(groups) != columns:
-        raise ValueError(
-            f"{who}: groups must partition a row of {columns} scores, got {len(groups)} positions; "
-            "list every position exactly once"
         )
 
 
 def check_owl_weights(who: str, weights: Any, x: Any, dim: int) -> None:
     """One non-negative, non-increasing sequence as long as the row."""
-    check_scores(who, x)
+    check_scores(who, x, name="x")
     check_dim(who, x, dim)
     if not isinstance(weights, Tensor) or not weights.is_floating_point():
         kind = weights.dtype if isinstance(weights, Tensor) else type(weights).__name__
@@ -225,6 +194,12 @@ def check_count(who: str, name: str, number: Any) -> None:
         raise TypeError(f"{who}: {name} must be an int, got {type(number).__name__}; ask for at least 1")
     if number < 1:
         raise ValueError(f"{who}: {name} must be at least 1, got {number}; ask for at least 1")
+
+
+def check_tolerance(who: str, name: str, number: Any) -> None:
+    """A positive number."""
+    holds, fix = _is_number(number) and 0 < number < math.inf, "leave it out for the accuracy of the scores' type"
+    _check_number(who, name, number, holds, "positive and finite", fix, kind="a number")
 
 
 def check_counts(who: str, name: str, numbers: Tensor, most: int, fix: str) -> None:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
+from omegamax.groups import check_groups
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
 from omegamax.operators.hard import Hard
@@ -179,7 +180,8 @@ def groupmax(
     tensor([0.5587, 0.4413, 0.0000, 0.0000])
     """
     checks.check_strength("groupmax", strength)
-    leaf = GroupLasso.of_checked(checks.check_groups("groupmax", groups), _oriented(strength, scores, dim))
+    labels = check_groups("groupmax", groups)
+    leaf = GroupLasso.of_checked(labels, _oriented(strength, scores, dim))
     return weights_along("groupmax", leaf, scores, dim, gamma, mask)
 
 
@@ -224,13 +226,15 @@ def gate(scores: Tensor, regularizer: SmoothMax, *, gamma: float | Tensor = 1.0)
     """A map from a score to [0, 1]: argmax_Ω([t, 0])_1 for every entry t of scores.
 
     The sigmoid under Shannon; under a sparse Ω it is exactly 0 or 1 outside an interval, so that what is gated off
-    need not be computed.
+    need not be computed. A tensor `gamma` broadcasts against scores: every entry may have its own.
 
     >>> gate(torch.tensor([-2.0, 0.0, 0.5, 2.0]), SquaredNorm())
     tensor([0.0000, 0.5000, 0.7500, 1.0000])
     """
     checks.check_floating("gate", scores)
     pairs = torch.stack((scores, torch.zeros_like(scores)), -1)
+    if isinstance(gamma, Tensor) and gamma.dim():
+        gamma = gamma.unsqueeze(-1)
     return weights_along("gate", _smooth("gate", regularizer), pairs, -1, gamma, None)[..., 0]
 
 
@@ -287,7 +291,9 @@ def _kept(who: str, build: Callable[[Any], SmoothMax], check: Callable[[str, Any
 
 def _oriented(parameter: Any, scores: Tensor, dim: int) -> Any:
     """A parameter that broadcasts against scores, turned as scores are when `dim` moves last."""
-    if dim == -1 or not isinstance(parameter, Tensor) or parameter.dim() == 0 or not isinstance(scores, Tensor):
+    if not isinstance(parameter, Tensor):
+        return checks.plain(parameter)
+    if dim == -1 or parameter.dim() == 0 or not isinstance(scores, Tensor):
         return parameter
     if parameter.dim() > scores.dim() or not -scores.dim() <= dim < scores.dim():
         return parameter  # the checks that follow say what is wrong

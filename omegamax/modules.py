@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from omegamax import checks
 from omegamax.functional import _oriented, weights_along
+from omegamax.groups import check_groups
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
 from omegamax.operators.hard import Hard
@@ -31,10 +33,11 @@ class Above(nn.Module):
 
     def __init__(self, bound: float, start: float, shape: Sequence[int] = ()) -> None:
         super().__init__()
-        if not start > bound:
-            raise ValueError(f"Above: start must exceed {bound} to be learnable, got {start}; begin a little above it")
+        checks.check_above("Above", bound, start)
         self.bound = bound
-        self.raw = nn.Parameter(torch.full(tuple(shape), math.log(math.expm1(start - bound))))
+        rise = float(start - bound)
+        raw = rise + math.log(-math.expm1(-rise))  # the inverse of softplus, written so that nothing overflows
+        self.raw = nn.Parameter(torch.full(tuple(shape), raw))
 
     def forward(self) -> Tensor:
         """The number."""
@@ -48,12 +51,21 @@ class Above(nn.Module):
 class ArgmaxModule(nn.Module, ABC):
     """argmax_Ω along `dim` as a layer. `gamma` is a number, a tensor, or an `Above` that learns."""
 
+    gamma: float | Tensor | Above
+
     def __init__(self, dim: int = -1, *, gamma: float | Tensor | Above = 1.0) -> None:
         super().__init__()
         if not isinstance(gamma, Above):
             checks.check_gamma(type(self).__name__, gamma)
         self.dim = dim
-        self.gamma = gamma
+        self._hold("gamma", gamma)
+
+    def _hold(self, name: str, value: object) -> None:
+        """Keeps a hyper-parameter: a tensor that does not learn moves and is saved with the module."""
+        if isinstance(value, Tensor) and not isinstance(value, nn.Parameter):
+            self.register_buffer(name, value)
+        else:
+            setattr(self, name, value)
 
     @abstractmethod
     def regularizer(self, scores: Tensor) -> SmoothMax:
@@ -65,8 +77,14 @@ class ArgmaxModule(nn.Module, ABC):
         return weights_along(type(self).__name__, smooth, scores, self.dim, _current(self.gamma), mask)
 
     def extra_repr(self) -> str:
-        """dim, and gamma where it is a number."""
-        return f"dim={self.dim}" + ("" if isinstance(self.gamma, nn.Module) else f", gamma={self.gamma}")
+        """The axis and the hyper-parameters; of a tensor its shape. An `Above` is a module and shows itself."""
+        names = inspect.signature(type(self).__init__).parameters
+        held = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return ", ".join(f"{name}={_shown(value)}" for name, value in held.items() if not isinstance(value, Above))
+
+
+def _shown(value: object) -> str:
+    return f"<{tuple(value.shape)}>" if isinstance(value, Tensor) and value.dim() else f"{value}"
 
 
 def _current(parameter: float | Tensor | Above) -> float | Tensor:
@@ -108,13 +126,15 @@ class Entmax15(ArgmaxModule):
 class Entmax(ArgmaxModule):
     """`entmax` as a layer; `alpha=Above(1.0, start=1.5, shape=(heads, 1, 1))` learns one order per head."""
 
+    alpha: float | Tensor | Above
+
     def __init__(
         self, dim: int = -1, *, alpha: float | Tensor | Above = 1.5, gamma: float | Tensor | Above = 1.0
     ) -> None:
         super().__init__(dim, gamma=gamma)
         if not isinstance(alpha, Above):
             checks.check_alpha("Entmax", alpha)
-        self.alpha = alpha
+        self._hold("alpha", alpha)
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Tsallis."""
@@ -137,13 +157,15 @@ class SqPNormMax(ArgmaxModule):
 class Fusedmax(ArgmaxModule):
     """`fusedmax` as a layer; `strength=Above(0.0, start=0.1)` learns it."""
 
+    strength: float | Tensor | Above
+
     def __init__(
         self, dim: int = -1, *, strength: float | Tensor | Above = 0.1, gamma: float | Tensor | Above = 1.0
     ) -> None:
         super().__init__(dim, gamma=gamma)
         if not isinstance(strength, Above):
             checks.check_strength("Fusedmax", strength)
-        self.strength = strength
+        self._hold("strength", strength)
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Fused."""
@@ -153,13 +175,15 @@ class Fusedmax(ArgmaxModule):
 class Oscarmax(ArgmaxModule):
     """`oscarmax` as a layer; `strength=Above(0.0, start=0.01)` learns it."""
 
+    strength: float | Tensor | Above
+
     def __init__(
         self, dim: int = -1, *, strength: float | Tensor | Above = 0.01, gamma: float | Tensor | Above = 1.0
     ) -> None:
         super().__init__(dim, gamma=gamma)
         if not isinstance(strength, Above):
             checks.check_strength("Oscarmax", strength)
-        self.strength = strength
+        self._hold("strength", strength)
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Oscar."""
@@ -168,6 +192,8 @@ class Oscarmax(ArgmaxModule):
 
 class Groupmax(ArgmaxModule):
     """`groupmax` as a layer, for rows that always have the same groups."""
+
+    strength: float | Tensor | Above
 
     def __init__(
         self,
@@ -180,8 +206,8 @@ class Groupmax(ArgmaxModule):
         super().__init__(dim, gamma=gamma)
         if not isinstance(strength, Above):
             checks.check_strength("Groupmax", strength)
-        self.groups = checks.check_groups("Groupmax", groups)
-        self.strength = strength
+        self.groups = check_groups("Groupmax", groups)
+        self._hold("strength", strength)
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """GroupLasso."""

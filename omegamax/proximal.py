@@ -1,17 +1,21 @@
 """The proximal operators behind the structured attentions, public and differentiable twice.
 
-Each solves argmin_y ½‖y − x‖² + f(y) along `dim` exactly. A row with a NaN or an infinity comes out NaN.
+Each solves argmin_y ½‖y − x‖² + f(y) along `dim` exactly. A row with a NaN or an infinity comes out NaN
+(`project_simplex` leaves −inf out, as sparsemax does).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.functional import _oriented, sparsemax, weights_along
+from omegamax.functional import _oriented, weights_along
+from omegamax.groups import check_group_count, check_groups
 from omegamax.operators.proximal import GroupNorm, Monotone, OrderedL1, OscarNorm, TotalVariation
+from omegamax.operators.squared_norm import SquaredNorm
 
 
 def project_simplex(x: Tensor, dim: int = -1) -> Tensor:
@@ -22,7 +26,7 @@ def project_simplex(x: Tensor, dim: int = -1) -> Tensor:
     >>> project_simplex(torch.tensor([1.0, 0.9, -1.0]))
     tensor([0.5500, 0.4500, 0.0000])
     """
-    return sparsemax(x, dim)
+    return _solved("project_simplex", SquaredNorm(), x, dim)
 
 
 def prox_tv1d(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
@@ -34,7 +38,7 @@ def prox_tv1d(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
     tensor([0.3500, 0.3500, 2.8500, 2.8500])
     """
     checks.check_strength("prox_tv1d", strength)
-    return weights_along("prox_tv1d", TotalVariation(_oriented(strength, x, dim)), x, dim, 1.0, None)
+    return _solved("prox_tv1d", TotalVariation(_oriented(strength, x, dim)), x, dim)
 
 
 def prox_oscar(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
@@ -46,7 +50,7 @@ def prox_oscar(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
     tensor([ 1.8000, -1.8000,  0.3000])
     """
     checks.check_strength("prox_oscar", strength)
-    return weights_along("prox_oscar", OscarNorm(_oriented(strength, x, dim)), x, dim, 1.0, None)
+    return _solved("prox_oscar", OscarNorm(_oriented(strength, x, dim)), x, dim)
 
 
 def prox_owl(x: Tensor, weights: Tensor, dim: int = -1) -> Tensor:
@@ -60,7 +64,7 @@ def prox_owl(x: Tensor, weights: Tensor, dim: int = -1) -> Tensor:
     tensor([ 1.5000, -0.5000,  0.0000])
     """
     checks.check_owl_weights("prox_owl", weights, x, dim)
-    return weights_along("prox_owl", OrderedL1(weights), x, dim, 1.0, None)
+    return _solved("prox_owl", OrderedL1(weights), x, dim)
 
 
 def prox_group(
@@ -74,11 +78,11 @@ def prox_group(
     tensor([2.4000, 3.2000, 0.0000, 0.0000])
     """
     checks.check_strength("prox_group", strength)
-    checks.check_scores("prox_group", x)
+    checks.check_scores("prox_group", x, name="x")
     checks.check_dim("prox_group", x, dim)
-    labels = checks.check_groups("prox_group", groups)
-    checks.check_group_count("prox_group", labels, x.shape[dim])
-    return weights_along("prox_group", GroupNorm(labels, _oriented(strength, x, dim)), x, dim, 1.0, None)
+    labels = check_groups("prox_group", groups)
+    check_group_count("prox_group", labels, x.shape[dim])
+    return _solved("prox_group", GroupNorm(labels, _oriented(strength, x, dim)), x, dim)
 
 
 def isotonic_regression(x: Tensor, dim: int = -1, *, increasing: bool = True) -> Tensor:
@@ -89,5 +93,14 @@ def isotonic_regression(x: Tensor, dim: int = -1, *, increasing: bool = True) ->
     >>> isotonic_regression(torch.tensor([1.0, 3.0, 2.0, 4.0]))
     tensor([1.0000, 2.5000, 2.5000, 4.0000])
     """
-    solution = weights_along("isotonic_regression", Monotone(), x if increasing else -x, dim, 1.0, None)
-    return solution if increasing else -solution
+    checks.check_scores("isotonic_regression", x, name="x")
+    solution = _solved("isotonic_regression", Monotone(), x if increasing else 0 - x, dim)
+    return solution if increasing else 0 - solution  # 0 − 0 is 0, not −0
+
+
+def _solved(who: str, prox: Any, x: Tensor, dim: int) -> Tensor:
+    checks.check_scores(who, x, name="x")
+    checks.check_dim(who, x, dim)
+    if prox.learnable == "strength":
+        checks.check_row_parameter(who, "strength", prox.strength, x.movedim(dim, -1), onto="x")
+    return weights_along(who, prox, x, dim, 1.0, None)

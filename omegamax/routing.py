@@ -5,7 +5,7 @@
 | plain CPU tensors, no gradient asked      | the bare native kernel                                 |
 | autograd or forward-mode AD               | an autograd Function around it                         |
 | `torch.func` transforms                   | the same Function in `setup_context` form, with vmap   |
-| `torch.compile`, `torch.export`, fake, meta, subclasses | the registered operator `omegamax::solve` |
+| `torch.compile`, `torch.export`, `make_fx`, fake, meta, subclasses | the registered operator `omegamax::solve` |
 | ONNX export, other devices                | the PyTorch twin                                       |
 """
 
@@ -38,6 +38,9 @@ is_compiling = torch.compiler.is_compiling
 transforms_active = torch._C._are_functorch_transforms_active
 alive = torch._C._functorch.unwrap_if_dead  # a tensor that outlived its transform, without what that left around it
 outside_transforms = torch._C._DisableFuncTorch  # a context: tensors made inside are plain
+# How many modes watch every operation (fake tensors, `make_fx`, counters): they would not see a bare kernel, and what
+# it allocates under them may have no memory.
+watching_modes = torch._C._len_torch_dispatch_stack
 
 
 def plain_apply(function: type[torch.autograd.Function]) -> Callable[..., Any]:
@@ -48,6 +51,24 @@ def plain_apply(function: type[torch.autograd.Function]) -> Callable[..., Any]:
 def dual_level_active() -> bool:
     """Whether a forward-mode AD level is open."""
     return forward_ad._current_level >= 0
+
+
+def has_tangent(tensor: Any) -> bool:
+    """Whether forward-mode AD carries a tangent with this tensor."""
+    return isinstance(tensor, Tensor) and dual_level_active() and forward_ad.unpack_dual(tensor).tangent is not None
+
+
+def outer_forward_mode() -> Any:
+    """A context for the `jvp` of a Function: PyTorch switches forward mode off there, also that of an outer transform.
+
+    Without it `jacfwd(jacfwd(f))` would be zero in silence. What was saved has to pass `without_tangent` inside it.
+    """
+    return forward_ad._set_fwd_grad_enabled(True)
+
+
+def without_tangent(tensor: Tensor) -> Tensor:
+    """The tensor without the tangent of the innermost forward-mode level; outer levels keep theirs."""
+    return forward_ad.unpack_dual(tensor).primal if tensor.is_floating_point() else tensor
 
 
 def is_tracing() -> bool:
@@ -83,6 +104,7 @@ def is_bare(scores: Any) -> bool:
         and not transforms_active()
         and forward_ad._current_level < 0
         and torch._C._get_tracing_state() is None
+        and not watching_modes()
     )
 
 
@@ -93,9 +115,13 @@ def unwrapped(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def is_many_gradients(grad: Tensor) -> bool:
-    """Whether `torch.autograd.grad(..., is_grads_batched=True)` passes several at once, in its own kind of vmap."""
-    return torch._C._functorch.is_legacy_batchedtensor(grad)
+# Whether `torch.autograd.grad(..., is_grads_batched=True)` passes several at once, in its own kind of vmap.
+is_many_gradients = torch._C._functorch.is_legacy_batchedtensor
+
+
+def detached(tensor: Tensor) -> Tensor:
+    """The tensor as a constant. Several gradients at once cannot be detached, and rarely have anything to detach."""
+    return tensor if is_many_gradients(tensor) else tensor.detach()
 
 
 def needs_grad(*tensors: Any) -> bool:
@@ -107,9 +133,22 @@ def needs_grad(*tensors: Any) -> bool:
     return False
 
 
+def records_plainly(scores: Tensor, *parameters: Tensor) -> bool:
+    """Whether autograd records an operation on these inputs and nothing else looks on."""
+    return (
+        needs_grad(scores, *parameters)
+        and is_concrete(scores)
+        and not is_compiling()
+        and not transforms_active()
+        and forward_ad._current_level < 0
+        and torch._C._get_tracing_state() is None
+        and not watching_modes()
+    )
+
+
 def holds_native_memory(*tensors: Tensor) -> bool:
     """Whether a native program may read and write these tensors: inside an autograd Function gradients are its own."""
-    if native is None or is_compiling() or transforms_active() or is_tracing():
+    if native is None or is_compiling() or transforms_active() or is_tracing() or watching_modes():
         return False
     return all(type(t) in _PLAIN_TYPES and t.is_cpu and t.dtype in _NATIVE_DTYPES for t in tensors)
 
@@ -120,7 +159,7 @@ def runs_native(*inputs: Any) -> bool:
     Gradient-carrying inputs go to the twin, which is made of differentiable operations: that is how the
     product kernels are differentiated again.
     """
-    if native is None or is_compiling() or transforms_active() or dual_level_active():
+    if native is None or is_compiling() or transforms_active() or dual_level_active() or watching_modes():
         return False
     grad_enabled = torch.is_grad_enabled()
     for tensor in inputs:
@@ -131,4 +170,5 @@ def runs_native(*inputs: Any) -> bool:
                 return False
         elif type(tensor) is not float and isinstance(tensor, Tensor):
             return False
-    return True
+    last = inputs[-1]  # where a gradient stands
+    return not isinstance(last, Tensor) or not is_many_gradients(last)

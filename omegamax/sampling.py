@@ -17,14 +17,14 @@ from omegamax.smoothmax import SmoothMax
 def sample(weights: Tensor, n_samples: int, *, generator: torch.Generator | None = None) -> Tensor:
     """Draws positions from the distribution in each row: one-hot rows of shape (n_samples, *weights.shape).
 
-    A row of zeros (nothing was allowed) gives rows of zeros; a row with NaN gives NaN. The mean over samples tends to
-    the weights, and positions of weight zero are never drawn.
+    A row of zeros (nothing was allowed) gives rows of zeros; a row with NaN or an infinity gives NaN. The mean over
+    samples tends to the weights, and positions of weight zero are never drawn.
 
     >>> sample(torch.tensor([0.0, 1.0, 0.0]), 2)
     tensor([[0., 1., 0.],
             [0., 1., 0.]])
     """
-    checks.check_scores("sample", weights)
+    checks.check_scores("sample", weights, name="weights")
     if not isinstance(n_samples, int) or isinstance(n_samples, bool) or n_samples < 0:
         raise ValueError(f"sample: n_samples must be a non-negative int, got {n_samples!r}; say how many to draw")
     single = weights.detach().float() if weights.dtype in (torch.float16, torch.bfloat16) else weights.detach()
@@ -32,9 +32,8 @@ def sample(weights: Tensor, n_samples: int, *, generator: torch.Generator | None
         raise ValueError(
             f"sample: weights must be non-negative, got an entry {single.min().item()}; normalise scores first"
         )
-    draws = torch.zeros((n_samples, *weights.shape), dtype=weights.dtype, device=weights.device)
-    if draws.numel() == 0:
-        return draws
+    if n_samples == 0 or weights.numel() == 0:
+        return weights.new_zeros((n_samples, *weights.shape))
     cumulative = single.cumsum(-1)
     total = cumulative[..., -1:]
     uniform = torch.rand(
@@ -42,11 +41,12 @@ def sample(weights: Tensor, n_samples: int, *, generator: torch.Generator | None
     )
     # The first position whose cumulative weight exceeds u · total has positive weight itself, since u · total < total;
     # the last supported position is the answer where rounding would pass it.
-    last = torch.where(single > 0, torch.arange(weights.shape[-1], device=weights.device), 0).amax(-1, keepdim=True)
-    index = torch.searchsorted(cumulative.expand(draws.shape).contiguous(), uniform * total, right=True)
-    draws.scatter_(-1, torch.minimum(index, last.expand_as(index)), 1)
-    draws = draws.masked_fill(total == 0, 0)
-    return draws.masked_fill(total.isnan(), torch.nan)
+    position = torch.arange(weights.shape[-1], device=weights.device)
+    last = torch.where(single > 0, position, 0).amax(-1, keepdim=True)
+    index = torch.searchsorted(cumulative.expand(n_samples, *weights.shape).contiguous(), uniform * total, right=True)
+    draws = (position == torch.minimum(index, last)).to(weights.dtype)
+    draws = torch.where(total == 0, 0, draws)
+    return torch.where(total.isfinite(), draws, torch.nan)
 
 
 def gumbel_argmax(
@@ -93,5 +93,6 @@ def straight_through_argmax(
 
 def _gumbel_like(scores: Tensor, generator: torch.Generator | None) -> Tensor:
     wide = torch.float64 if scores.dtype is torch.float64 else torch.float32
-    exponential = torch.empty(scores.shape, dtype=wide, device=scores.device).exponential_(generator=generator)
+    empty = torch.empty_like(scores.detach(), dtype=wide, memory_format=torch.contiguous_format)
+    exponential = empty.exponential_(generator=generator)
     return -exponential.clamp(min=torch.finfo(wide).tiny).log().to(scores.dtype)

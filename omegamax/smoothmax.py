@@ -62,7 +62,9 @@ class SmoothMax(abc.ABC):
     """A smoothed maximum. Leaves write `omega`, `solve` and `hessian_product`, and no autograd."""
 
     event_ndim: ClassVar[int] = 1  # trailing axes that form one problem
+    on_simplex: ClassVar[bool] = False  # weights sum to one: a constant added to the scores is added to the value
     zero_at_corners: ClassVar[bool] = False  # Ω vanishes at every corner of the simplex
+    in_graphs: ClassVar[bool] = False  # `spec` says all of it, so it can be a node of a graph
 
     @abc.abstractmethod
     def omega(self, weights: Tensor) -> Tensor:
@@ -121,8 +123,8 @@ class SmoothMax(abc.ABC):
         """`solve` in operations that ONNX (and `torch.jit.trace`) can record."""
         who = type(self).__name__
         raise RuntimeError(
-            f"{who}: ONNX export needs a solver without data-dependent loops, got {who}, which has none; "
-            "export softmax, sparsemax, entmax or oscarmax instead"
+            f"{who}: ONNX export and torch.jit.trace need a solver without loops that depend on the data, got one with "
+            "them; export softmax, sparsemax, entmax or oscarmax instead"
         )
 
     # Final from here on.
@@ -182,18 +184,18 @@ def evaluate(smooth: SmoothMax, scores: Tensor, parameters: tuple[Tensor, ...]) 
         return _evaluate_in_graph(smooth, scores, parameters)
     if routing.transforms_active():
         return _TransformableSolve.apply(smooth, scores, *parameters)[:2]
-    if routing.needs_grad(scores, *parameters) or routing.dual_level_active():
+    if routing.dual_level_active():
+        return _Solve.apply(smooth, scores, *parameters)
+    if routing.watching_modes() and smooth.in_graphs:
+        return _evaluate_in_graph(smooth, scores, parameters)
+    if routing.needs_grad(scores, *parameters):
         return _Solve.apply(smooth, scores, *parameters)
     return smooth.answer(scores)
 
 
 def evaluate_weights(smooth: SmoothMax, scores: Tensor, parameters: tuple[Tensor, ...]) -> Tensor:
     """The weights of `evaluate`; plain autograd, the usual case, then never hears of the value."""
-    if (
-        routing.needs_grad(scores, *parameters)
-        and routing.is_concrete(scores)
-        and not (routing.is_compiling() or routing.is_tracing() or routing.transforms_active())
-    ):
+    if routing.records_plainly(scores, *parameters):
         return _solve_weights(smooth, *map(routing.alive, (scores, *parameters)))
     return evaluate(smooth, scores, parameters)[0]
 
@@ -205,7 +207,7 @@ def _evaluate_in_graph(smooth: SmoothMax, scores: Tensor, parameters: tuple[Tens
     if routing.transforms_active():
         raise RuntimeError(
             f"{type(smooth).__name__}: torch.func inside torch.compile would lose this operator's derivative; "
-            "apply torch.func to the compiled function, or leave this call out with torch.compiler.disable"
+            "leave the transformed function out of the graph with torch.compiler.disable"
         )
     leaf, numbers = smooth.spec()
     weights, value, _ = torch.ops.omegamax.solve(scores, parameters[0] if parameters else None, leaf, numbers)
@@ -239,26 +241,31 @@ class _Solve(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, _: None, scores: Tensor | None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
         smooth, certificate, _parameters = _recall(ctx)
-        weights = certificate[0]
-        event = tuple(range(-smooth.event_ndim, 0))
-        direction: Any = scores
-        along_value = None if scores is None else (weights * scores).sum(event)
-        if any(tangent is not None for tangent in tangents):
-            for tangent, slope in zip(tangents, smooth.slopes(certificate)):
-                if tangent is not None:
-                    direction = _plus(direction, -slope.gradient * tangent)
-                    along_value = _plus(along_value, -(slope.omega * tangent).sum(event))
-        along_weights = smooth.hessian_product(certificate, direction)
-        return along_weights, along_value
+        return push_forward(smooth, certificate, scores, tangents)
+
+
+def push_forward(
+    smooth: SmoothMax, certificate: tuple[Tensor, ...], scores: Tensor | None, tangents: tuple[Tensor | None, ...]
+) -> tuple[Tensor, Tensor]:
+    """Tangents of weights and value, given those of the scores and of the parameters."""
+    event = tuple(range(-smooth.event_ndim, 0))
+    direction: Any = scores
+    along_value: Any = None if scores is None else (certificate[0] * scores).sum(event)
+    if any(tangent is not None for tangent in tangents):
+        for tangent, slope in zip(tangents, smooth.slopes(certificate), strict=True):
+            if tangent is not None:
+                direction = _plus(direction, -slope.gradient * tangent)
+                along_value = _plus(along_value, -(slope.omega * tangent).sum(event))
+    return smooth.hessian_product(certificate, direction), along_value
 
 
 class _SolveWeights(_Solve):
-    """The weights alone. A value that nobody wants takes memory, and time to attach."""
+    """The weights alone, for reverse mode alone. A value that nobody wants takes memory, and time to attach."""
 
     @staticmethod
     def forward(ctx: Any, smooth: SmoothMax, scores: Tensor, *parameters: Tensor) -> Tensor:  # type: ignore[override]
         certificate = smooth.certify(scores)
-        _remember(ctx, smooth, certificate, parameters, forward_mode=routing.dual_level_active())
+        _remember(ctx, smooth, certificate, parameters, forward_mode=False)
         return certificate[0]
 
     @staticmethod
@@ -268,17 +275,13 @@ class _SolveWeights(_Solve):
             return None, ctx.smooth.hessian_product(saved, grads[0])
         return _Solve.backward(ctx, *grads, None)
 
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Tensor | None:  # type: ignore[override]
-        return _Solve.jvp(ctx, *tangents)[0]
-
 
 _solve_weights = routing.plain_apply(_SolveWeights)
 
 
 def along_slopes(smooth: SmoothMax, certificate: tuple[Tensor, ...], product: Tensor) -> Pulled:
     """The inner products of J v with the slopes of every parameter."""
-    event, fixed = tuple(range(-smooth.event_ndim, 0)), product.detach()
+    event, fixed = tuple(range(-smooth.event_ndim, 0)), routing.detached(product)
     slopes = smooth.slopes(_detached(certificate))
     return Pulled(product, tuple((fixed * slope.gradient).sum(event, keepdim=True) for slope in slopes))
 
@@ -298,7 +301,7 @@ def pull_back(
     if grad_value is not None:
         grad_value = _over_event(smooth, grad_value)
         if parameters:
-            fixed = grad_value.detach()
+            fixed = routing.detached(grad_value)
             from_value = tuple(fixed * slope.omega for slope in smooth.slopes(_detached(certificate)))
     gradients = [_plus(product, None if grad_value is None else grad_value * weights)]
     for parameter, along, over in zip_longest(parameters, from_weights, from_value):
@@ -325,8 +328,11 @@ class _TransformableSolve(_Solve):
         _remember(ctx, smooth, (weights, *constants), tuple(parameters), forward_mode=True)
 
     @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> tuple[Tensor | None, ...]:
-        return (*_Solve.jvp(ctx, *tangents), *(None,) * (ctx.n_certificate - 1))
+    def jvp(ctx: Any, _: None, scores: Tensor | None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
+        with routing.outer_forward_mode():
+            smooth, certificate, _parameters = _recall(ctx, tuple(map(routing.without_tangent, ctx.saved_tensors)))
+            along = push_forward(smooth, certificate, scores, tangents)
+        return (*along, *(None,) * (ctx.n_certificate - 1))
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], smooth: SmoothMax, scores: Tensor, *parameters: Tensor) -> Any:
@@ -358,8 +364,10 @@ def _remember(
         ctx.save_for_forward(*certificate, *parameters)
 
 
-def _recall(ctx: Any) -> tuple[SmoothMax, tuple[Tensor, ...], tuple[Tensor, ...]]:
-    saved = ctx.saved_tensors
+def _recall(
+    ctx: Any, saved: tuple[Tensor, ...] | None = None
+) -> tuple[SmoothMax, tuple[Tensor, ...], tuple[Tensor, ...]]:
+    saved = ctx.saved_tensors if saved is None else saved
     certificate, parameters = saved[: ctx.n_certificate], saved[ctx.n_certificate :]
     return ctx.smooth.with_parameters(parameters) if parameters else ctx.smooth, certificate, parameters
 
@@ -386,7 +394,7 @@ class _Once(torch.autograd.Function):
 
 def once(message: str, tensor: Tensor, *origins: Tensor | None) -> Tensor:
     """The tensor, which raises the message where it is differentiated with respect to its origins."""
-    if routing.needs_grad(*origins):
+    if routing.needs_grad(*origins) or routing.transforms_active() or any(map(routing.has_tangent, origins)):
         return _Once.apply(message, tensor.detach(), *origins)
     return tensor
 

@@ -163,11 +163,15 @@ def test_a_looser_tolerance_is_honoured():
     assert bool((gap <= 1e-2 * (1 + scores.abs().amax(-1) + 10)).all())
 
 
-def test_closures_learn_nothing_silently():
-    """A tensor inside fn gets no gradient, and the documentation of the class does not promise one."""
+def test_a_tensor_inside_fn_that_would_not_learn_is_refused():
     slope = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
-    weights = om.Differentiable(lambda p: slope * p.square().sum(-1)).argmax(normal(4))
-    assert not weights.requires_grad
+    smooth, scores = om.Differentiable(lambda p: slope * p.square().sum(-1)), normal(4)
+    for call in (smooth.argmax, smooth.max):
+        with pytest.raises(RuntimeError, match="must not hold tensors that learn"):
+            call(scores)
+    with torch.no_grad():
+        smooth.argmax(scores)
+    om.Differentiable(lambda p: slope.detach() * p.square().sum(-1)).argmax(scores.requires_grad_()).sum().backward()
 
 
 @pytest.mark.parametrize("gamma", [0.2, 5.0])

@@ -50,6 +50,12 @@ ERRORS = {
         lambda: om.entmax(X, alpha=torch.tensor([2])), TypeError, "entmax", "floating point", "int64", ".float()",
     ),
     "alpha nan": (lambda: om.entmax(X, alpha=torch.tensor(float("nan"))), ValueError, "entmax", "at least 1", "nan", "1.5"),
+    "alpha infinite": (
+        lambda: om.entmax(X, alpha=torch.tensor([[2.0], [float("inf")]])), ValueError, "entmax", "finite", "entry inf", "softmax",
+    ),
+    "gamma tensor infinite": (
+        lambda: om.softmax(X, gamma=torch.tensor(float("inf"))), ValueError, "softmax", "finite", "entry inf", "smaller",
+    ),
     "alpha along the row": (
         lambda: om.entmax(X, alpha=torch.full((2, 3), 1.5)),
         ValueError, "alpha", "size 1 along the row", "(2, 3)", "(heads, 1, 1)",
@@ -57,13 +63,23 @@ ERRORS = {
     "Tsallis below one": (lambda: om.Tsallis(0.0), ValueError, "Tsallis", "at least 1", "0.0", "softmax"),
     "p of one": (lambda: om.sqpnormmax(X, p=1.0), ValueError, "sqpnormmax", "(1, 2]", "1.0", "sparsemax"),
     "p above two": (lambda: om.SquaredPNorm(2.5), ValueError, "SquaredPNorm", "(1, 2]", "2.5", "sparsemax"),
-    "p a tensor": (lambda: om.sqpnormmax(X, p=torch.tensor(1.5)), TypeError, "sqpnormmax", "p must be a number", "Tensor", "1.5"),
+    "p a tensor": (lambda: om.sqpnormmax(X, p=torch.tensor(1.5)), TypeError, "sqpnormmax", "p must be a number, got", "Tensor", "1.5"),
     "fused strength": (lambda: om.fusedmax(X, strength=-0.1), ValueError, "fusedmax", "non-negative", "-0.1", "0 switches"),
     "oscar strength": (lambda: om.oscarmax(X, strength=-1), ValueError, "oscarmax", "non-negative", "-1", "0 switches"),
     "group strength": (
         lambda: om.groupmax(X, groups=[0, 0, 1], strength=-2.0), ValueError, "groupmax", "non-negative", "-2.0", "0 switches",
     ),
+    "a projection of integers": (
+        lambda: om.project_simplex(X.int()), TypeError, "project_simplex", "x must be floating", "int32", "x.float()",
+    ),
+    "an antitonic list": (
+        lambda: om.isotonic_regression([1.0], increasing=False), TypeError, "isotonic_regression", "x must be a", "list", "tensor",
+    ),
     "prox strength": (lambda: om.prox_tv1d(X, -1.0), ValueError, "prox_tv1d", "non-negative", "-1.0", "0 switches"),
+    "prox strength along the row": (
+        lambda: om.prox_group(X, [0, 0, 1], torch.ones(3)),
+        ValueError, "prox_group", "broadcast against x (2, 3) with size 1 along the row", "(3,)", "shape",
+    ),
     "groups too few": (lambda: om.groupmax(X, groups=[0, 1]), ValueError, "", "partition a row of 3", "2 positions", "once"),
     "groups overlap": (
         lambda: om.groupmax(X, groups=[[0, 1], [1, 2]]), ValueError, "", "partition", "[[0, 1], [1, 2]]", "exactly once",
@@ -75,6 +91,9 @@ ERRORS = {
     "groups of floats": (
         lambda: om.GroupLasso(torch.zeros(3)), TypeError, "GroupLasso", "integer Tensor", "float32", "number of its group",
     ),
+    "groups a number": (lambda: om.groupmax(X, groups=3), TypeError, "groupmax", "sequence", "int", "number of its group"),
+    "groups of letters": (lambda: om.GroupLasso("aab"), TypeError, "GroupLasso", "hold ints", "'a'", "its group's number"),
+    "groups of two kinds": (lambda: om.GroupLasso([[0], 1, 2]), TypeError, "GroupLasso", "hold ints", "(0,)", "number"),
     "no regularizer": (lambda: om.smooth_max(X, "sparsemax"), TypeError, "smooth_max", "SmoothMax", "str", "Differentiable"),
     "a function": (lambda: om.smooth_argmax(X, torch.sum), TypeError, "smooth_argmax", "SmoothMax", "got", "Differentiable"),
     "gate of integers": (lambda: om.gate(X.int(), om.Shannon()), TypeError, "gate", "floating point", "int32", ".float()"),
@@ -101,6 +120,17 @@ ERRORS = {
     "fn of another shape": (
         lambda: FLAT.argmax(X), ValueError, "Differentiable", "(2, 3) to (2,)", "got (2, 3)", "sum over the last axis",
     ),
+    "Above all numbers": (lambda: om.Above(0.0, float("inf")), ValueError, "Above", "start must be finite", "inf", "bound"),
+    "Above words": (lambda: om.Above(0.0, "one"), TypeError, "Above", "start must be a number", "str", "bound"),
+    "fn of another kind": (lambda: om.Differentiable(3), TypeError, "Differentiable", "function", "int", "lambda p"),
+    "fn that is constant": (
+        lambda: om.Differentiable(lambda p: p.detach().sum(-1)).argmax(X),
+        ValueError, "Differentiable", "differentiable in the weights", "does not depend", "without detaching",
+    ),
+    "rtol negative": (
+        lambda: om.Differentiable(abs, rtol=-1.0), ValueError, "Differentiable", "rtol must be positive", "-1.0", "leave it out",
+    ),
+    "max_iter zero": (lambda: om.Differentiable(abs, max_iter=0), ValueError, "Differentiable", "at least 1", "got 0", "ask"),
     "module alpha": (lambda: om.Entmax(alpha=0.2), ValueError, "Entmax", "at least 1", "0.2", "softmax"),
     "module gamma": (lambda: om.Sparsemax(gamma=0), ValueError, "Sparsemax", "positive", "0", "smaller"),
     "Scaled gamma": (lambda: om.Scaled(om.Shannon(), -1.0), ValueError, "Scaled", "positive", "-1.0", "smaller"),
@@ -135,8 +165,25 @@ def test_every_operator_checks_at_the_door(case):
         case.functional(X, 5, **case.arguments(3))
 
 
-def test_a_bad_entry_of_a_traced_parameter_spoils_its_own_row():
+GROUPS = [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, v: om.entmax(x, alpha=1 + v),
+        lambda x, v: om.sparsemax(x, gamma=v),
+        lambda x, v: om.fusedmax(x, strength=v),
+        lambda x, v: om.oscarmax(x, strength=v),
+        lambda x, v: om.groupmax(x, groups=GROUPS, strength=v),
+        lambda x, v: om.prox_tv1d(x, v),
+        lambda x, v: om.prox_oscar(x, v),
+        lambda x, v: om.prox_group(x, GROUPS, v),
+        lambda x, v: om.prox_owl(x, v.expand(4)),
+    ],
+    ids="entmax gamma fusedmax oscarmax groupmax tv1d oscar group owl".split(),  # noqa: SIM905
+)
+def test_a_bad_entry_of_a_traced_parameter_spoils_its_own_row(call):
     """Where values cannot be read for free, an invalid entry makes its row NaN and no other."""
-    scores, alpha = torch.randn(3, 4), torch.tensor([1.5, 0.5, 2.0])
-    weights = torch.func.vmap(lambda x, a: om.entmax(x, alpha=a))(scores, alpha)
+    weights = torch.func.vmap(call)(torch.randn(3, 4), torch.tensor([0.5, -0.5, 1.0]))
     assert weights.isnan().all(-1).tolist() == [False, True, False]

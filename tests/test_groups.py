@@ -1,5 +1,6 @@
 """Groups are checked and laid out once for each value: remembering them must not be noticeable."""
 
+import numpy as np
 import pytest
 import torch
 from cases import normal
@@ -13,6 +14,13 @@ def test_a_list_may_change_between_calls():
     groups[1] = 1
     assert torch.equal(om.groupmax(scores, groups=groups), om.groupmax(scores, groups=torch.tensor([0, 1, 1, 1])))
     assert torch.equal(om.groupmax(scores, groups=groups), om.groupmax(scores, groups=[[0], [3, 1, 2]]))
+
+
+@pytest.mark.parametrize(
+    "groups", [np.array([0, 0, 1]), [np.int64(0), np.int64(0), np.int64(1)], [np.arange(2), torch.tensor([2])]]
+)
+def test_numpy_and_pytorch_numbers_are_numbers(groups):
+    assert torch.equal(om.groupmax(normal(2, 3), groups=groups), om.groupmax(normal(2, 3), groups=[0, 0, 1]))
 
 
 @pytest.mark.parametrize("wrong", [[True, False], [1.0, 0.0], [1, False], [[1, 0.0]]])

@@ -1,5 +1,6 @@
 """Modules: parameters that stay in their range and learn."""
 
+import numpy as np
 import pytest
 import torch
 from cases import CASES, LEARNABLE, normal
@@ -12,7 +13,7 @@ close = torch.testing.assert_close
 
 
 def test_above_starts_where_told_and_stays_above():
-    for bound, start in ((1.0, 1.5), (0.0, 0.01), (1.0, 1.0001), (0.0, 50.0)):
+    for bound, start in ((1.0, 1.5), (0.0, 0.01), (1.0, 1.0001), (0.0, 50.0), (0.0, 1000.0)):
         number = om.Above(bound, start)
         assert float(number().detach()) == pytest.approx(start, rel=1e-5)
         with torch.no_grad():
@@ -85,11 +86,52 @@ def test_a_parameter_per_row_with_another_dim():
         close(by_gamma[:, column], om.sparsemax(scores[:, column], gamma=float(gamma[0, column])), atol=1e-13, rtol=0)
 
 
+def test_numbers_of_numpy_are_numbers():
+    scores = normal(2, 5)
+    alpha = np.float32(1.3)
+    for smooth in (om.Tsallis, lambda a: om.Scaled(om.SquaredNorm(), a)):  # in double, whoever gives it
+        assert torch.equal(smooth(alpha).argmax(scores), smooth(float(alpha)).argmax(scores))
+    assert torch.equal(om.fusedmax(scores, strength=np.float32(0.25)), om.fusedmax(scores, strength=0.25))
+    assert torch.equal(
+        om.sqpnormmax(scores, p=np.float32(1.5), gamma=np.float16(0.5)), om.sqpnormmax(scores, gamma=0.5)
+    )
+
+
+def test_every_gate_may_have_its_own_temperature():
+    scores, gamma = normal(2, 3), torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
+    alone = [om.gate(scores[:, i], om.SquaredNorm(), gamma=float(gamma[i])) for i in range(3)]
+    close(om.gate(scores, om.SquaredNorm(), gamma=gamma), torch.stack(alone, -1))
+
+
+@pytest.mark.parametrize("case", LEARNABLE, ids=str)
+def test_every_parameter_turns_with_dim(case):
+    """As a function and as a layer, along the first axis."""
+    scores = normal(6, 3)
+    values = case.options[case.learnable] * torch.tensor([[1.0, 1.5, 2.0]], dtype=torch.float64)
+    alone = [
+        case.functional(scores[:, i], **case.arguments(6, **{case.learnable: float(values[0, i])})) for i in range(3)
+    ]
+    options = case.arguments(6, **{case.learnable: values})
+    for weights in (case.functional(scores, 0, **options), case.module(0, **options)(scores)):
+        close(weights, torch.stack(alone, -1), atol=1e-14, rtol=1e-13)
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_modules_describe_themselves_and_hold_no_hidden_state(case):
     module = case.module(gamma=0.5, **case.arguments(6))
-    assert "dim=-1" in repr(module) and "0.5" in repr(module)
+    shown = {name: tuple(value) if name == "groups" else value for name, value in case.arguments(6).items()}
+    for name, value in {"dim": -1, "gamma": 0.5, **shown}.items():
+        assert f"{name}={value}" in repr(module)
     assert module.state_dict() == {}
+
+
+@pytest.mark.parametrize("case", LEARNABLE, ids=str)
+def test_tensors_that_do_not_learn_move_with_the_module(case):
+    value = torch.full((3, 1), case.options[case.learnable])
+    module = case.module(gamma=torch.tensor(0.5), **case.arguments(6, **{case.learnable: value}))
+    assert not list(module.parameters()) and f"{case.learnable}=<(3, 1)>" in repr(module)
+    assert sorted(module.state_dict()) == sorted(["gamma", case.learnable])
+    assert module.double().gamma.dtype is getattr(module, case.learnable).dtype is torch.float64
 
 
 @pytest.mark.parametrize("case", LEARNABLE, ids=str)

@@ -39,8 +39,33 @@ def test_empty_and_undefined_rows():
     weights = torch.tensor([[0.0, 0, 0], [torch.nan, 0.5, 0.5], [0, 1, 0]])
     draws = om.sample(weights, 4)
     assert bool((draws[:, 0] == 0).all()) and bool(draws[:, 1].isnan().all()) and bool((draws[:, 2, 1] == 1).all())
+    assert bool(om.sample(torch.tensor([torch.inf, 1.0]), 2).isnan().all())
     assert om.sample(torch.ones(2, 3), 0).shape == (0, 2, 3)
     assert om.sample(torch.ones(0, 3), 2).shape == (2, 0, 3)
+
+
+def test_rounding_never_passes_the_last_position():
+    """Half of the smallest number and more is rounded to it."""
+    assert om.sample(torch.tensor([0.0, 1e-45, 0.0]), 20).tolist() == [[0, 1, 0]] * 20
+
+
+@pytest.mark.parametrize("draw", [om.gumbel_argmax, om.straight_through_argmax])
+def test_noise_draws_nothing_that_is_masked(draw):
+    mask = torch.tensor([False, True, True, False])
+    weights = draw(torch.tensor([9.0, 0.0, 0.0, 9.0]).expand(50, 4), om.SquaredNorm(), mask=mask)
+    close(weights.sum(-1), torch.ones(50))
+    assert bool((weights[:, ~mask] == 0).all())
+
+
+def test_rows_of_vmap_draw_apart():
+    weights = torch.full((2, 50), 0.02)
+    for draw in (
+        lambda w: om.sample(w, 1)[0],
+        lambda w: om.gumbel_argmax(w, om.Hard()),
+        lambda w: om.straight_through_argmax(w, om.Shannon()),
+    ):
+        rows = torch.func.vmap(draw, randomness="different")(weights)
+        assert rows.shape == (2, 50) and rows.sum(-1).tolist() == [1, 1] and not torch.equal(*rows)
 
 
 def test_a_generator_repeats():

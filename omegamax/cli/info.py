@@ -52,9 +52,14 @@ def _threads() -> str:
 
 
 def _kernels() -> str:
-    from omegamax import routing
+    from importlib import import_module
+    from pkgutil import iter_modules
+
+    from omegamax import kernels, routing
     from omegamax.kernels.kernel import KERNELS
 
+    for module in iter_modules(kernels.__path__):  # a kernel is known once its file is loaded
+        import_module(f"omegamax.kernels.{module.name}")
     if routing.native is None:
         if os.environ.get("OMEGAMAX_KERNELS", "").lower() == "reference":
             return "pure PyTorch (asked for by OMEGAMAX_KERNELS)"

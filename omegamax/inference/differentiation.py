@@ -77,16 +77,17 @@ class _Value(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
-        state, tensors = _recall(ctx)
-        found = _Marginals.apply(ctx.program, len(state), *state, *tensors)
-        total: Any = 0
-        for tangent, marginal in zip(tangents[: ctx.program.n_parts], found):
-            if tangent is not None:
-                total = total + torch.where(marginal == 0, 0, marginal * tangent).flatten(1).sum(1)
-        slopes = found[ctx.program.n_parts : ctx.program.n_parts + len(ctx.program.parameters())]
-        for tangent, slope in zip(tangents[ctx.program.n_parts :], slopes):
-            if tangent is not None:
-                total = total + slope * tangent.reshape(())
+        with routing.outer_forward_mode():
+            state, tensors = _recall_primal(ctx)
+            found = _Marginals.apply(ctx.program, len(state), *state, *tensors)
+            total: Any = 0
+            for tangent, marginal in zip(tangents[: ctx.program.n_parts], found):
+                if tangent is not None:
+                    total = total + torch.where(marginal == 0, 0, marginal * tangent).flatten(1).sum(1)
+            slopes = found[ctx.program.n_parts : ctx.program.n_parts + len(ctx.program.parameters())]
+            for tangent, slope in zip(tangents[ctx.program.n_parts :], slopes):
+                if tangent is not None:
+                    total = total + slope * tangent.reshape(())
         return (total, *(None for _ in state))
 
 
@@ -132,17 +133,24 @@ class _Marginals(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, _: None, __: None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
-        state, tensors = _recall(ctx)
-        parts, parameters = _split(ctx.program, tensors)
-        along = tangents[ctx.n_known :]
-        if any(tangent is not None for tangent in along[ctx.program.n_parts :]):
-            raise RuntimeError(
-                "forward-mode derivatives of a structure's marginals are taken along its potentials, got one along a "
-                "parameter of Ω (alpha); use reverse mode for it"
-            )
-        direction = tuple(torch.zeros_like(p) if t is None else t for p, t in zip(parts, along))
-        found = ctx.program.with_parameters(parameters).tangent(parts, state, direction)
-        return (*found.parts, *(None for _ in found.slopes), *(None for _ in range(ctx.n_silent)))
+        with routing.outer_forward_mode():
+            state, tensors = _recall_primal(ctx)
+            moved = _moved(ctx.program, state, tensors, tangents[ctx.n_known :])
+        return (*moved, *(None for _ in ctx.program.parameters()), *(None for _ in range(ctx.n_silent)))
+
+
+def _moved(program: Program, state: State, tensors: tuple[Tensor, ...], along: tuple[Tensor | None, ...]) -> Parts:
+    """The tangents of the marginals, which cannot be differentiated again."""
+    parts, parameters = _split(program, tensors)
+    if any(tangent is not None for tangent in along[program.n_parts :]):
+        raise RuntimeError(
+            "forward-mode derivatives of a structure's marginals are taken along its potentials, got one along a "
+            "parameter of Ω (alpha); use reverse mode for it"
+        )
+    direction = tuple(torch.zeros_like(p) if t is None else t for p, t in zip(parts, along))
+    with torch.no_grad():
+        found = program.with_parameters(parameters).tangent(parts, state, direction)
+    return tuple(once(_ONCE, part, *direction, *tensors) for part in found.parts)
 
 
 for _function in (_Value, _Marginals):  # PyTorch asks for it in every call, which costs more than a small sweep
@@ -162,6 +170,11 @@ def _remember(ctx: Any, state: Any, tensors: Any) -> None:
 
 def _recall(ctx: Any) -> tuple[State, tuple[Tensor, ...]]:
     saved = ctx.saved_tensors
+    return saved[: ctx.n_state], saved[ctx.n_state :]
+
+
+def _recall_primal(ctx: Any) -> tuple[State, tuple[Tensor, ...]]:
+    saved = tuple(map(routing.without_tangent, ctx.saved_tensors))
     return saved[: ctx.n_state], saved[ctx.n_state :]
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from omegamax import routing
 from omegamax.inference.agreement import Agreement, Faces
 from omegamax.inference.local_problem import RowsFace, SpanFace
 from omegamax.inference.lp_sparsemap import Reached, solve_graph
@@ -94,10 +95,12 @@ class _Solve(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, _: None, __: None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
-        marginals, faces = ctx.saved_tensors[: ctx.n], ctx.saved_tensors[ctx.n :]
-        direction = [torch.zeros_like(m) if t is None else t for m, t in zip(marginals, tangents)]
-        value = sum(torch.where(m == 0, 0, m * d).sum(1) for m, d in zip(marginals, direction))
-        moved = _Move.apply(ctx.agreement, ctx.n, *direction, *faces)
+        with routing.outer_forward_mode():
+            saved = tuple(map(routing.without_tangent, ctx.saved_tensors))
+            marginals, faces = saved[: ctx.n], saved[ctx.n :]
+            direction = [torch.zeros_like(m) if t is None else t for m, t in zip(marginals, tangents)]
+            value = sum(torch.where(m == 0, 0, m * d).sum(1) for m, d in zip(marginals, direction))
+            moved = _Move.apply(ctx.agreement, ctx.n, *direction, *faces)
         return (value, *moved, *(None for _ in range(ctx.n_outputs - 1 - ctx.n)))  # type: ignore[return-value]
 
     @staticmethod
@@ -134,7 +137,9 @@ class _Move(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, _: None, __: None, *tangents: Tensor | None) -> tuple[Tensor, ...]:
-        return _Move.apply(ctx.agreement, ctx.n, *tangents[: ctx.n], *ctx.saved_tensors)
+        with routing.outer_forward_mode():
+            faces = map(routing.without_tangent, ctx.saved_tensors)
+            return _Move.apply(ctx.agreement, ctx.n, *tangents[: ctx.n], *faces)
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, agreement: Agreement, n: int, *tensors: Tensor) -> Any:

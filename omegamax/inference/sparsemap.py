@@ -77,6 +77,11 @@ class _Search(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         device = scores.device
         plain = scores.detach().cpu().contiguous()
+        if not routing.is_concrete(plain):
+            raise RuntimeError(
+                f"SparseMAP: scores must hold numbers for the solver to look at, got a {type(plain).__name__}; leave "
+                "this call out of what runs on fake tensors"
+            )
         found = find(oracle, options, start, wants_face, plain)
         return tuple(tensor.to(device) for tensor in found)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from omegamax import routing
 from omegamax.kernels.entmax import entmax_product
 from omegamax.kernels.entmax_slope import entmax_slope
 from omegamax.kernels.kernel import kernel, launch
@@ -18,8 +19,9 @@ def entmax_pull(weights: Tensor, alpha: float | Tensor, direction: Tensor) -> tu
     The first is differentiable; the second is not.
     """
     product = entmax_product.reference(weights, alpha, direction)
-    _, gradient = entmax_slope.reference(weights.detach(), alpha)
-    return product, (product.detach() * gradient).sum(-1, keepdim=True)
+    order = alpha.detach() if isinstance(alpha, Tensor) else alpha
+    _, gradient = entmax_slope.reference(weights.detach(), order)
+    return product, (routing.detached(product) * gradient).sum(-1, keepdim=True)
 
 
 @entmax_pull.twin

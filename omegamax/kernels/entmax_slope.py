@@ -20,12 +20,12 @@ def entmax_slope(weights: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor
         Ω = 1/α Σ p L g(εL)           g(y) = (e^y − 1)/y
         ∂_α Ω = 1/α Σ p L² h(εL) − Ω/α          ∂_α ∇Ω = L² h(εL)          h(y) = g'(y) = (1 + (y − 1) e^y)/y²
 
-    Both are smooth through α = 1, where h = 1/2.
+    Both are smooth through α = 1, where h = 1/2; the reference is differentiable in weights and α.
     """
     positive = weights > 0
     log = torch.where(positive, weights, 1).log()
     if isinstance(alpha, Tensor):
-        alpha = alpha.detach().to(weights.dtype)
+        alpha = alpha.to(weights.dtype)
     y = (alpha - 1) * log
     gradient = torch.where(positive, log.square() * _h(y), 0)
     omega = (weights * log * _g(y)).sum(-1, keepdim=True) / alpha
@@ -33,8 +33,10 @@ def entmax_slope(weights: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor
 
 
 def _g(y: Tensor) -> Tensor:
-    zero = y == 0
-    return torch.where(zero, 1, y.expm1() / torch.where(zero, 1, y))
+    """Its derivative at zero has to come from somewhere: the first terms of the series."""
+    near = y.abs() < 1e-5
+    small, large = torch.where(near, y, 0), torch.where(near, 1, y)
+    return torch.where(near, 1 + small / 2 * (1 + small / 3), large.expm1() / large)
 
 
 _SERIES = [(k + 1) / math.factorial(k + 2) for k in range(18)]

@@ -37,7 +37,7 @@ def _(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 def pool(rows: Tensor) -> tuple[Tensor, Tensor]:
     """The solution and the pools, for finite rows. A traced program cannot loop as often as the data asks."""
-    if routing.is_compiling() or routing.exporting_to_onnx():
+    if routing.is_compiling() or routing.exporting_to_onnx() or routing.is_tracing():
         return pool_by_formula(rows)
     joined = torch.zeros_like(rows, dtype=torch.bool)
     while True:

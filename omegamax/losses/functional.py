@@ -13,6 +13,7 @@ from torch import Tensor
 
 from omegamax import checks
 from omegamax.functional import _oriented
+from omegamax.groups import check_groups
 from omegamax.losses.evaluation import loss_of
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
@@ -88,5 +89,5 @@ def groupmax_loss(
 ) -> Tensor:
     """The loss whose gradient is groupmax(scores, groups, strength) - y."""
     checks.check_strength("groupmax_loss", strength)
-    leaf = GroupLasso.of_checked(checks.check_groups("groupmax_loss", groups), _oriented(strength, scores, dim))
+    leaf = GroupLasso.of_checked(check_groups("groupmax_loss", groups), _oriented(strength, scores, dim))
     return loss_of("groupmax_loss", leaf, scores, target, dim=dim, **options)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from omegamax import checks
 from omegamax.functional import _oriented
+from omegamax.groups import check_groups
 from omegamax.losses.fenchel_young import Loss
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
@@ -189,7 +190,7 @@ class GroupmaxLoss(RowLoss):
         super().__init__(**options)
         if not isinstance(strength, nn.Module):
             checks.check_strength("GroupmaxLoss", strength)
-        self.groups = checks.check_groups("GroupmaxLoss", groups)
+        self.groups = check_groups("GroupmaxLoss", groups)
         self.strength = strength
 
     def regularizer(self, scores: Tensor) -> SmoothMax:

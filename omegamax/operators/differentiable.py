@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from omegamax import routing
+from omegamax import checks, routing
 from omegamax.operators.regularizer import Regularizer, Solution
 from omegamax.operators.simplex_newton import certified_gap, maximize, solve_on_face
 from omegamax.smoothmax import SmoothMax
@@ -39,6 +39,17 @@ class Differentiable(Regularizer):
     max_iter: int = 200
 
     symmetric: ClassVar[bool] = False
+    in_graphs: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not callable(self.fn):
+            raise TypeError(
+                f"Differentiable: fn must be a function of the weights, got {type(self.fn).__name__}; "
+                "write it in PyTorch, as in lambda p: 0.5 * p.square().sum(-1)"
+            )
+        checks.check_count("Differentiable", "max_iter", self.max_iter)
+        if self.rtol is not None:
+            checks.check_tolerance("Differentiable", "rtol", self.rtol)
 
     def omega(self, weights: Tensor) -> Tensor:
         """fn(p)."""
@@ -84,6 +95,14 @@ class Differentiable(Regularizer):
         residual = direction - _hessian_vector(self.omega, weights, product.detach())
         return product.detach() + _Face.apply(self.omega, point, residual)
 
+    def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        if torch.is_grad_enabled() and scores.shape[-1] and self.omega(torch.full_like(scores, 0.5)).requires_grad:
+            raise RuntimeError(
+                "Differentiable: fn must not hold tensors that learn, got one that requires a gradient, which would "
+                "never come; detach it, or write a Regularizer with a learnable field"
+            )
+        return super()._evaluate(scores)
+
     def spec(self) -> tuple[str, list[float]]:
         """Refused: a graph cannot hold a Python function."""
         return SmoothMax.spec(self)
@@ -127,8 +146,9 @@ class _Face(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, _: None, __: Any, direction: Tensor) -> Tensor:
-        (point,) = ctx.saved_tensors
-        return _Face.apply(ctx.omega, point, direction)
+        with routing.outer_forward_mode():
+            (point,) = map(routing.without_tangent, ctx.saved_tensors)
+            return _Face.apply(ctx.omega, point, direction)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], omega: Any, point: Tensor, direction: Tensor) -> Any:

@@ -29,6 +29,7 @@ class Fused(Regularizer):
 
     def __post_init__(self) -> None:
         checks.check_strength("Fused", self.strength)
+        object.__setattr__(self, "strength", checks.plain(self.strength))
 
     def omega(self, weights: Tensor) -> Tensor:
         """½(‖p‖² − 1) + strength · Σ |p_{i+1} − p_i|."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
+from omegamax.groups import check_group_count, check_groups
 from omegamax.kernels.groupmax import groupmax, groupmax_product
 from omegamax.operators.regularizer import Regularizer, Slope, Solution, total
 
@@ -32,7 +33,8 @@ class GroupLasso(Regularizer):
 
     def __post_init__(self) -> None:
         checks.check_strength("GroupLasso", self.strength)
-        object.__setattr__(self, "groups", checks.check_groups("GroupLasso", self.groups))
+        object.__setattr__(self, "strength", checks.plain(self.strength))
+        object.__setattr__(self, "groups", check_groups("GroupLasso", self.groups))
 
     def spec(self) -> tuple[str, list[float]]:
         """The strength, where it is a number, then the group of every position."""
@@ -61,7 +63,7 @@ class GroupLasso(Regularizer):
 
     def solve(self, scores: Tensor) -> Solution:
         """One root per row."""
-        checks.check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
+        check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
         weights, value = groupmax(scores, self._labels(scores), self.strength)
         return Solution(weights, value, (weights,))
 
@@ -69,7 +71,7 @@ class GroupLasso(Regularizer):
         """The weights alone."""
         if type(self.strength) is not float:
             return super().bare_weights(scores)
-        checks.check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
+        check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
         return groupmax.weights(scores, self._labels(scores), self.strength)
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
@@ -94,7 +96,7 @@ class GroupLasso(Regularizer):
         return torch.where(positive, torch.where(positive, squares, 1).sqrt(), 0)
 
     def _checked_parameters(self, scores: Tensor) -> tuple[Tensor, ...]:
-        checks.check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
+        check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
         return super()._checked_parameters(scores)
 
 

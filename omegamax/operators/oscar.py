@@ -30,6 +30,7 @@ class Oscar(Regularizer):
 
     def __post_init__(self) -> None:
         checks.check_strength("Oscar", self.strength)
+        object.__setattr__(self, "strength", checks.plain(self.strength))
 
     def omega(self, weights: Tensor) -> Tensor:
         """½(‖p‖² − 1) + strength · Σ (d − rank) p, rank 1 the largest."""

@@ -25,12 +25,18 @@ from omegamax.operators.group_lasso import labels_of
 from omegamax.operators.regularizer import Regularizer, Slope, Solution, total
 
 
+class _Prox(Regularizer):
+    """Ω on all rows instead of the simplex."""
+
+    on_simplex: ClassVar[bool] = False
+
+
 def _solution(solution: Tensor, *constants: Tensor) -> Solution:
     return Solution(solution, 0.5 * solution.square().sum(-1), (solution, *constants))
 
 
 @dataclass(frozen=True, eq=False)
-class TotalVariation(Regularizer):
+class TotalVariation(_Prox):
     """½‖y‖² + strength · Σ |y_{i+1} − y_i|. Its argmax denoises: piecewise constant rows."""
 
     strength: float | Tensor
@@ -59,7 +65,7 @@ class TotalVariation(Regularizer):
 
 
 @dataclass(frozen=True, eq=False)
-class OrderedL1(Regularizer):
+class OrderedL1(_Prox):
     """½‖y‖² + Σ_i w_i |y|_(i) with w non-increasing and non-negative (OWL)."""
 
     weights: Tensor
@@ -74,18 +80,27 @@ class OrderedL1(Regularizer):
 
     def solve(self, scores: Tensor) -> Solution:
         """Sort, subtract, pool adjacent violators, clip (Zeng & Figueiredo, 2014)."""
-        return _solution(*prox_owl(scores, self.weights))
+        weights = self.weights
+        valid = (weights.diff(dim=-1) <= 0).all(-1, keepdim=True) & (weights[..., -1:] >= 0)
+        return _solution(*prox_owl(scores, torch.where(valid, weights, torch.nan)))
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """Signed mean over each cluster (Niculae & Blondel, 2017, Proposition 3)."""
         return owl_product(*certificate, direction)
+
+    def slopes(self, certificate: tuple[Tensor, ...]) -> tuple[Slope, ...]:
+        """Refused: there would be one for each rank."""
+        raise RuntimeError(
+            "prox_owl: weights must not be differentiated, got a derivative with respect to them; detach them, or use "
+            "prox_oscar, whose strength learns"
+        )
 
     def _checked_parameters(self, scores: Tensor) -> tuple[Tensor, ...]:
         return self.parameters()  # without the check of its parent: these weights run along the row
 
 
 @dataclass(frozen=True, eq=False)
-class OscarNorm(Regularizer):
+class OscarNorm(_Prox):
     """½‖y‖² + strength · Σ_{i<j} max(|y_i|, |y_j|): OWL with w_i = strength · (n − i)."""
 
     strength: float | Tensor
@@ -100,7 +115,10 @@ class OscarNorm(Regularizer):
 
     def solve(self, scores: Tensor) -> Solution:
         """OWL."""
-        return _solution(*prox_owl(scores, self.strength * _pairs(scores)))
+        strength = self.strength
+        if isinstance(strength, Tensor):
+            strength = torch.where(strength >= 0, strength, torch.nan)
+        return _solution(*prox_owl(scores, strength * _pairs(scores)))
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """Signed mean over each cluster."""
@@ -119,7 +137,7 @@ def _pairs(like: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupNorm(Regularizer):
+class GroupNorm(_Prox):
     """½‖y‖² + strength · Σ_g ‖y_g‖₂: the group lasso's prox, which shrinks or drops whole groups."""
 
     groups: Sequence[int]
@@ -173,7 +191,7 @@ class GroupNorm(Regularizer):
 
 
 @dataclass(frozen=True)
-class Monotone(Regularizer):
+class Monotone(_Prox):
     """½‖y‖² over non-decreasing rows. Its argmax is isotonic regression."""
 
     symmetric: ClassVar[bool] = False

@@ -19,6 +19,8 @@ class Regularizer(SmoothMax):
     """A SmoothMax on the last axis, as a frozen dataclass of numbers and at most one learnable tensor."""
 
     event_ndim = 1
+    on_simplex = True
+    in_graphs = True
     symmetric: ClassVar[bool] = True  # Ω does not depend on the order of the row
     learnable: ClassVar[str | None] = None  # the field that may be a tensor
     weights_suffice: ClassVar[bool] = False  # the certificate is the weights and nothing else

@@ -167,6 +167,11 @@ def _derivatives(omega: Omega, x: Tensor, p: Tensor) -> tuple[Tensor, Tensor, He
     with torch.enable_grad():
         inside = p.detach().clamp(min=torch.finfo(p.dtype).tiny).requires_grad_()
         value = omega(inside)
+        if not value.requires_grad:
+            raise ValueError(
+                "Differentiable: fn must be differentiable in the weights, got a result that does not depend on them; "
+                "compute it from its argument with PyTorch, without detaching"
+            )
         (slope,) = torch.autograd.grad(value.sum(), inside, create_graph=True)
 
     def hessian_vector(v: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ class SquaredPNorm(Regularizer):
 
     def __post_init__(self) -> None:
         checks.check_p("SquaredPNorm", self.p)
+        object.__setattr__(self, "p", checks.plain(self.p))
 
     def omega(self, weights: Tensor) -> Tensor:
         """½(‖p‖_p² − 1)."""

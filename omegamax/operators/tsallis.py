@@ -37,6 +37,7 @@ class Tsallis(Regularizer):
 
     def __post_init__(self) -> None:
         checks.check_alpha("Tsallis", self.alpha)
+        object.__setattr__(self, "alpha", checks.plain(self.alpha))
 
     def omega(self, weights: Tensor) -> Tensor:
         """(Σ p^α − 1) / (α (α − 1)), written so that α = 1 is not special."""

@@ -1,6 +1,7 @@
 """The command `omegamax`: what it prints, what it draws, and how it refuses."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -88,6 +89,15 @@ def test_runs_as_a_module():
     command = [sys.executable, "-m", "omegamax", "info"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     assert "pure PyTorch (asked for by OMEGAMAX_KERNELS)" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(routing.native is None, reason="nothing is compiled")
+def test_info_counts_the_kernels():
+    """In a process of its own, which has loaded none of them yet."""
+    done = subprocess.run([sys.executable, "-m", "omegamax", "info"], capture_output=True, text=True, check=True)
+    native, known = map(int, re.search(r"(\d+) of (\d+) kernels compiled", done.stdout).groups())
+    assert 15 < native <= known
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import torch
 from cases import CASES, ENTMAX13, HARD, LEARNABLE, OSCAR, normal, smooth_scores
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
+from torch.func import jacfwd, jacrev
 from torch.utils.checkpoint import checkpoint
 
 import omegamax as om
@@ -22,9 +23,9 @@ def parameter(case, shape=(), dtype=torch.float64):
     return torch.full(shape, case.options[case.learnable], dtype=dtype)
 
 
-def weighted(case, columns, direction):
+def weighted(case, columns, direction, **changed):
     """A scalar that depends on both outputs."""
-    smooth = case.regularizer(columns)
+    smooth = case.regularizer(columns, **changed)
     return lambda x: (smooth.argmax(x) * direction).sum(-1) + smooth.max(x)
 
 
@@ -58,8 +59,8 @@ def test_a_gradient_for_the_parameter_alone(case, backend):
 
 @learnable
 def test_parameter_gradient_when_positions_are_masked(case, backend):
-    """The same as when they are not there."""
-    scores, kept = normal(6, seed=5), [0, 2, 3, 5]
+    """The same as when they are not there; weights on both sides of a gap, so that a neighbour counts."""
+    scores, kept = torch.tensor([0.31, 9.0, -0.12, -0.05, 9.0, 0.17], dtype=torch.float64), [0, 2, 3, 5]
     mask = torch.zeros(6, dtype=torch.bool)
     mask[kept] = True
     direction = normal(6, seed=6)
@@ -156,12 +157,61 @@ def test_torch_func_jacobians_and_hessians(case, backend):
     close(torch.func.hessian(function)(row), torch.autograd.functional.hessian(function, row), atol=1e-11, rtol=1e-10)
 
 
+NESTINGS = [(outer, inner) for outer in (jacrev, jacfwd) for inner in (jacrev, jacfwd)]
+
+
+@every
+def test_second_derivatives_in_every_nesting(case, backend):
+    """PyTorch switches forward mode off inside a Function's jvp, and with it that of an outer transform."""
+    row, direction = smooth_scores(case, 1, 5, seed=9)[0], normal(5, seed=1)
+    function = weighted(case, 5, direction)
+    expected = torch.autograd.functional.hessian(function, row)
+    for outer, inner in NESTINGS:
+        close(outer(inner(function))(row), expected, atol=1e-11, rtol=1e-10)
+
+
+@every
+def test_many_gradients_at_once(case, backend):
+    """`is_grads_batched=True`, which is PyTorch's own vmap and not `torch.func`'s."""
+    scores = smooth_scores(case, 2, 5, seed=9).requires_grad_()
+    inputs = (scores, parameter(case, (2, 1)).requires_grad_()) if case.learnable else (scores,)
+
+    def both(x, *value):
+        smooth = case.regularizer(5, **dict(zip([case.learnable], value)))
+        return smooth.argmax(x), smooth.max(x)
+
+    assert torch.autograd.gradcheck(both, inputs, check_batched_grad=True)
+
+
+@learnable
+def test_second_derivatives_of_a_parameter_in_every_nesting(case, backend):
+    """Reverse mode takes it once and raises; forward mode inside is right."""
+    row, direction, step = smooth_scores(case, 1, 5, seed=9)[0], normal(5, seed=1), 1e-5
+
+    def function(x, v):
+        return weighted(case, 5, direction, **{case.learnable: v})(x)
+
+    value = parameter(case)
+    slope = jacfwd(function, 1)
+    expected = (slope(row, value + step) - slope(row, value - step)) / (2 * step)
+    for outer in (jacrev, jacfwd):
+        close(outer(slope, 1)(row, value), expected, atol=1e-6, rtol=1e-6)
+        with pytest.raises(RuntimeError, match="once"):
+            outer(jacrev(function, 1), 1)(row, value)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(value.requires_grad_(), torch.ones_like(value))
+        with pytest.raises(RuntimeError, match="once"):
+            torch.autograd.grad(function(row, dual), dual)
+
+
 @learnable
 def test_vmap_over_the_parameter(case, backend):
     scores, values = normal(4, 5), parameter(case, (4,)) * torch.tensor([1.0, 1.1, 1.2, 1.3])
     function = lambda x, v: case.functional(x, **case.arguments(5, **{case.learnable: v}))  # noqa: E731
     one_by_one = torch.stack([function(x, v) for x, v in zip(scores, values)])
     close(torch.func.vmap(function)(scores, values), one_by_one, atol=1e-14, rtol=1e-13)
+    together = torch.func.vmap(function, in_dims=(1, 1))(scores.T, values.reshape(1, 4))
+    close(together, one_by_one, atol=1e-14, rtol=1e-13)
     shared = torch.stack([function(scores, v) for v in values])
     close(torch.func.vmap(function, in_dims=(None, 0))(scores, values), shared, atol=1e-14, rtol=1e-13)
     slope = torch.func.vmap(torch.func.grad(lambda v, x: function(x, v).square().sum()))(values, scores)

@@ -95,6 +95,20 @@ def test_huge_scores(case, dtype, backend):
         close(weights[3, :2].float(), torch.tensor([0.5, 0.5]), rtol=2 * unit(dtype), atol=0)
 
 
+@every
+@pytest.mark.parametrize("gamma", [1e-12, torch.full((4, 1), 1e-12)], ids=["number", "tensor"])
+def test_huge_scores_at_a_small_temperature(case, gamma, backend):
+    """Their quotient is no float32; what is far below is still there, and not masked."""
+    scores = torch.tensor([[1e30, 0, -1e30, 1, -5, 3], [-1e30] * 6, [1e30, 1e30, 0, 0, 0, -INF], [-INF] * 6])
+    x = scores.clone().requires_grad_()
+    weights, value = case(x, gamma=gamma), om.smooth_max(x, case.regularizer(6), gamma=gamma)
+    (gradient,) = torch.autograd.grad((weights * weights).sum() + value[:3].sum(), x)
+    double = gamma.double() if isinstance(gamma, torch.Tensor) else gamma
+    close(weights.double(), case(scores.double(), gamma=double), atol=1e-6, rtol=0)
+    close(value, torch.tensor([1e30, -1e30, 1e30, -INF]))
+    assert bool(gradient.isfinite().all()) and torch.equal(case(scores, gamma=gamma), weights)
+
+
 @pytest.mark.parametrize("case", SMOOTH, ids=str)
 @typed
 def test_ties_are_equal_to_the_bit(case, dtype, backend):

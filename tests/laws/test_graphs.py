@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 import torch
 from cases import CASES, ENTMAX13, FUSED, GROUP, HARD, LEARNABLE, ONE_EACH, OSCAR, SPARSEMAX, normal
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils.flop_counter import FlopCounterMode
 
 import omegamax as om
 
@@ -111,12 +114,62 @@ def test_torch_func_inside_compile_says_what_to_do():
     close(torch.compile(function, backend="aot_eager")(row), function(row))  # left out of the graph, and right
 
 
-def test_torch_func_of_a_function_that_was_compiled():
-    """The advice of that message: eager under the transform."""
-    row = normal(5)
-    expected = torch.func.grad(lambda x: om.sparsemax(x).square().sum())(row)
-    disabled = torch.compiler.disable(lambda x: om.sparsemax(x).square().sum())
-    close(torch.func.grad(disabled)(row), expected)
+@pytest.mark.slow
+def test_torch_func_beside_a_compiled_graph():
+    """The advice of that message."""
+    row, function = normal(5), torch.func.grad(lambda x: om.sparsemax(x).square().sum())
+    disabled = torch.compiler.disable(function)
+    compiled = torch.compile(lambda x: disabled(2 * x) + 1, backend="aot_eager")
+    close(compiled(row), function(2 * row) + 1)
+
+
+# ---------------------------------------------------------------- modes that watch every operation
+
+
+@every
+@pytest.mark.parametrize("mode", ["real", "symbolic"])
+def test_make_fx_records_the_operator_and_not_its_answer(case, mode):
+    options = case.arguments(6)
+
+    def slope(x):
+        x = x.detach().requires_grad_()
+        weights = case.functional(x, **options)
+        return weights, torch.autograd.grad((weights * x.detach()).sum(), x)[0]
+
+    recorded = make_fx(slope, tracing_mode=mode)(normal(3, 6))
+    for actual, expected in zip(recorded(normal(3, 6, seed=1)), slope(normal(3, 6, seed=1))):
+        close(actual, expected, atol=1e-14, rtol=1e-13)
+
+
+@every
+def test_real_tensors_in_a_fake_world(case):
+    """What a kernel allocates there has no memory."""
+    scores, options = normal(3, 6), case.arguments(6)
+    if case.learnable:
+        options[case.learnable] = torch.tensor(options[case.learnable])
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert isinstance(case(scores), FakeTensor)
+        assert isinstance(case.functional(scores.requires_grad_(), **options), FakeTensor)
+
+
+def test_a_counter_of_operations_changes_nothing():
+    ridge = om.Differentiable(lambda p: 0.5 * p.square().sum(-1))
+    for smooth in (om.SquaredNorm(), om.Fused(), ridge, om.GridTV(0.1)):
+        scores = normal(3, 6).requires_grad_()
+        with FlopCounterMode(display=False):
+            watched = smooth.argmax(scores)
+            torch.autograd.grad(watched.square().sum(), scores)
+        assert torch.equal(watched, smooth.argmax(scores))
+
+
+@pytest.mark.filterwarnings("ignore")  # of the tracer, which is deprecated
+def test_jit_trace_records_no_loop_of_its_example():
+    """Pooling takes as many rounds as the data asks for: one example needs none, the other several."""
+    smooth = om.Oscar(0.5)
+    example = torch.tensor([[9.0, 5.0, 1.0, -5.0]], dtype=torch.float64)
+    traced = torch.jit.trace(smooth.argmax, (example,), check_trace=False)
+    scores = normal(20, 4)
+    close(traced(scores), smooth.argmax(scores), atol=1e-14, rtol=1e-13)
 
 
 # ---------------------------------------------------------------- torch.export

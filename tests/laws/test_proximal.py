@@ -10,6 +10,7 @@ from oracles import isotonic_qp
 from torch.autograd import gradcheck, gradgradcheck
 
 import omegamax as om
+from omegamax.operators.proximal import GroupNorm, Monotone, OrderedL1, OscarNorm, TotalVariation
 
 close = torch.testing.assert_close
 GROUPS = [0, 0, 1, 1, 2]
@@ -142,6 +143,34 @@ def test_strength_learns(name, backend):
 
 def jacobians(prox, x):
     return torch.func.vmap(torch.func.jacrev(prox))(x)
+
+
+LEAVES = [
+    (TotalVariation(0.3), lambda y: 0.3 * np.abs(np.diff(y)).sum()),
+    (OscarNorm(0.1), lambda y: 0.1 * sum(max(abs(y[i]), abs(y[j])) for i in range(5) for j in range(i))),
+    (OrderedL1(OWL), lambda y: (OWL.numpy() * np.sort(np.abs(y))[::-1]).sum()),
+    (GroupNorm((0, 0, 1, 1, 2), 0.4), lambda y: 0.4 * sum(np.linalg.norm(y[s]) for s in ([0, 1], [2, 3], [4]))),
+    (Monotone(), lambda y: 0.0),
+]
+
+
+@pytest.mark.parametrize("leaf, penalty", LEAVES, ids=[type(leaf).__name__ for leaf, _ in LEAVES])
+def test_a_prox_is_the_argmax_of_its_own_maximum(leaf, penalty, backend):
+    """<y, x> − Ω(y) with Ω = ½‖y‖² + f: the value, Ω from the definition, and the gradient of the value."""
+    rows = normal(6, 5).requires_grad_()
+    value, solution = leaf.max(rows), leaf.argmax(rows)
+    assert torch.equal(torch.autograd.grad(value.sum(), rows)[0], solution)
+    for x, y, best in zip(rows.detach().numpy(), solution.detach().numpy(), value.detach().numpy()):
+        omega = 0.5 * y @ y + penalty(y)
+        assert best == pytest.approx(x @ y - omega, abs=1e-12)
+        assert float(leaf.omega(tensor(y))) == pytest.approx(omega, abs=1e-12)
+
+
+def test_ordered_l1_refuses_to_learn_its_weights_in_forward_mode_too():
+    """A tangent of the weights was left out in silence."""
+    x = normal(5)
+    with pytest.raises(RuntimeError, match="prox_owl: weights must not be differentiated"):
+        torch.func.jvp(om.prox_owl, (x, OWL), (x, OWL))
 
 
 def test_total_variation_jacobian_is_proposition_3(backend):

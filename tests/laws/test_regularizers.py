@@ -181,6 +181,23 @@ def test_at_ties_and_thresholds_the_derivative_is_finite(case, backend):
         assert bool(gradient.isfinite().all())
 
 
+@pytest.mark.parametrize("case", [case for case in SMOOTH if case.quadratic], ids=str)
+def test_at_a_kink_the_derivative_is_a_one_sided_limit(case, backend):
+    """Among the points nearby, some have the derivative that the kink has."""
+    jacobian = torch.func.vmap(torch.func.jacrev(case.regularizer(4).argmax))
+    for row in (
+        [0.0] * 4,
+        [1.0, 1, 0, 0],
+        [1.0, 0, 0, 0],
+        [0.5, -0.5, 0.5, -0.5],
+        [1.0, 0.9, 0.8, 0.7],
+        [1.0, 0.5, 0.5, 0],
+    ):
+        nearby = tensor(row) + torch.cat([torch.zeros(1, 4), 1e-7 * torch.randn(200, 4)]).double()
+        at_the_kink, *around = jacobian(nearby)
+        assert min(float((at_the_kink - other).abs().max()) for other in around) < 1e-6
+
+
 # ---------------------------------------------------------------- learning α and strength
 
 

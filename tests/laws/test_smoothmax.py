@@ -63,8 +63,11 @@ def test_weights_alone_are_the_weights_beside_the_value(case, dtype, backend):
         scores[1, : n // 2] = scores[2] = -torch.inf
         scores[3, -1] = torch.nan
         smooth = case.regularizer(n)
-        for alone in (smooth, om.Scaled(smooth, 1.0), om.Scaled(smooth, torch.ones(5, 1, dtype=dtype))):
-            assert torch.equal(alone.argmax(scores).nan_to_num(2), smooth.weigh(scores).weights.nan_to_num(2))
+        expected = smooth.weigh(scores).weights
+        for alone in (smooth, om.Scaled(smooth, 1.0)):
+            assert torch.equal(alone.argmax(scores).nan_to_num(2), expected.nan_to_num(2))
+        per_row = om.Scaled(smooth, torch.ones(5, 1, dtype=dtype))  # which shifts the scores, in their own precision
+        torch.testing.assert_close(per_row.argmax(scores), expected, equal_nan=True)
         assert case(scores[:0]).shape == (0, n)
 
 
@@ -216,6 +219,18 @@ def test_gamma_scales_scores_and_value(case, backend):
     together = om.smooth_argmax(scores, case.regularizer(6), gamma=gamma)
     alone = torch.stack([case(row, gamma=float(g)) for row, g in zip(scores, gamma)])
     torch.testing.assert_close(together, alone, atol=1e-14, rtol=1e-13)
+
+
+@every
+@pytest.mark.parametrize("gamma", [0.6, torch.tensor([[0.6], [2.0]], dtype=torch.float64)], ids=["number", "tensor"])
+def test_the_contract_of_a_scaled_maximum(case, gamma, backend):
+    """`solve` and `hessian_product` are what argmax and its derivative use, γ included."""
+    scores, direction = normal(2, 5), normal(2, 5, seed=1)
+    scaled = om.Scaled(case.regularizer(5), gamma)
+    weights, value, certificate = scaled.solve(scores)
+    along = torch.func.jvp(scaled.argmax, (scores,), (direction,))[1]
+    torch.testing.assert_close(scaled.hessian_product(certificate, direction), along, atol=1e-12, rtol=1e-10)
+    torch.testing.assert_close((weights, value), (scaled.argmax(scores), scaled.max(scores)), atol=1e-14, rtol=1e-13)
 
 
 @every

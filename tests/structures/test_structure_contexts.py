@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 
 import omegamax as om
@@ -25,6 +26,32 @@ def test_torch_func(potentials):
     torch.testing.assert_close(along, (expected * direction).sum())
     jacobian = torch.func.jacrev(om.Chain().max, chunk_size=1)(potentials.detach()[0])
     torch.testing.assert_close(jacobian, om.Chain().argmax(potentials.detach()[0]))
+
+
+def test_forward_mode_twice(potentials):
+    """The value has a second derivative in forward mode too; the marginals refuse theirs."""
+    chain, x, v = om.Chain(), potentials.detach(), torch.randn_like(potentials)
+
+    def along(function):
+        return lambda x: torch.func.jvp(function, (x,), (v,))[1]
+
+    def value(x):
+        return chain.max(x, om.SquaredNorm()).sum()
+
+    expected = (torch.autograd.functional.vhp(value, x, v)[1] * v).sum()
+    torch.testing.assert_close(along(along(value))(x), expected)
+    for outer in (along, torch.func.grad):
+        with pytest.raises(RuntimeError, match="differentiate once"):
+            outer(along(lambda x: chain.argmax(x).square().sum()))(x)
+
+
+def test_a_solver_refuses_fake_tensors():
+    """It reads memory, of which they have none."""
+    real = torch.randn(2, 4, 4)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        for scores in (real, torch.empty(2, 4, 4)):
+            with pytest.raises(RuntimeError, match="SparseMAP: scores must hold numbers"):
+                om.Matching().sparsemap(scores)
 
 
 def test_checkpointing(potentials):
