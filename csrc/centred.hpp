@@ -66,7 +66,7 @@ class Supports {
   }
 
  private:
-  static constexpr std::int64_t kElements = 8192, kFull = -1;
+  static constexpr std::int64_t kElements = 2048, kFull = -1;
 
   std::int64_t find(const T* p, const T* v, T* out, std::int32_t* offsets) const {
     if (starts_full(p)) return kFull;

@@ -49,7 +49,6 @@ void run(const Entmax<T>& problem, std::int64_t begin, std::int64_t end) {
   GentlePanel<T> panel(n);
   for (std::int64_t first = begin; first < end; first += kLanes<T>) {
     const std::int64_t count = end - first < kLanes<T> ? end - first : std::int64_t(kLanes<T>);
-    const std::int64_t next = first + 2 * kLanes<T> <= end ? first + kLanes<T> : first;
     double es[kLanes<T>];
     bool any = false;
     for (std::int64_t lane = 0; lane < kLanes<T>; ++lane) {
@@ -58,8 +57,7 @@ void run(const Entmax<T>& problem, std::int64_t begin, std::int64_t end) {
       any |= gentle(alpha);
     }
     if (any)
-      panel.run(problem.scores + first * n, problem.weights + first * n, problem.value + first, count, es,
-                problem.scores + next * n);
+      panel.run(problem.scores + first * n, problem.weights + first * n, problem.value + first, count, es);
     for (std::int64_t row = first; row < first + count; ++row)
       if (!gentle(alpha_of(row))) one_row(row);
   }

@@ -31,8 +31,8 @@ class GentlePanel {
  public:
   explicit GentlePanel(std::int64_t n) : n_(n), rows_(n) {}
 
-  // Solves `count` rows, at most kLanes, row k with alpha = 1 + es[k] in (1, 2); the rows at `ahead` come next.
-  void run(const T* x, T* weights, T* value, std::int64_t count, const double* es, const T* ahead) {
+  // Solves `count` rows, at most kLanes, row k with alpha = 1 + es[k] in (1, 2).
+  void run(const T* x, T* weights, T* value, std::int64_t count, const double* es) {
     Vector<T> e, slack;
     for (int lane = 0; lane < kLane; ++lane) {
       e[lane] = static_cast<T>(es[lane]);
@@ -50,7 +50,7 @@ class GentlePanel {
     distances_below(top, padded, e);
     const Vector<T> c = find_level(padded, c0, e, order, slack, good);
     const Sums sums = write_powers(padded, T(1) / c, order);
-    rows_.spread(x, weights, count, floors, padded, sums.inverse(), ahead);
+    rows_.spread(x, weights, count, floors, padded, sums.inverse());
     write_values(sums, es, tops, value, count);
     for (std::int64_t row = 0; row < count; ++row)
       if (((good >> row) & 1u) == 0)
@@ -146,7 +146,7 @@ template <class T>
 class GentlePanel {
  public:
   explicit GentlePanel(std::int64_t) {}
-  void run(const T*, T*, T*, std::int64_t, const double*, const T*) {}
+  void run(const T*, T*, T*, std::int64_t, const double*) {}
 };
 #endif
 

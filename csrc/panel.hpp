@@ -33,10 +33,9 @@ class Panel {
  public:
   explicit Panel(std::int64_t n) : n_(n), rows_(n) {}
 
-  // Solves `count` rows, at most kLanes. While one phase computes, what the next one needs is fetched: the place of
-  // the weights, and the rows that come after these, at `ahead`.
+  // Solves `count` rows, at most kLanes.
   template <class Power>
-  void run(const T* x, T* weights, T* value, std::int64_t count, const T* ahead) {
+  void run(const T* x, T* weights, T* value, std::int64_t count) {
     constexpr T scale = T(1 / Power::kOrder), order = T(Power::kOrder);
     const Vector<T> zero{};
     Vector<T>* const y = rows_.columns();
@@ -52,6 +51,15 @@ class Panel {
     alignas(kVectorBytes) T shifts[kLane], floors[kLane], highs[kLane], lows[kLane];
     store(shifts, top);
     store(floors, just_below(top + tau * order));
+    // A row of which most are candidates is left to the end, and read where it lies.
+    alignas(kVectorBytes) T bounds[kLane];
+    store(bounds, tau);
+    unsigned whole = 0;
+    for (std::int64_t row = 0; row < (n_ > kLockstepColumns ? count : 0); ++row)
+      if (is_crowded(x + row * n_, floors[row])) {
+        whole |= 1u << row;
+        floors[row] = kInfinity<T>;
+      }
     std::int64_t counts[kLane];
     const std::int64_t padded = rows_.find_candidates(x, count, floors, weights, counts);
     for (std::int64_t j = 0; j < padded; ++j) y[j] = (y[j] - top) * scale;
@@ -98,8 +106,12 @@ class Panel {
       const T shift = shifts[row], high = highs[row], low = lows[row];
       const T* from = x + row * n_;
       T* to = weights + row * n_;
+      if ((whole >> row) & 1u) {
+        const auto threshold = find_crowded<Power>(WholeRow<T>{from, n_, shift, scale}, bounds[row]);
+        write_row<Power>(from, to, value + row, n_, shift, threshold, [](std::int64_t) { return false; });
+        continue;
+      }
       each_vector<T>(n_, [&](std::int64_t i, std::int64_t width) {
-        __builtin_prefetch(ahead + row * n_ + i);
         const Vector<T> scaled = (load_lanes(from + i, width, -kInfinity<T>) - shift) * scale;
         store_lanes(to + i, width, Power::weight(larger((scaled - high) - low, zero)));
       });
@@ -111,6 +123,31 @@ class Panel {
   static constexpr int kLane = kLanes<T>;
   static constexpr std::int64_t kSample = 4 * kLane;
 
+  // Some of the scores tell roughly what all will. That may be too high: but a step from anywhere ends below the root.
+  template <class Power>
+  static Threshold<T> find_crowded(WholeRow<T> scores, T bound) {
+    const T share = T(scores.count) / T(kSample);
+    T guess = bound;
+    for (int iteration = 0; iteration < 3; ++iteration) {
+      Vector<T> sum{}, slope{};
+      for (int k = 0; k < kSample; k += kLane) {
+        const Vector<T> z = larger(scores.at(k) - guess, Vector<T>{});
+        sum += Power::weight(z);
+        slope += Power::slope(z, splat(T(1)));
+      }
+      guess += Power::step(share * sum_lanes<T>(sum), share * sum_lanes<T>(slope));
+    }
+    if (guess > bound) bound = larger(guess + newton_step<Power>(scores, guess), bound);
+    return find_threshold<Power>(scores, bound);
+  }
+
+  // Whether most of the first scores are above the floor.
+  static bool is_crowded(const T* x, T floor) {
+    int above = 0;
+    for (int k = 0; k < kSample; k += kLane) above += __builtin_popcount(where_greater(load(x + k), splat(floor)));
+    return 4 * above > 3 * kSample;
+  }
+
   std::int64_t n_;
   PanelRows<T> rows_;
 };
@@ -120,7 +157,7 @@ class Panel {
  public:
   explicit Panel(std::int64_t) {}
   template <class Power>
-  void run(const T*, T*, T*, std::int64_t, const T*) {}
+  void run(const T*, T*, T*, std::int64_t) {}
 };
 #endif
 
@@ -130,8 +167,7 @@ inline void threshold_rows(const T* x, T* weights, T* value, std::int64_t n, std
     Panel<T> panel(n);
     for (std::int64_t row = begin; row < end; row += kLanes<T>) {
       const std::int64_t count = end - row < kLanes<T> ? end - row : std::int64_t(kLanes<T>);
-      const std::int64_t next = row + 2 * kLanes<T> <= end ? row + kLanes<T> : row;
-      panel.template run<Power>(x + row * n, weights + row * n, value + row, count, x + next * n);
+      panel.template run<Power>(x + row * n, weights + row * n, value + row, count);
     }
     return;
   }

@@ -73,7 +73,10 @@ class PanelRows {
                                std::int64_t* counts) const {
     std::int64_t most = 0;
     for (std::int64_t row = 0; row < count; ++row) {
-      counts[row] = write_candidates(x + row * n_, floors[row], candidates_.get() + row * stride_, weights + row * n_);
+      T* const candidates = candidates_.get() + row * stride_;
+      counts[row] = floors[row] == kInfinity<T>
+                        ? 0
+                        : write_candidates(x + row * n_, floors[row], candidates, weights + row * n_);
       most = counts[row] > most ? counts[row] : most;
     }
     for (std::int64_t j = 0; j < most; j += kLane)
@@ -83,10 +86,9 @@ class PanelRows {
     return (most + kLane - 1) / kLane * kLane;
   }
 
-  // Writes the columns, times `factor`, to the places in the rows that their candidates came from, and zeros
-  // elsewhere. Meanwhile the rows at `ahead` are fetched.
-  void spread(const T* x, T* weights, std::int64_t count, const T* floors, std::int64_t padded, Vector<T> factor,
-              const T* ahead) const {
+  // Writes the columns, times `factor`, to the places in the rows that their candidates came from, and zeros elsewhere.
+  void spread(const T* x, T* weights, std::int64_t count, const T* floors, std::int64_t padded,
+              Vector<T> factor) const {
     for (std::int64_t j = 0; j < padded; j += kLane) {
       Vector<T> tile[kLane];
 #pragma GCC unroll 16
@@ -99,7 +101,6 @@ class PanelRows {
       const Vector<T> level = splat(floors[row]);
       const T* next = candidates_.get() + row * stride_;
       each_vector<T>(n_, [&](std::int64_t i, std::int64_t lanes) {
-        __builtin_prefetch(ahead + row * n_ + i);
         const unsigned bits = where_greater(load_lanes(x + row * n_ + i, lanes, -kInfinity<T>), level);
         store_lanes(weights + row * n_ + i, lanes, expand<T>(load(next), bits));
         next += __builtin_popcount(bits);

@@ -123,6 +123,36 @@ inline bool most_above(const T* peaks, std::int64_t count, T floor) {
   return 4 * above > 3 * count;
 }
 
+// Writes the weights and the value. is_empty(i) may tell that the block from position i on has no weight.
+template <class Power, class T, class IsEmpty>
+inline void write_row(const T* x, T* weights, T* value, std::int64_t n, T top, Threshold<T> threshold,
+                      IsEmpty is_empty) {
+  constexpr T scale = T(1 / Power::kOrder);
+  LongSum<T> moments;  // of order q + 1
+  for (std::int64_t i = 0; i < n; i += kBlockSize<T>) {
+    const std::int64_t size = n - i < kBlockSize<T> ? n - i : kBlockSize<T>;
+    if (is_empty(i)) {
+      each_vector<T>(size, [&](std::int64_t at, std::int64_t lanes) {
+        store_lanes(weights + i + at, lanes, Vector<T>{});
+      });
+      continue;
+    }
+    Vector<T> moment{};
+    each_vector<T>(size, [&](std::int64_t at, std::int64_t lanes) {
+      const Vector<T> y = (load_lanes(x + i + at, lanes, -kInfinity<T>) - top) * scale;
+      const Vector<T> z = larger((y - threshold.high) - threshold.low, Vector<T>{});
+      const Vector<T> weight = Power::weight(z);
+      moment += weight * z;
+      store_lanes(weights + i + at, lanes, weight);
+    });
+    moments.add(moment);
+  }
+  // max_Omega = max x + (q (1 + tau) + tau + sum p^(1 + 1/q)) q / (q + 1), from Omega = q^2/(q + 1) (sum p^(1 + 1/q) - 1)
+  constexpr double q = Power::kOrder;
+  const double exact = static_cast<double>(threshold.high) + threshold.low;
+  *value = top + static_cast<T>((q * (1 + exact) + exact + moments.total()) * q / (q + 1));
+}
+
 template <class Power, class T>
 inline void threshold_row(const T* x, T* weights, T* value, std::int64_t n, T* peaks, T* candidates) {
   const Top<T> found = find_top(x, n, peaks);
@@ -146,29 +176,10 @@ inline void threshold_row(const T* x, T* weights, T* value, std::int64_t n, T* p
   const Threshold<T> threshold = whole ? find_threshold<Power>(WholeRow<T>{x, n, top, scale}, tau)
                                        : find_threshold<Power>(listed(), tau);
 
-  LongSum<T> moments;  // of order q + 1
-  for (std::int64_t i = 0; i < n; i += kBlockSize<T>, peaks += kLanes<T>) {
-    const std::int64_t size = n - i < kBlockSize<T> ? n - i : kBlockSize<T>;
-    if (where_greater((load(peaks) - top) * scale, splat(threshold.high)) == 0 && threshold.low >= 0) {
-      each_vector<T>(size, [&](std::int64_t at, std::int64_t lanes) {
-        store_lanes(weights + i + at, lanes, Vector<T>{});
-      });
-      continue;
-    }
-    Vector<T> moment{};
-    each_vector<T>(size, [&](std::int64_t at, std::int64_t lanes) {
-      const Vector<T> y = (load_lanes(x + i + at, lanes, -kInfinity<T>) - top) * scale;
-      const Vector<T> z = larger((y - threshold.high) - threshold.low, Vector<T>{});
-      const Vector<T> weight = Power::weight(z);
-      moment += weight * z;
-      store_lanes(weights + i + at, lanes, weight);
-    });
-    moments.add(moment);
-  }
-  // max_Omega = max x + (q (1 + tau) + tau + sum p^(1 + 1/q)) q / (q + 1), from Omega = q^2/(q + 1) (sum p^(1 + 1/q) - 1)
-  constexpr double q = Power::kOrder;
-  const double exact = static_cast<double>(threshold.high) + threshold.low;
-  *value = top + static_cast<T>((q * (1 + exact) + exact + moments.total()) * q / (q + 1));
+  write_row<Power>(x, weights, value, n, top, threshold, [&](std::int64_t i) {
+    const Vector<T> peak = load(peaks + i / kBlock);
+    return where_greater((peak - top) * scale, splat(threshold.high)) == 0 && threshold.low >= 0;
+  });
 }
 
 }  // namespace OMEGAMAX_ARCH
