@@ -17,6 +17,7 @@ from timing import fastest, write
 import omegamax as om
 
 HEADS, SIZE, LENGTHS = 16, 64, (128, 512, 1024)
+ROUNDS = 20  # at least: long ones are few in the time given, and a busy moment may hit all of them
 LIMIT = 1.3  # sparse attention must not be slower than this many times softmax through the same module
 SPREADS = {"normal": 1.0, "×3": 3.0}  # of the scores: as at random, and as in a trained model
 
@@ -56,8 +57,8 @@ def measured(length: int, spread: float, seconds: float) -> tuple[dict[str, floa
     runs = {"torch": torch.nn.functional.scaled_dot_product_attention}
     runs |= {name: through_module(smooth) for name, smooth in normalizers(length).items()}
     with torch.no_grad():
-        ahead = fastest({name: lambda f=f: f(*tensors) for name, f in runs.items()}, seconds=seconds)
-    back = fastest({name: both_ways(f, tensors, gradient) for name, f in runs.items()}, seconds=seconds)
+        ahead = fastest({name: lambda f=f: f(*tensors) for name, f in runs.items()}, seconds=seconds, least=ROUNDS)
+    back = fastest({name: both_ways(f, tensors, gradient) for name, f in runs.items()}, seconds=seconds, least=ROUNDS)
     return ahead, back
 
 
