@@ -158,7 +158,7 @@ NB_MODULE(_native, m) {
                 (At x, At turned, At distances, std::int64_t n_points, std::int64_t n_coordinates),
                 (Address{x}, Address{turned}, Address{distances}, n_points, n_coordinates));
   OMEGAMAX_BIND(m, "sparsemax", Sparsemax, (At scores, At weights, At value),
-                (Address{scores}, Address{weights}, Wanted(value, rows * bytes)));
+                (Address{scores}, Address{weights}, Address{value}));
   OMEGAMAX_BIND(m, "sparsemax_product", SparsemaxProduct, (At weights, At direction, At product),
                 (Address{weights}, Address{direction}, Address{product}));
   OMEGAMAX_BIND(m, "hardmax", Hardmax, (At scores, At weights, At value),
@@ -168,7 +168,7 @@ NB_MODULE(_native, m) {
   OMEGAMAX_BIND(m, "softmax_product", SoftmaxProduct, (At weights, At direction, At product),
                 (Address{weights}, Address{direction}, Address{product}));
   OMEGAMAX_BIND(m, "entmax", Entmax, (At scores, At weights, At value, At alphas, double alpha),
-                (Address{scores}, Address{weights}, Wanted(value, rows * bytes), Address{alphas}, alpha));
+                (Address{scores}, Address{weights}, Address{value}, Address{alphas}, alpha));
   OMEGAMAX_BIND(m, "entmax_product", EntmaxProduct, (At weights, At direction, At product, At alphas, double alpha),
                 (Address{weights}, Address{direction}, Address{product}, Address{alphas}, alpha));
   OMEGAMAX_BIND(m, "entmax_slope", EntmaxSlope, (At weights, At slope, At gradient, At alphas, double alpha),

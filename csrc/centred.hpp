@@ -134,7 +134,7 @@ OMEGAMAX_INLINE void centred_row(const T* p, const T* v, T* out, std::int64_t n,
 
 // Rows of at most a block, as many at a time as a vector has lanes: their means come from one fold of all their sums.
 template <class T, class Slope>
-OMEGAMAX_INLINE void centred_short_rows(const T* p, const T* v, T* out, std::int64_t n, std::int64_t count, Slope slope) {
+inline void centred_short_rows(const T* p, const T* v, T* out, std::int64_t n, std::int64_t count, Slope slope) {
   const Vector<T> zero{};
   alignas(kVectorBytes) T sums[kLanes<T> * kLanes<T>], products[kLanes<T> * kLanes<T>], means[kLanes<T>];
   for (std::int64_t row = 0; row < kLanes<T>; ++row) {

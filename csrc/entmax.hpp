@@ -37,8 +37,8 @@ void run(const Entmax<T>& problem, std::int64_t begin, std::int64_t end) {
     return problem.alphas != nullptr ? problem.alphas[row] : problem.alpha;
   };
   const auto one_row = [&](std::int64_t row) {
-    entmax_row(problem.scores + row * n, problem.weights + row * n, problem.value + row, n, alpha_of(row), peaks,
-               candidates);
+    T unwanted, *value = problem.value != nullptr ? problem.value + row : &unwanted;
+    entmax_row(problem.scores + row * n, problem.weights + row * n, value, n, alpha_of(row), peaks, candidates);
   };
   if (!kHasPanels || n > kPanelColumns) {
     for (std::int64_t row = begin; row < end; ++row) one_row(row);
@@ -57,7 +57,8 @@ void run(const Entmax<T>& problem, std::int64_t begin, std::int64_t end) {
       any |= gentle(alpha);
     }
     if (any)
-      panel.run(problem.scores + first * n, problem.weights + first * n, problem.value + first, count, es);
+      panel.run(problem.scores + first * n, problem.weights + first * n,
+                problem.value != nullptr ? problem.value + first : nullptr, count, es);
     for (std::int64_t row = first; row < first + count; ++row)
       if (!gentle(alpha_of(row))) one_row(row);
   }

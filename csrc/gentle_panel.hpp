@@ -31,7 +31,7 @@ class GentlePanel {
  public:
   explicit GentlePanel(std::int64_t n) : n_(n), rows_(n) {}
 
-  // Solves `count` rows, at most kLanes, row k with alpha = 1 + es[k] in (1, 2).
+  // Solves `count` rows, at most kLanes, row k with alpha = 1 + es[k] in (1, 2); `value` may be null.
   void run(const T* x, T* weights, T* value, std::int64_t count, const double* es) {
     Vector<T> e, slack;
     for (int lane = 0; lane < kLane; ++lane) {
@@ -51,10 +51,10 @@ class GentlePanel {
     const Vector<T> c = find_level(padded, c0, e, order, slack, good);
     const Sums sums = write_powers(padded, T(1) / c, order);
     rows_.spread(x, weights, count, floors, padded, sums.inverse());
-    write_values(sums, es, tops, value, count);
+    if (value != nullptr) write_values(sums, es, tops, value, count);
     for (std::int64_t row = 0; row < count; ++row)
-      if (((good >> row) & 1u) == 0)
-        fill_unusual(has_bad(x + row * n_, n_), weights + row * n_, value + row, n_);
+      if (T unwanted; ((good >> row) & 1u) == 0)
+        fill_unusual(has_bad(x + row * n_, n_), weights + row * n_, value != nullptr ? value + row : &unwanted, n_);
   }
 
  private:

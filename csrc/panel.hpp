@@ -33,7 +33,7 @@ class Panel {
  public:
   explicit Panel(std::int64_t n) : n_(n), rows_(n) {}
 
-  // Solves `count` rows, at most kLanes.
+  // Solves `count` rows, at most kLanes; `value` may be null.
   template <class Power>
   void run(const T* x, T* weights, T* value, std::int64_t count) {
     constexpr T scale = T(1 / Power::kOrder), order = T(Power::kOrder);
@@ -44,7 +44,7 @@ class Panel {
     // The threshold of some of the scores is a lower bound for all of them, and the peaks are the likeliest.
     Vector<T> tau = splat(T(-1));
     for (std::int64_t j = 0; j < n_peaks; ++j) y[j] = (y[j] - top) * scale;
-    for (int iteration = 0; iteration < 3; ++iteration)
+    for (int iteration = 0; iteration < (n_ > kLockstepColumns ? 2 : 1); ++iteration)  // more save less than they cost
       tau = larger(tau + lockstep_step<Power, T>(y, n_peaks, tau), tau);
     tau += 4 * std::numeric_limits<T>::epsilon() * tau;
 
@@ -92,30 +92,34 @@ class Panel {
     }
     step = choose<T>(added, zero, step);
 
-    Vector<T> moments[4] = {};
-    for (std::int64_t j = 0; j < padded; j += 4)
-      for (int k = 0; k < 4; ++k) {
-        const Vector<T> z = larger((y[j + k] - tau) - step, zero);
-        moments[k] += Power::weight(z) * z;
-      }
-    const Vector<T> moment = (moments[0] + moments[1]) + (moments[2] + moments[3]);
-    store_lanes(value, count, top + (order * (T(1) + tau) + tau + (order + 1) * step + moment) * (order / (order + 1)));
+    if (value != nullptr) {
+      Vector<T> moments[4] = {};
+      for (std::int64_t j = 0; j < padded; j += 4)
+        for (int k = 0; k < 4; ++k) {
+          const Vector<T> z = larger((y[j + k] - tau) - step, zero);
+          moments[k] += Power::weight(z) * z;
+        }
+      const Vector<T> moment = (moments[0] + moments[1]) + (moments[2] + moments[3]);
+      const Vector<T> above = order * (T(1) + tau) + tau + (order + 1) * step + moment;
+      store_lanes(value, count, top + above * (order / (order + 1)));
+    }
     store(highs, tau);
     store(lows, step);
     for (std::int64_t row = 0; row < count; ++row) {
       const T shift = shifts[row], high = highs[row], low = lows[row];
       const T* from = x + row * n_;
       T* to = weights + row * n_;
+      T unwanted, *own = value != nullptr ? value + row : &unwanted;
       if ((whole >> row) & 1u) {
         const auto threshold = find_crowded<Power>(WholeRow<T>{from, n_, shift, scale}, bounds[row]);
-        write_row<Power>(from, to, value + row, n_, shift, threshold, [](std::int64_t) { return false; });
+        write_row<Power>(from, to, own, n_, shift, threshold, [](std::int64_t) { return false; });
         continue;
       }
       each_vector<T>(n_, [&](std::int64_t i, std::int64_t width) {
         const Vector<T> scaled = (load_lanes(from + i, width, -kInfinity<T>) - shift) * scale;
         store_lanes(to + i, width, Power::weight(larger((scaled - high) - low, zero)));
       });
-      if (((good >> row) & 1u) == 0) fill_unusual(has_bad(from, n_), to, value + row, n_);
+      if (((good >> row) & 1u) == 0) fill_unusual(has_bad(from, n_), to, own, n_);
     }
   }
 
@@ -161,19 +165,22 @@ class Panel {
 };
 #endif
 
+// `value` may be null.
 template <class Power, class T>
 inline void threshold_rows(const T* x, T* weights, T* value, std::int64_t n, std::int64_t begin, std::int64_t end) {
   if (kHasPanels && n <= kPanelColumns) {
     Panel<T> panel(n);
     for (std::int64_t row = begin; row < end; row += kLanes<T>) {
       const std::int64_t count = end - row < kLanes<T> ? end - row : std::int64_t(kLanes<T>);
-      panel.template run<Power>(x + row * n, weights + row * n, value + row, count);
+      panel.template run<Power>(x + row * n, weights + row * n, value != nullptr ? value + row : nullptr, count);
     }
     return;
   }
   const Scratch<T> peaks(peaks_size<T>(n)), candidates(candidates_size<T>(n) + peaks_size<T>(n));
+  T unwanted;
   for (std::int64_t row = begin; row < end; ++row)
-    threshold_row<Power>(x + row * n, weights + row * n, value + row, n, peaks.get(), candidates.get());
+    threshold_row<Power>(x + row * n, weights + row * n, value != nullptr ? value + row : &unwanted, n, peaks.get(),
+                         candidates.get());
 }
 
 }  // namespace OMEGAMAX_ARCH

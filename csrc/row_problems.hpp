@@ -10,7 +10,7 @@ template <class T>
 struct Sparsemax {
   const T* scores;
   T* weights;
-  T* value;  // one per row
+  T* value;  // one per row, or nullptr: not wanted
   std::int64_t columns;
 };
 
@@ -54,7 +54,7 @@ template <class T>
 struct Entmax {
   const T* scores;
   T* weights;
-  T* value;
+  T* value;  // or nullptr
   const double* alphas;
   double alpha;
   std::int64_t columns;
