@@ -108,6 +108,17 @@ def is_bare(scores: Any) -> bool:
     )
 
 
+def holds_rows(scores: Tensor) -> bool:
+    """Whether a native kernel may have these scores, where the context has been looked at (inside a Function)."""
+    return (
+        native is not None
+        and scores.is_cpu
+        and scores.dtype in _NATIVE_DTYPES
+        and scores.layout is _STRIDED
+        and scores.ndim > 0
+    )
+
+
 def unwrapped(tensor: Tensor) -> Tensor:
     """The plain tensor inside those of transforms: for constants, which a transform wraps like everything else."""
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):

@@ -205,5 +205,8 @@ def entmax_product(weights: Tensor, alpha: float | Tensor, direction: Tensor) ->
 def _(weights: Tensor, alpha: float | Tensor, direction: Tensor) -> Tensor:
     weights, direction = weights.contiguous(), direction.contiguous()
     product = torch.empty_like(direction)
-    launch("entmax_product", direction, weights, direction, product, *native_parameter(alpha, direction))
+    alphas, number = native_parameter(alpha, direction)
+    addresses = weights.data_ptr(), direction.data_ptr(), product.data_ptr()
+    orders = alphas if isinstance(alphas, int) else alphas.data_ptr()
+    routing.native.entmax_product(direction.itemsize, *addresses, orders, number, *extent(direction))
     return product

@@ -62,7 +62,7 @@ class Regularizer(SmoothMax):
 
     def certify(self, scores: Tensor) -> tuple[Tensor, ...]:
         """The weights alone, where they suffice."""
-        if self.weights_suffice and routing.is_bare(scores):
+        if self.weights_suffice and routing.holds_rows(scores):
             return (self.bare_weights(scores),)
         return super().certify(scores)
 
