@@ -167,7 +167,8 @@ class SmoothMax(abc.ABC):
     def _within(self, scores: Tensor, lengths: Tensor) -> Tensor:
         batch_shape = tuple(scores.shape[: scores.dim() - self.event_ndim])
         checks.check_lengths(type(self).__name__, batch_shape, lengths)
-        lengths = lengths.reshape(lengths.shape + (1,) * (scores.dim() - lengths.dim()))
+        checks.check_counts(type(self).__name__, "lengths", lengths, scores.shape[-1], "count the scores of each row")
+        lengths = lengths.to(scores.device).reshape(lengths.shape + (1,) * (scores.dim() - lengths.dim()))
         return torch.arange(scores.shape[-1], device=scores.device) < lengths
 
     def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:

@@ -100,6 +100,9 @@ ERRORS = {
     "lengths of floats": (
         lambda: om.Shannon().max(X, lengths=torch.ones(2)), TypeError, "Shannon", "integer Tensor", "float32", "torch.tensor",
     ),
+    "lengths beyond the row": (
+        lambda: om.Shannon().max(X, lengths=torch.tensor([1, 9])), ValueError, "Shannon", "lengths", "9", "count the scores",
+    ),
     "lengths of another shape": (
         lambda: om.Shannon().max(X, lengths=torch.ones(3, dtype=torch.int64)),
         ValueError, "Shannon", "(2,)", "(3,)", "one length per batch item",
