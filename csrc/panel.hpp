@@ -61,7 +61,9 @@ class Panel {
         floors[row] = kInfinity<T>;
       }
     std::int64_t counts[kLane];
-    const std::int64_t padded = rows_.find_candidates(x, count, floors, weights, counts);
+    const std::int64_t padded =  // long sums take whole vectors of terms
+        n_ > kLockstepColumns ? rows_.find_candidates(x, count, floors, weights, counts)
+                              : rows_.template find_candidates<kLane / 2>(x, count, floors, weights, counts);
     for (std::int64_t j = 0; j < padded; ++j) y[j] = (y[j] - top) * scale;
 
     unsigned guessed = 0, added;

@@ -56,7 +56,8 @@ class PanelRows {
     for (std::int64_t row = 0; row < count; ++row)
       peaks.good |= static_cast<unsigned>(write_peaks(x + row * n_, candidates_.get() + row * stride_)) << row;
     if (n_ <= kShort)
-      transpose_halves(y, [&](std::int64_t row) { return load(candidates_.get() + row * stride_); }, count);
+      transpose_halves(y, [&](std::int64_t row) { return load(candidates_.get() + row * stride_); }, count,
+                       [](auto a, auto b) { return larger(low_halves(a, b), high_halves(a, b)); });
     else
       for (std::int64_t j = 0; j < peaks.count; j += kLane)
         transpose_tile(y + j, [&](std::int64_t row) { return load(candidates_.get() + row * stride_ + j); }, count);
@@ -68,7 +69,8 @@ class PanelRows {
   }
 
   // Fills the columns with the scores of each row above its floor, and -inf; returns how many columns, a multiple of
-  // the vector length. `counts` receives the numbers of candidates; the weights' place is fetched.
+  // `unit`: the vector length or half of it. `counts` receives the numbers of candidates; the weights' place is fetched.
+  template <int unit = kLane>
   std::int64_t find_candidates(const T* x, std::int64_t count, const T* floors, const T* weights,
                                std::int64_t* counts) const {
     std::int64_t most = 0;
@@ -79,11 +81,14 @@ class PanelRows {
                         : write_candidates(x + row * n_, floors[row], candidates, weights + row * n_);
       most = counts[row] > most ? counts[row] : most;
     }
-    for (std::int64_t j = 0; j < most; j += kLane)
-      transpose_tile(columns() + j, [&](std::int64_t row) {
+    for (std::int64_t j = 0; j < most; j += kLane) {
+      const auto vector_of = [&](std::int64_t row) {
         return j < counts[row] ? load(candidates_.get() + row * stride_ + j) : splat(-kInfinity<T>);
-      }, count);
-    return (most + kLane - 1) / kLane * kLane;
+      };
+      if (unit < kLane && most - j <= unit) transpose_halves(columns() + j, vector_of, count, [](auto a, auto b) { return low_halves(a, b); });
+      else transpose_tile(columns() + j, vector_of, count);
+    }
+    return (most + unit - 1) / unit * unit;
   }
 
   // Writes the columns, times `factor`, to the places in the rows that their candidates came from, and zeros elsewhere.
@@ -156,18 +161,16 @@ class PanelRows {
     for (int row = 0; row < kLane; ++row) y[row] = tile[row];
   }
 
-  // The larger of the two halves of each row's vector, as columns: half as many, in less than half the time.
-  template <class F>
-  static void transpose_halves(Vector<T>* y, F vector_of, std::int64_t count) {
+  // Half a vector of each row as columns, in less than half the time. `side_by_side` makes one vector of those of two
+  // rows.
+  template <class F, class G>
+  static void transpose_halves(Vector<T>* y, F vector_of, std::int64_t count, G side_by_side) {
     constexpr int half = kLane / 2;
-    const auto both = [&](int row) {  // rows `row` and `row + half`, side by side
-      const Vector<T> a = vector_of(row < count ? row : count - 1);
-      const Vector<T> b = vector_of(row + half < count ? row + half : count - 1);
-      return larger(low_halves(a, b), high_halves(a, b));
-    };
     Vector<T> tile[half];
 #pragma GCC unroll 8
-    for (int row = 0; row < half; ++row) tile[row] = both(row);
+    for (int row = 0; row < half; ++row)
+      tile[row] = side_by_side(vector_of(row < count ? row : count - 1),
+                               vector_of(row + half < count ? row + half : count - 1));
     transpose_part<T, half>(tile);
 #pragma GCC unroll 8
     for (int row = 0; row < half; ++row) y[row] = tile[row];
