@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
+import warnings
 from typing import Any
 
 import torch
@@ -275,3 +277,11 @@ def check_structure_lengths(
             )
         found.append(each)
     return tuple(found)
+
+
+def warn(message: str, kind: type[Warning] = UserWarning) -> None:
+    """A warning that points at the user's line: the nearest outside of omegamax and PyTorch."""
+    frame, depth = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("omegamax", "torch"):
+        frame, depth = frame.f_back, depth + 1
+    warnings.warn(message, kind, stacklevel=depth)

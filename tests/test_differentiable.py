@@ -186,3 +186,16 @@ def test_gates_and_dims():
     close(om.gate(t, om.Differentiable(ridge)), om.gate(t, om.SquaredNorm()), atol=1e-6, rtol=0)
     scores = normal(5, 3)
     close(om.smooth_argmax(scores, om.Differentiable(ridge), 0), om.sparsemax(scores, 0), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "stopped",
+    [
+        lambda: om.smooth_argmax(normal(2, 9), om.Differentiable(lambda p: p.square().sum(-1), max_iter=1)),
+        lambda: om.Matching().sparsemap(normal(5, 5), max_iter=1),
+    ],
+)
+def test_a_warning_points_at_the_line_that_called(stopped):
+    with pytest.warns(UserWarning, match="stopped after") as caught:
+        stopped()
+    assert {warning.filename for warning in caught} == {__file__}

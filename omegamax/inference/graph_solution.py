@@ -7,14 +7,13 @@ its own transpose and its own derivative: any order, both modes, from the faces 
 from __future__ import annotations
 
 import inspect
-import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from omegamax import routing
+from omegamax import checks, routing
 from omegamax.inference.agreement import Agreement, Faces
 from omegamax.inference.local_problem import RowsFace, SpanFace
 from omegamax.inference.lp_sparsemap import Reached, solve_graph
@@ -51,11 +50,10 @@ def warn_if_stopped(who: str, found: GraphSolution | Reached, stopping: Stopping
     """Where iterations ended before they converged, once for the batch."""
     stopped = ~found.converged
     if bool(stopped.any()):
-        warnings.warn(
+        checks.warn(
             f"{who}: stopped after max_iter={stopping.max_iter} iterations with a primal residual of "
             f"{float(found.primal[stopped].max()):.3g} and a dual residual of {float(found.dual[stopped].max()):.3g}, "
             f"tolerance {stopping.atol:.3g}; raise max_iter or atol",
-            stacklevel=4,
         )
 
 

@@ -14,13 +14,13 @@ Sinkhorn & Knopp, Pacific J. Math. 1967; Cuturi, NeurIPS 2013; Brauer, Clason, L
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from omegamax import checks
 from omegamax.inference.matching_program import Matched, best_matching
 from omegamax.inference.total_support import total_support
 from omegamax.smoothmax import SmoothMax, Solution
@@ -54,11 +54,10 @@ class Transport(SmoothMax):
         problem = _Reduced.of(flat, self)
         f, g, weights, _, _, error, _ = problem.converge(self.max_iter, self.atol)
         if bool((error > self.atol).any()):
-            warnings.warn(
+            checks.warn(
                 f"sinkhorn: stopped after max_iter={self.max_iter} with sums wrong by up to {float(error.max()):.1e}, "
                 f"tolerance {self.atol:.1e}; raise max_iter, or gamma",
                 RuntimeWarning,
-                stacklevel=2,
             )
         value = -(problem.price_rows + f).sum(1) - (problem.price_columns + g).sum(1)
         value = value - weights[:, :-1, :-1].sum((1, 2)) if self.has_border else value

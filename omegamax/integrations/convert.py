@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Any
 
 from torch import nn
 
+from omegamax import checks
 from omegamax.attention.multihead import MultiheadAttention
 from omegamax.attention.normalizers import Normalizer, check_normalizer
 
@@ -39,10 +39,9 @@ def convert(module: nn.Module, normalizer: Normalizer) -> list[str]:
             _become(child, normalizer)
             converted.append(name)
         elif isinstance(child, nn.MultiheadAttention):
-            warnings.warn(
+            checks.warn(
                 f"convert: {name or 'the module'} must be nn.MultiheadAttention itself, got {type(child).__name__}, "
                 "which may compute something else and was left alone; convert before wrapping, or replace it by hand",
-                stacklevel=2,
             )
     return converted
 

@@ -12,7 +12,6 @@ the library drops padding and causality in silence.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from omegamax import registry
+from omegamax import checks, registry
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 
 _REGISTERED: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {}
@@ -185,10 +184,9 @@ def check(model: nn.Module, **inputs: Any) -> tuple[str, ...]:
             "own; this architecture ignores attn_implementation, so use another, or replace its attention modules"
         )
     if watch.n_softmax:
-        warnings.warn(
+        checks.warn(
             f"check: all attention of {kind} must be reached, got {len(callers)} calls beside {watch.n_softmax} "
             "softmax of its own; see which modules are missing from the names that check returns",
-            stacklevel=2,
         )
     return tuple(dict.fromkeys(callers))
 

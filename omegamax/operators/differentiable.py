@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -70,12 +69,11 @@ class Differentiable(Regularizer):
         late = gap > tolerance
         if bool(late.any()):
             worst = (gap - tolerance).nan_to_num(-torch.inf).argmax()
-            warnings.warn(
+            checks.warn(
                 f"Differentiable: {int(late.sum())} of {late.numel()} rows stopped after {self.max_iter} iterations "
                 f"with a duality gap of {gap.flatten()[worst].item():.2e} "
                 f"(tolerance {tolerance.flatten()[worst].item():.2e}); "
                 "raise max_iter or rtol, or check that fn is strongly convex",
-                stacklevel=2,
             )
         return Solution(weights, value, (weights,))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import sys
-import warnings
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -151,10 +150,9 @@ class GridTV(SmoothMax):
         late = gap > tolerance
         if bool(late.any()):
             worst = (gap - tolerance).argmax()
-            warnings.warn(
+            checks.warn(
                 f"GridTV: {int(late.sum())} of {late.numel()} grids stopped after {self.max_iter} iterations with a "
                 f"duality gap of {gap[worst].item():.2e} (tolerance {tolerance[worst].item():.2e}); raise max_iter",
-                stacklevel=2,
             )
         return denoised
 

@@ -10,7 +10,6 @@ as they do.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -83,10 +82,9 @@ def soft_dtw_barycenter(
     losses, converged = _minimise(objective, z, max_iter, tol)
     if not converged:
         gain = float(losses[-2] - losses[-1])
-        warnings.warn(
+        checks.warn(
             f"{_WHO}: stopped after {max_iter} iterations, the last of which gained {gain:.2e} (tolerance "
             f"{tol * max(1.0, abs(float(losses[-1]))):.2e}); raise max_iter or tol",
-            stacklevel=2,
         )
     return Barycenter(z.detach().to(each[0].dtype), losses, converged)
 

@@ -9,7 +9,6 @@ Niculae, Martins, Blondel & Cardie, ICML 2018.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -86,10 +85,9 @@ def _found(problem: Problem, start: Any, max_iter: int, atol: float) -> Found:
         )
     stopped = endings == Ending.NOT_CONVERGED
     if bool(stopped.any()):
-        warnings.warn(
+        checks.warn(
             f"{who}: stopped after max_iter={max_iter} calls with a gap of {float(gaps[stopped].max()):.3g}, tolerance "
             f"{atol:.3g} beyond rounding; raise max_iter, or accept the gap with atol",
-            stacklevel=4,
         )
     return found
 
