@@ -6,9 +6,7 @@ FSDP2 (`fully_shard`) keeps a shard of parameters, gradients and moments, and ga
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import gc
 import os
 import signal
 import threading
@@ -96,9 +94,6 @@ def joined(device: str = "auto") -> Iterator[Crew]:
     notes = dist.PrefixStore("omegamax", store)
     group = dist.PrefixStore("group", store)
     dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo", store=group, rank=rank, world_size=size)
-    # A wrapped model, which is part of a cycle, keeps the group's threads: while the interpreter shuts down they would
-    # ask it for its lock, and that ends in an abort, now and then.
-    atexit.register(gc.collect)
     with _last_words():
         try:
             yield Crew(rank, size, chosen)
