@@ -1,6 +1,6 @@
 """`python -m omegamax`: the same as the command `omegamax`."""
 
-from omegamax.cli import main
+from omegamax.cli import command
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    command()

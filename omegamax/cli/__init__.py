@@ -49,6 +49,18 @@ in Python:
   weights = om.sparsemax(scores, dim=-1)"""
 
 
+def command() -> None:
+    """`main` as a process of its own, which ends with its exit code."""
+    code = main()
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        # PyTorch never ends the threads of a process group that a DDP model has used, and one that meets an interpreter
+        # in its shutdown aborts the process, now and then: so this one is not shut down.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    raise SystemExit(code)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code: 0, 2 for a mistake of the caller, 130 after Ctrl-C, 141 if cut off."""
     _spell_out()
