@@ -4,6 +4,7 @@ torchrun --standalone --nproc_per_node=2 tests/integrations/distributed_steps.py
 """
 
 import copy
+import os
 import sys
 
 import torch
@@ -68,3 +69,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+    sys.stdout.flush()
+    os._exit(0)  # without a shutdown of the interpreter, which PyTorch's own threads may not survive

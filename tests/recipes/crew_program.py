@@ -117,7 +117,8 @@ def main(what, directory):
                 lose(directory, crew, fail)
     except RecipeError as error:
         print(f"SAID: {error}", file=sys.stderr, flush=True)
-        sys.exit(2)
+        os._exit(2)
+    os._exit(0)  # without a shutdown of the interpreter, which PyTorch's own threads may not survive
 
 
 if __name__ == "__main__":
