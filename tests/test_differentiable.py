@@ -169,6 +169,8 @@ def test_a_tensor_inside_fn_that_would_not_learn_is_refused():
     for call in (smooth.argmax, smooth.max):
         with pytest.raises(RuntimeError, match="must not hold tensors that learn"):
             call(scores)
+        with pytest.raises(RuntimeError, match="must not hold tensors that learn"):
+            call(scores.clone().requires_grad_())
     with torch.no_grad():
         smooth.argmax(scores)
     om.Differentiable(lambda p: slope.detach() * p.square().sum(-1)).argmax(scores.requires_grad_()).sum().backward()

@@ -93,13 +93,13 @@ class Differentiable(Regularizer):
         residual = direction - _hessian_vector(self.omega, weights, product.detach())
         return product.detach() + _Face.apply(self.omega, point, residual)
 
-    def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+    def _checked_parameters(self, scores: Tensor) -> tuple[Tensor, ...]:
         if torch.is_grad_enabled() and scores.shape[-1] and self.omega(torch.full_like(scores, 0.5)).requires_grad:
             raise RuntimeError(
                 "Differentiable: fn must not hold tensors that learn, got one that requires a gradient, which would "
                 "never come; detach it, or write a Regularizer with a learnable field"
             )
-        return super()._evaluate(scores)
+        return super()._checked_parameters(scores)
 
     def spec(self) -> tuple[str, list[float]]:
         """Refused: a graph cannot hold a Python function."""
