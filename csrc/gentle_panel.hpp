@@ -11,7 +11,7 @@ namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
 #if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
-// What Newton's method takes off c in each lane; the number of columns is a multiple of the vector length.
+// What Newton's method takes off c in each lane; the number of columns is even.
 template <class Quality, class T>
 inline Vector<T> gentle_step(const Vector<T>* y, std::int64_t padded, Vector<T> c, Vector<T> e, Vector<T> order) {
   Vector<T> low[2] = {}, high[2] = {};

@@ -1,6 +1,6 @@
 // As many rows as a vector has lanes, of which each gives first its peaks and then its candidates as columns: one row
-// per lane. No branch depends on the scores, and padding is too low to matter: what becomes of a row does not
-// depend on its neighbours.
+// per lane. What is done with a row is decided by that row, and padding is too low to matter: what becomes of it does
+// not depend on its neighbours.
 #pragma once
 
 #include "lockstep.hpp"
@@ -32,9 +32,9 @@ inline Doubles high_halves(Doubles a, Doubles b) { return (Doubles)_mm512_shuffl
 
 template <class T>
 struct Peaks {
-  Vector<T> top;      // the largest score of each row
+  Vector<T> top;       // the largest score of each row
   std::int64_t count;  // columns of peaks
-  unsigned good;      // a bit for each row that has an answer
+  unsigned good;       // a bit for each row that has an answer
 };
 
 template <class T>
@@ -69,7 +69,8 @@ class PanelRows {
   }
 
   // Fills the columns with the scores of each row above its floor, and -inf; returns how many columns, a multiple of
-  // `unit`: the vector length or half of it. `counts` receives the numbers of candidates; the weights' place is fetched.
+  // `unit`: the vector length or half of it. `counts` receives the numbers of candidates; the place of the weights is
+  // fetched.
   template <int unit = kLane>
   std::int64_t find_candidates(const T* x, std::int64_t count, const T* floors, const T* weights,
                                std::int64_t* counts) const {
@@ -85,8 +86,10 @@ class PanelRows {
       const auto vector_of = [&](std::int64_t row) {
         return j < counts[row] ? load(candidates_.get() + row * stride_ + j) : splat(-kInfinity<T>);
       };
-      if (unit < kLane && most - j <= unit) transpose_halves(columns() + j, vector_of, count, [](auto a, auto b) { return low_halves(a, b); });
-      else transpose_tile(columns() + j, vector_of, count);
+      if (unit < kLane && most - j <= unit)
+        transpose_halves(columns() + j, vector_of, count, [](auto a, auto b) { return low_halves(a, b); });
+      else
+        transpose_tile(columns() + j, vector_of, count);
     }
     return (most + unit - 1) / unit * unit;
   }

@@ -1,4 +1,4 @@
-"""Every input check and its message: who speaks, what was expected, what came, what to do."""
+"""Every input check and its message: who speaks, what was expected, what came, what to do; and how to warn."""
 
 from __future__ import annotations
 
