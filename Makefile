@@ -20,6 +20,9 @@ installed := $(venv)/.installed
 sanitized := build/sanitize
 demo_size := --epochs 2
 
+# Tests are rewritten and compiled as they are imported: kept, that saves every later run ten seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format bench docs sanitize clean
 

@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import gc
 import os
 
 import hypothesis
@@ -34,9 +35,13 @@ def pytest_collection_modifyitems(items):
             seen[item.function] += 1
 
 
+def pytest_collection_finish():
+    gc.freeze()  # thousands of tests live to the end: the collector need not look through them again and again
+
+
 @pytest.fixture(autouse=True)
 def _seed():
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # torch.manual_seed also notes, at 1 ms a test, what to do once CUDA awakes
 
 
 # Where both exist, the quick round takes the kernels that users meet; the full one takes both.

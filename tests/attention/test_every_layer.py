@@ -26,8 +26,8 @@ def plain(layer, run):
     return layer, lambda query, key: run(layer, query, key)
 
 
-QUICK = {"marginalize": hard(om.Marginalize())}
-OTHERS = {
+LAYERS = {
+    "marginalize": hard(om.Marginalize()),
     "turing": plain(
         om.MemoryController(4, 2, om.TuringMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
         lambda model, query, key: model(key[:, :2], lengths=torch.tensor([2, 1])).outputs,
@@ -92,10 +92,11 @@ def results(run, inputs, layer):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("name", [*QUICK, *OTHERS])
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.thinned(3)
 def test_half_types(name, dtype):
     """Under autocast, and with inputs and parameters of that type."""
-    layer, run = {**QUICK, **OTHERS}[name]
+    layer, run = LAYERS[name]
     state = {key: value.clone() for key, value in layer.state_dict().items()}
     inputs = [torch.randn(2, n, 4, requires_grad=True) for n in (3, 5)]
 
@@ -121,11 +122,10 @@ def test_half_types(name, dtype):
     torch.testing.assert_close(found.float(), expected, atol=0.1, rtol=0.1)
 
 
-@pytest.mark.parametrize(
-    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)], ids=lambda name: name
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LAYERS)
 def test_one_graph(name):
-    layer, run = {**QUICK, **OTHERS}[name]
+    layer, run = LAYERS[name]
     torch._dynamo.reset()
     compiled = torch.compile(run, fullgraph=True, backend="eager")
     state = {key: value.clone() for key, value in layer.state_dict().items()}

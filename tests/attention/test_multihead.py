@@ -53,6 +53,7 @@ def masks():
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("options", masks(), ids=lambda o: ",".join(o) or "plain")
+@pytest.mark.thinned(3)
 def test_shannon_equals_torch(kind, options):
     theirs, ours = pair(**kind)
     given = inputs(kind)
@@ -65,6 +66,7 @@ def test_shannon_equals_torch(kind, options):
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("options", masks(), ids=lambda o: ",".join(o) or "plain")
+@pytest.mark.thinned(3)
 def test_gradients_equal_those_of_torch(kind, options):
     found = []
     layers = pair(**kind)
@@ -284,6 +286,7 @@ def test_heads_against_loops(normalizer):
 
 
 @pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
+@pytest.mark.thinned(2)
 def test_gradcheck(normalizer):
     layer = om.MultiheadAttention(4, 2, batch_first=True, normalizer=normalizer).double()
     padding = torch.tensor([[False] * 4, [False] * 2 + [True] * 2])

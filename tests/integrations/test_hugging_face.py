@@ -27,6 +27,7 @@ def registered():
 
 
 @every_model
+@pytest.mark.thinned(3)
 def test_shannon_equals_eager(kind):
     inputs, outputs, gradients = batch(kind), [], []
     for attention in ("eager", "softmax"):

@@ -83,6 +83,7 @@ def test_a_gradient_for_gamma_alone(case, backend):
 
 
 @learnable
+@pytest.mark.thinned(2)
 def test_scores_and_parameter_in_forward_and_reverse_mode(case, backend):
     scores = smooth_scores(case, 2, 5, seed=7).requires_grad_()
     value = parameter(case, (2, 1)).requires_grad_()
@@ -161,6 +162,7 @@ NESTINGS = [(outer, inner) for outer in (jacrev, jacfwd) for inner in (jacrev, j
 
 
 @every
+@pytest.mark.thinned(3)
 def test_second_derivatives_in_every_nesting(case, backend):
     """PyTorch switches forward mode off inside a Function's jvp, and with it that of an outer transform."""
     row, direction = smooth_scores(case, 1, 5, seed=9)[0], normal(5, seed=1)
@@ -184,6 +186,7 @@ def test_many_gradients_at_once(case, backend):
 
 
 @learnable
+@pytest.mark.thinned(2)
 def test_second_derivatives_of_a_parameter_in_every_nesting(case, backend):
     """Reverse mode takes it once and raises; forward mode inside is right."""
     row, direction, step = smooth_scores(case, 1, 5, seed=9)[0], normal(5, seed=1), 1e-5

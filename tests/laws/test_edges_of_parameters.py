@@ -56,6 +56,7 @@ def test_parameters_of_edge_rows(case, dtype, backend):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 @typed
+@pytest.mark.thinned(3)
 def test_temperatures_of_edge_rows(case, dtype, backend):
     check(lambda g: om.Scaled(case.regularizer(6), g), torch.linspace(0.5, 2, 8).unsqueeze(-1), dtype)
 

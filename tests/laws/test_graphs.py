@@ -128,6 +128,7 @@ def test_torch_func_beside_a_compiled_graph():
 
 @every
 @pytest.mark.parametrize("mode", ["real", "symbolic"])
+@pytest.mark.thinned(6)
 def test_make_fx_records_the_operator_and_not_its_answer(case, mode):
     options = case.arguments(6)
 

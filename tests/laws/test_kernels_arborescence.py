@@ -40,6 +40,7 @@ def by_both(monkeypatch, run):
 
 @roots
 @kinds
+@pytest.mark.thinned(3)
 def test_the_same_best_tree(single_root, kind, arch, monkeypatch):
     tree = om.Arborescence(single_root)
     for n in (1, 2, 3, 7, 8, 9, 17, 33):

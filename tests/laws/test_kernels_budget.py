@@ -11,7 +11,10 @@ from omegamax.inference.budget_program import BudgetProgram
 from omegamax.inference.program import LatticeProgram
 from omegamax.inference.selection_program import SelectionProgram, _select
 
-pytestmark = pytest.mark.skipif(routing.native is None, reason="needs the native kernels")
+pytestmark = [
+    pytest.mark.skipif(routing.native is None, reason="needs the native kernels"),
+    pytest.mark.thinned(3),  # the full round takes all
+]
 
 STRUCTURES = [
     om.Subset(1),
@@ -46,7 +49,7 @@ def both(structure, potentials, omega, **options):
 @structures
 @omegas
 @pytest.mark.parametrize("n", [20, 45])
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 def test_equals_the_generic_engine(structure, omega, n, arch):
     lengths = torch.tensor([n, 1, n // 2, n - 1, 9])
     potentials = torch.randn(5, n, dtype=torch.float64)

@@ -77,6 +77,7 @@ def test_labels_change_nothing(twin, n):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 5, 16, 80])
+@pytest.mark.thinned(3)
 def test_native_is_reference(twin, clustered, dtype, n):
     kernel, product, _, same = clustered
     rows = assorted(n, dtype)

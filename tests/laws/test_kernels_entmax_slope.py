@@ -18,6 +18,7 @@ def weights_of(alpha, n, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("n", [1, 2, 7, 16, 64, 301])
+@pytest.mark.thinned(5)
 def test_native_is_reference(arch, n, dtype):
     close = {"rtol": 2e-6, "atol": 2e-7} if dtype == torch.float32 else {"rtol": 1e-12, "atol": 1e-14}
     for alpha in ORDERS:
@@ -67,6 +68,7 @@ def directions(like):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("n", [1, 2, 7, 16, 64, 301])
+@pytest.mark.thinned(5)
 def test_pull_is_product_and_slope(arch, n, dtype):
     close = {"rtol": 4e-6, "atol": 4e-6} if dtype == torch.float32 else {"rtol": 1e-11, "atol": 1e-12}
     for alpha in ORDERS:

@@ -11,7 +11,10 @@ import omegamax as om
 from omegamax import routing
 from omegamax.inference.matching_program import _one_by_one, best_matching, with_alone
 
-pytestmark = pytest.mark.skipif(routing.native is None, reason="needs the native kernels")
+pytestmark = [
+    pytest.mark.skipif(routing.native is None, reason="needs the native kernels"),
+    pytest.mark.thinned(3),  # the full round takes all
+]
 
 SHAPES = [(1, 1), (1, 5), (4, 4), (3, 7), (7, 3), (8, 8), (9, 17), (20, 20), (33, 33)]
 KINDS = ["normal", "whole", "constant", "forbidden", "product"]

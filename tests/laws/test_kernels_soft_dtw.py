@@ -41,6 +41,7 @@ def expected(x, y, lengths, gamma, kind):
 @pytest.mark.parametrize(
     "shape", [(1, 1, 1, 1), (2, 1, 9, 3), (2, 40, 1, 2), (3, 9, 11, 2), (3, 33, 70, 4), (2, 70, 33, 5)], ids=str
 )
+@pytest.mark.thinned(3)
 def test_the_definition(twin, shape, kind, dtype):
     x, y = points(*shape, dtype)
     tolerance = 1e-3 if dtype == torch.float32 else 1e-10

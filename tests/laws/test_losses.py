@@ -10,6 +10,8 @@ from torch.nn.functional import cross_entropy, one_hot
 
 import omegamax as om
 
+pytestmark = pytest.mark.thinned(2)  # the full round takes all
+
 N, C = 5, 6
 operators = pytest.mark.parametrize("case", cases.CASES, ids=str)
 smooth_ones = pytest.mark.parametrize("case", cases.SMOOTH, ids=str)
@@ -56,6 +58,7 @@ def test_never_negative_and_zero_at_its_own_weights(case):
 
 @smooth_ones
 @given(seed=st.integers(0, 999))
+@pytest.mark.thinned(3)
 def test_zero_only_at_its_own_weights(case, seed):
     """For a 1-strongly convex Ω in the Euclidean norm (all of the table but Tsallis above 2) L ≥ ½ ‖p − y‖²."""
     scores, target = cases.normal(4, C, seed=seed), distributions(seed, 4)

@@ -122,6 +122,7 @@ def test_prox_is_firmly_nonexpansive(prox, backend):
 
 
 @every
+@pytest.mark.thinned(2)
 def test_gradcheck_twice(prox, backend):
     x = smooth_rows(prox).requires_grad_()
     assert gradcheck(prox, (x,), check_forward_ad=True)

@@ -97,6 +97,7 @@ def by_oracle(case, x):
 
 
 @every
+@pytest.mark.thinned(2)
 def test_value_is_the_objective_at_the_weights(case, backend):
     @given(rows)
     def law(row):

@@ -153,7 +153,7 @@ def test_marginal_is_sparsemax_over_all_structures(case, backend):
 
 @structures
 @regularizers
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(10)
 def test_derivatives(case, omega, backend):
     potentials = case.potentials(1)
     options = case.options()

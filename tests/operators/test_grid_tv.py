@@ -96,6 +96,7 @@ def test_weights_and_value_agree_with_all_orderings(shape, strength):
 
 @pytest.mark.parametrize("strength", STRENGTHS)
 @pytest.mark.parametrize("shape", [(3, 3), (5, 6), (9, 7)], ids=str)
+@pytest.mark.thinned(3)
 def test_weights_satisfy_the_conditions_of_optimality(shape, strength, backend):
     for seed, scale in enumerate([0.2, 1.0, 10.0]):
         theta = normal(*shape, seed=seed, scale=scale)

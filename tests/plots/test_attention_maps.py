@@ -26,6 +26,7 @@ def colours(axes):
 
 
 @pytest.mark.parametrize("operator", [om.softmax, om.sparsemax, om.fusedmax, om.oscarmax])
+@pytest.mark.thinned(3)
 def test_a_map_is_the_weights(operator, tmp_path):
     weights = operator(torch.randn(6, 9))
     weights[2] = 0  # a row with nothing allowed

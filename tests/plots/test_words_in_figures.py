@@ -25,6 +25,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize("name", ["map.png", "map.pdf", "map.svg"])
+@pytest.mark.thinned(3)
 def test_every_script_is_drawn(name, tmp_path):
     figure = plots.attention_map(torch.eye(len(WORDS)), WORDS, WORDS, title=" ".join(WORDS[:-1]))
     figure.savefig(tmp_path / name)
@@ -66,5 +67,6 @@ def test_colours_of_names():
     assert len(set(palette(map(str, range(28))).values())) == 28
 
 
+@pytest.mark.slow
 def test_rows_have_words_of_any_script():
     plots.row_comparison(torch.randn(2), ["日本", "$x"]).draw_without_rendering()

@@ -45,6 +45,7 @@ def test_there_are_dozens_of_locales_with_several_styles_in_several_scripts():
 
 
 @pytest.mark.parametrize("locale", LOCALES)
+@pytest.mark.thinned(4)
 def test_a_text_has_one_meaning(locale):
     meaning = {}
     for style in styles(locale):
@@ -89,6 +90,7 @@ def test_all_of_the_date_is_in_the_text(date, locale, rng):
 
 
 @pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.thinned(2)
 def test_each_date_is_in_one_split(seed):
     parts = {split: set(dates_of(split, seed)) for split in SPLITS}
     assert sum(map(len, parts.values())) == len(set.union(*parts.values())) == (LAST - FIRST).days + 1
@@ -113,6 +115,7 @@ def test_the_seed_decides_and_nothing_else():
 
 
 @pytest.mark.parametrize("typos", [0.0, 1.0])
+@pytest.mark.thinned(2)
 def test_no_input_means_two_dates(typos):
     meaning = {}
     for split in SPLITS:

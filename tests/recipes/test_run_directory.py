@@ -54,6 +54,7 @@ def test_a_damaged_run_can_be_overwritten(tmp_path):
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])
+@pytest.mark.thinned(2)
 def test_a_crash_while_overwriting_is_resumed_as_the_new_run(tmp_path, after):
     run(tmp_path / "run", settings=changed(seed=1, epochs=3))
     with pytest.raises(Crash):

@@ -209,6 +209,7 @@ def test_soft_dtw_is_the_published_recursion(gamma, backend):
 
 @pytest.mark.parametrize("omega", [om.Hard(), om.Shannon(), om.SquaredNorm(), om.Tsallis(1.5)], ids=names)
 @pytest.mark.parametrize("band", [None, om.SakoeChiba(1)], ids=names)
+@pytest.mark.thinned(3)
 def test_second_derivatives(omega, band, backend):
     x, y = (torch.randn(2, n, 2, dtype=DOUBLE, requires_grad=True) for n in (5, 4))
     for lengths in (None, (torch.tensor([5, 3]), torch.tensor([2, 4]))):

@@ -35,6 +35,7 @@ def test_counts(case):
 @trees
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("forbidden", [0.0, 0.3, 0.6])
+@pytest.mark.thinned(3)
 def test_everything_at_any_scale(case, scale, forbidden, backend):
     for seed in range(3):
         potentials = drawn(case, seed, scale, forbidden)
@@ -94,6 +95,7 @@ def test_small_probabilities_keep_their_digits(case, backend):
 
 
 @trees
+@pytest.mark.thinned(2)
 def test_derivatives(case, backend):
     leaf = case.potentials(1).requires_grad_()
 

@@ -105,6 +105,7 @@ CYCLIC = {"logic and sequence": cyclic, "tree and budget": tree_and_budget}
 
 @pytest.mark.parametrize("name", CYCLIC)
 @pytest.mark.parametrize("scale", [0.3, 1.0, 3.0])
+@pytest.mark.thinned(3)
 def test_cyclic_graphs(name, scale):
     made = graph(CYCLIC[name])
     given = potentials(made, 2, scale=scale, seed=1)
