@@ -139,7 +139,7 @@ class GentlePanel {
   }
 
   std::int64_t n_;
-  PanelRows<T> rows_;
+  PanelRows<T, AnyRow> rows_;
 };
 #else
 template <class T>

@@ -28,7 +28,7 @@ inline Vector<T> long_lockstep_step(const Vector<T>* y, std::int64_t padded, Vec
   else return narrow(low, Power::step(sums.high(), slopes.high()));
 }
 
-template <class T>
+template <class T, class Shape>
 class Panel {
  public:
   explicit Panel(std::int64_t n) : n_(n), rows_(n) {}
@@ -37,6 +37,7 @@ class Panel {
   template <class Power>
   void run(const T* x, T* weights, T* value, std::int64_t count) {
     constexpr T scale = T(1 / Power::kOrder), order = T(Power::kOrder);
+    const bool is_long = rows_.is_long();
     const Vector<T> zero{};
     Vector<T>* const y = rows_.columns();
     const auto [top, n_peaks, good] = rows_.find_peaks(x, count);
@@ -44,7 +45,7 @@ class Panel {
     // The threshold of some of the scores is a lower bound for all of them, and the peaks are the likeliest.
     Vector<T> tau = splat(T(-1));
     for (std::int64_t j = 0; j < n_peaks; ++j) y[j] = (y[j] - top) * scale;
-    for (int iteration = 0; iteration < (n_ > kLockstepColumns ? 2 : 1); ++iteration)  // more save less than they cost
+    for (int iteration = 0; iteration < (is_long ? 2 : 1); ++iteration)  // more save less than they cost
       tau = larger(tau + lockstep_step<Power, T>(y, n_peaks, tau), tau);
     tau += 4 * std::numeric_limits<T>::epsilon() * tau;
 
@@ -55,20 +56,20 @@ class Panel {
     alignas(kVectorBytes) T bounds[kLane];
     store(bounds, tau);
     unsigned whole = 0;
-    for (std::int64_t row = 0; row < (n_ > kLockstepColumns ? count : 0); ++row)
+    for (std::int64_t row = 0; row < (is_long ? count : 0); ++row)
       if (is_crowded(x + row * n_, floors[row])) {
         whole |= 1u << row;
         floors[row] = kInfinity<T>;
       }
     std::int64_t counts[kLane];
     const std::int64_t padded =  // long sums take whole vectors of terms
-        n_ > kLockstepColumns ? rows_.find_candidates(x, count, floors, weights, counts)
-                              : rows_.template find_candidates<kLane / 2>(x, count, floors, weights, counts);
+        is_long ? rows_.find_candidates(x, count, floors, weights, counts)
+                : rows_.template find_candidates<kLane / 2>(x, count, floors, weights, counts);
     for (std::int64_t j = 0; j < padded; ++j) y[j] = (y[j] - top) * scale;
 
     unsigned guessed = 0, added;
     const Vector<T> lowest = tau;
-    if (padded > 2 * kSample) {  // where there are many, some of them tell roughly what all will
+    if (is_long && padded > 2 * kSample) {  // where there are many, some of them tell roughly what all will
       alignas(kVectorBytes) T shares[kLane] = {};  // of the candidates that are looked at for a guess
       for (std::int64_t row = 0; row < count; ++row)
         shares[row] = counts[row] > 2 * kSample ? T(counts[row]) / T(kSample) : T(0);
@@ -82,8 +83,7 @@ class Panel {
     Vector<T> step;
     for (;;) {
       // The length of the row decides, not the number of candidates, which is that of the neighbour who has most.
-      step = n_ > kLockstepColumns ? long_lockstep_step<Power, T>(y, padded, tau)
-                                   : lockstep_step<Power, T>(y, padded, tau);
+      step = is_long ? long_lockstep_step<Power, T>(y, padded, tau) : lockstep_step<Power, T>(y, padded, tau);
       // A guess may be too high: then the step is down, to below the root, from where all others are up.
       const Vector<T> next = larger(tau + step, lowest), size = choose<T>(guessed, absolute(step), step);
       added = where_greater(size, larger((-2 * std::numeric_limits<T>::epsilon()) * tau, enough));
@@ -117,7 +117,7 @@ class Panel {
         write_row<Power>(from, to, own, n_, shift, threshold, [](std::int64_t) { return false; });
         continue;
       }
-      each_vector<T>(n_, [&](std::int64_t i, std::int64_t width) {
+      rows_.each_vector_of_row([&](std::int64_t i, std::int64_t width) {
         const Vector<T> scaled = (load_lanes(from + i, width, -kInfinity<T>) - shift) * scale;
         store_lanes(to + i, width, Power::weight(larger((scaled - high) - low, zero)));
       });
@@ -154,11 +154,11 @@ class Panel {
     return 4 * above > 3 * kSample;
   }
 
-  std::int64_t n_;
-  PanelRows<T> rows_;
+  RowLength<Shape::kVectors * kLanes<T>, Shape::kFull> n_;
+  PanelRows<T, Shape> rows_;
 };
 #else
-template <class T>
+template <class T, class>
 class Panel {
  public:
   explicit Panel(std::int64_t) {}
@@ -170,14 +170,14 @@ class Panel {
 // `value` may be null.
 template <class Power, class T>
 inline void threshold_rows(const T* x, T* weights, T* value, std::int64_t n, std::int64_t begin, std::int64_t end) {
-  if (kHasPanels && n <= kPanelColumns) {
-    Panel<T> panel(n);
-    for (std::int64_t row = begin; row < end; row += kLanes<T>) {
-      const std::int64_t count = end - row < kLanes<T> ? end - row : std::int64_t(kLanes<T>);
-      panel.template run<Power>(x + row * n, weights + row * n, value != nullptr ? value + row : nullptr, count);
-    }
-    return;
-  }
+  if (kHasPanels && n <= kPanelColumns)
+    return with_shape<T>(n, [&](auto shape) {
+      Panel<T, decltype(shape)> panel(n);
+      for (std::int64_t row = begin; row < end; row += kLanes<T>) {
+        const std::int64_t count = end - row < kLanes<T> ? end - row : std::int64_t(kLanes<T>);
+        panel.template run<Power>(x + row * n, weights + row * n, value != nullptr ? value + row : nullptr, count);
+      }
+    });
   const Scratch<T> peaks(peaks_size<T>(n)), candidates(candidates_size<T>(n) + peaks_size<T>(n));
   T unwanted;
   for (std::int64_t row = begin; row < end; ++row)
