@@ -133,14 +133,15 @@ OMEGAMAX_INLINE void centred_row(const T* p, const T* v, T* out, std::int64_t n,
 }
 
 // Rows of at most a block, as many at a time as a vector has lanes: their means come from one fold of all their sums.
-template <class T, class Slope>
-inline void centred_short_rows(const T* p, const T* v, T* out, std::int64_t n, std::int64_t count, Slope slope) {
+template <class T, class Shape, class Slope>
+inline void centred_short_rows(const T* p, const T* v, T* out, RowLength<T, Shape> n, std::int64_t count,
+                               Slope slope) {
   const Vector<T> zero{};
   alignas(kVectorBytes) T sums[kLanes<T> * kLanes<T>], products[kLanes<T> * kLanes<T>], means[kLanes<T>];
   for (std::int64_t row = 0; row < kLanes<T>; ++row) {
     Vector<T> sum = zero, product = zero;
     if (row < count)
-      each_vector<T>(n, [&](std::int64_t at, std::int64_t lanes) {
+      n.each_vector([&](std::int64_t at, std::int64_t lanes) {
         const std::int64_t i = row * n + at;
         const Vector<T> weights = load_lanes(p + i, lanes, T(0)), along = load_lanes(v + i, lanes, T(0));
         const Vector<T> s = weights > zero ? slope(weights) : zero;
@@ -159,7 +160,7 @@ inline void centred_short_rows(const T* p, const T* v, T* out, std::int64_t n, s
       continue;
     }
     const T mean = means[row];
-    each_vector<T>(n, [&](std::int64_t at, std::int64_t lanes) {
+    n.each_vector([&](std::int64_t at, std::int64_t lanes) {
       const std::int64_t i = row * n + at;
       const Vector<T> saved = load_lanes(Slope::kCheap ? p + i : out + i, lanes, T(0));
       const Vector<T> along = load_lanes(v + i, lanes, T(0));
@@ -173,12 +174,13 @@ inline void centred_short_rows(const T* p, const T* v, T* out, std::int64_t n, s
 template <template <class> class Problem, class T, class Slope>
 inline void centred_rows(const Problem<T>& problem, std::int64_t begin, std::int64_t end, Slope slope) {
   const std::int64_t n = problem.columns;
-  if (n <= kBlockSize<T>) {
-    for (std::int64_t row = begin; row < end; row += kLanes<T>)
-      centred_short_rows(problem.weights + row * n, problem.direction + row * n, problem.product + row * n, n,
-                         end - row < kLanes<T> ? end - row : std::int64_t(kLanes<T>), slope);
-    return;
-  }
+  if (n <= kBlockSize<T>)
+    return with_shape<T>(n, [&](auto shape) {
+      const RowLength<T, decltype(shape)> length(n);
+      for (std::int64_t row = begin; row < end; row += kLanes<T>)
+        centred_short_rows(problem.weights + row * n, problem.direction + row * n, problem.product + row * n, length,
+                           end - row < kLanes<T> ? end - row : std::int64_t(kLanes<T>), slope);
+    });
   Supports<T> supports(n);
   supports.each(problem.weights, problem.direction, problem.product, begin, end,
                 [&](std::int64_t row, auto support) {

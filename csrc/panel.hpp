@@ -117,7 +117,7 @@ class Panel {
         write_row<Power>(from, to, own, n_, shift, threshold, [](std::int64_t) { return false; });
         continue;
       }
-      rows_.each_vector_of_row([&](std::int64_t i, std::int64_t width) {
+      n_.each_vector([&](std::int64_t i, std::int64_t width) {
         const Vector<T> scaled = (load_lanes(from + i, width, -kInfinity<T>) - shift) * scale;
         store_lanes(to + i, width, Power::weight(larger((scaled - high) - low, zero)));
       });
@@ -154,7 +154,7 @@ class Panel {
     return 4 * above > 3 * kSample;
   }
 
-  RowLength<Shape::kVectors * kLanes<T>, Shape::kFull> n_;
+  RowLength<T, Shape> n_;
   PanelRows<T, Shape> rows_;
 };
 #else

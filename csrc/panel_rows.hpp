@@ -9,29 +9,6 @@ namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
 constexpr std::int64_t kPanelColumns = 1024;
-constexpr int kShortVectors = 4;
-
-// A short row has kVectors vectors, of which the last is full or may not be; 0 stands for any number of them.
-template <int vectors, bool full>
-struct RowShape {
-  static constexpr int kVectors = vectors;
-  static constexpr bool kFull = full;
-};
-
-using AnyRow = RowShape<0, false>;
-
-// Calls f with the shape of the rows: known to the compiler, it saves a fifth of the time.
-template <class T, class F>
-inline void with_shape(std::int64_t n, F f) {
-  const bool full = n % kLanes<T> == 0;
-  switch ((n + kLanes<T> - 1) / kLanes<T>) {
-    case 1: return full ? f(RowShape<1, true>()) : f(RowShape<1, false>());
-    case 2: return full ? f(RowShape<2, true>()) : f(RowShape<2, false>());
-    case 3: return full ? f(RowShape<3, true>()) : f(RowShape<3, false>());
-    case kShortVectors: return full ? f(RowShape<4, true>()) : f(RowShape<4, false>());
-    default: return f(AnyRow());
-  }
-}
 
 #if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
 constexpr bool kHasPanels = true;
@@ -79,14 +56,6 @@ inline Doubles append(Doubles list, std::int64_t count, Doubles x, unsigned bits
   const __m512d chosen = _mm512_mask_compress_pd(padding, static_cast<__mmask8>(bits), (__m512d)x);
   return (Doubles)_mm512_mask_expand_pd((__m512d)list, static_cast<__mmask8>(0xffu << count), chosen);
 }
-
-// The length of a row that the compiler knows, or not.
-template <std::int64_t columns, bool known>
-struct RowLength {
-  explicit RowLength(std::int64_t n) : n(n) {}
-  operator std::int64_t() const { return known ? columns : n; }
-  std::int64_t n;
-};
 
 template <class T, class Shape>
 class PanelRows {
@@ -150,18 +119,6 @@ class PanelRows {
     return (most + unit - 1) / unit * unit;
   }
 
-  // Calls f(offset, lanes) for each vector of a row.
-  template <class F>
-  void each_vector_of_row(F f) const {
-    if constexpr (kShort) {
-#pragma GCC unroll 4
-      for (int k = 0; k < Shape::kVectors; ++k)
-        f(k * kLane, Shape::kFull || k < Shape::kVectors - 1 ? kLane : n_ - k * kLane);
-    } else {
-      each_vector<T>(n_, f);
-    }
-  }
-
   // Writes the columns, times `factor`, to the places in the rows that their candidates came from, and zeros elsewhere.
   void spread(const T* x, T* weights, std::int64_t count, const T* floors, std::int64_t padded,
               Vector<T> factor) const {
@@ -176,7 +133,7 @@ class PanelRows {
     for (std::int64_t row = 0; row < count; ++row) {
       const Vector<T> level = splat(floors[row]);
       const T* next = candidates_.get() + row * stride_;
-      each_vector_of_row([&](std::int64_t i, std::int64_t lanes) {
+      n_.each_vector([&](std::int64_t i, std::int64_t lanes) {
         const unsigned bits = where_greater(load_lanes(x + row * n_ + i, lanes, -kInfinity<T>), level);
         store_lanes(weights + row * n_ + i, lanes, expand<T>(load(next), bits));
         next += __builtin_popcount(bits);
@@ -194,7 +151,7 @@ class PanelRows {
     for (Bits& bits : good) bits = static_cast<Bits>(kAllLanes<T>);
     for (std::int64_t row = 0; row < count; ++row) {
       Vector<T> peaks = -infinity;
-      each_vector_of_row([&](std::int64_t i, std::int64_t lanes) {
+      n_.each_vector([&](std::int64_t i, std::int64_t lanes) {
         const Vector<T> scores = load_lanes(x + row * n_ + i, lanes, -kInfinity<T>);
         good[i / kLane] = where_less(good[i / kLane], scores, infinity);
         peaks = larger(scores, peaks);
@@ -237,7 +194,7 @@ class PanelRows {
     const Vector<T> floors = splat(floor);
     if constexpr (kShort) {  // mostly one vector holds them all
       Vector<T> list = splat(-kInfinity<T>);
-      each_vector_of_row([&](std::int64_t i, std::int64_t lanes) {
+      n_.each_vector([&](std::int64_t i, std::int64_t lanes) {
         const Vector<T> scores = load_lanes(x + i, lanes, -kInfinity<T>);
         const unsigned bits = where_greater(scores, floors);
         list = append(list, count, scores, bits);
@@ -249,7 +206,7 @@ class PanelRows {
       }
       count = 0;
     }
-    each_vector_of_row([&](std::int64_t i, std::int64_t lanes) {
+    n_.each_vector([&](std::int64_t i, std::int64_t lanes) {
       const Vector<T> scores = load_lanes(x + i, lanes, -kInfinity<T>);
       __builtin_prefetch(weights + i, 1);
       count += compress<T>(candidates + count, scores, where_greater(scores, floors));
@@ -284,7 +241,7 @@ class PanelRows {
     for (int row = 0; row < half; ++row) y[row] = tile[row];
   }
 
-  RowLength<Shape::kVectors * kLane, Shape::kFull> n_;
+  RowLength<T, Shape> n_;
   std::int64_t stride_;
   Scratch<T> candidates_, columns_;
 };
