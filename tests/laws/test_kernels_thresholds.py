@@ -252,6 +252,25 @@ def test_product_of_full_and_empty_stretches(case, arch):
         assert ((product == 0) | (weights != 0))[[0, 1, 2, 3, 5]].all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("case", [c for c in CASES if c.name in ("sparsemax", "entmax1.3", "entmax1.5")], ids=str)
+def test_every_short_length(case, dtype, arch):
+    """Rows of one vector to five, whose last is full or not, with few candidates or many, beside some of no number."""
+    for n in range(1, 81):
+        x = torch.randn(19, n, dtype=dtype) * torch.logspace(-2, 1.5, 19, dtype=dtype)[:, None]
+        x[3, n // 2], x[8, -1], x[17, 0], x[18] = NAN, INF, NAN, -INF
+        x[5, ::2] = -INF
+        weights, value = case.solve(x)
+        expected, expected_value = case.solve(x.double(), native=False)
+        tolerance = {"rtol": 0, "atol": 16 * torch.finfo(dtype).eps, "equal_nan": True, "check_dtype": False}
+        torch.testing.assert_close(weights, expected, **tolerance)
+        torch.testing.assert_close(value, expected_value, **{**tolerance, "rtol": 16 * torch.finfo(dtype).eps})
+        direction = torch.randn(x.shape, dtype=dtype)
+        product = case.multiply(weights, direction)
+        expected = case.multiply(weights.double(), direction.double(), native=False)
+        torch.testing.assert_close(product, expected, **{**tolerance, "atol": 64 * torch.finfo(dtype).eps})
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_shapes(case):
     for shape in [(0, 4), (3, 0), (2, 3, 5), (5,), (2, 0, 4)]:
