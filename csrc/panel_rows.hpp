@@ -45,16 +45,17 @@ inline __mmask8 where_less(__mmask8 bits, Doubles a, Doubles b) {
   return _mm512_mask_cmp_pd_mask(bits, (__m512d)a, (__m512d)b, _CMP_LT_OQ);
 }
 
-// The chosen lanes of x behind the first `count` lanes of the list, and -inf behind them.
+// The chosen lanes of x behind the first `count` lanes of the list, up to 63, and -inf behind them; what finds no room
+// is dropped.
 inline Floats append(Floats list, std::int64_t count, Floats x, unsigned bits) {
   const __m512 padding = (__m512)splat(-kInfinity<float>);
   const __m512 chosen = _mm512_mask_compress_ps(padding, static_cast<__mmask16>(bits), (__m512)x);
-  return (Floats)_mm512_mask_expand_ps((__m512)list, static_cast<__mmask16>(0xffffu << count), chosen);
+  return (Floats)_mm512_mask_expand_ps((__m512)list, static_cast<__mmask16>(std::uint64_t{0xffff} << count), chosen);
 }
 inline Doubles append(Doubles list, std::int64_t count, Doubles x, unsigned bits) {
   const __m512d padding = (__m512d)splat(-kInfinity<double>);
   const __m512d chosen = _mm512_mask_compress_pd(padding, static_cast<__mmask8>(bits), (__m512d)x);
-  return (Doubles)_mm512_mask_expand_pd((__m512d)list, static_cast<__mmask8>(0xffu << count), chosen);
+  return (Doubles)_mm512_mask_expand_pd((__m512d)list, static_cast<__mmask8>(std::uint64_t{0xff} << count), chosen);
 }
 
 template <class T, class Shape>
