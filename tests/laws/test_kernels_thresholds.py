@@ -254,6 +254,7 @@ def test_product_of_full_and_empty_stretches(case, arch):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("case", [c for c in CASES if c.name in ("sparsemax", "entmax1.3", "entmax1.5")], ids=str)
+@pytest.mark.thinned(6)
 def test_every_short_length(case, dtype, arch):
     """Rows of one vector to five, whose last is full or not, with few candidates or many, beside some of no number."""
     for n in range(1, 81):
