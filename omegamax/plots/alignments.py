@@ -36,6 +36,7 @@ def alignment_comparison(
     """
     x, y = (_bump(30, 0.35, 0.09) if x is None else x), (_bump(36, 0.6, 0.13) if y is None else y)
     first, second = _checked("alignment_comparison", "x", x), _checked("alignment_comparison", "y", y)
+    first, second = first.double(), second.double()  # in which what is only small does not become zero
     charts = _OMEGAS if regularizers is None else regularizers
     return alignment_matrices(
         {title: soft_dtw_alignment(first, second, gamma, regularizer=omega) for title, omega in charts.items()}, x, y

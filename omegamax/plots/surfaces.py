@@ -44,9 +44,10 @@ def argmax_surfaces(
             axes = figure.add_subplot(lines, across, place + 1, projection="3d")
             assert isinstance(axes, Axes3D)
             _draw(axes, first.numpy(), second.numpy(), smooth.argmax(scores)[..., component - 1].numpy())
-            axes.set_title(glyphs.printable(name), pad=-6, y=1.0)
-            axes.set_zlabel(rf"$\Pi_\Omega([t_1, t_2, 0])_{component}$", labelpad=-7)
-        figure.subplots_adjust(left=0.01, right=0.95, bottom=0.04, top=0.95, wspace=0.08, hspace=0.12)
+            axes.set_title(glyphs.printable(name), pad=4, y=1.0)
+            axes.zaxis.set_rotate_label(False)  # turned by itself it reads downwards
+            axes.set_zlabel(rf"$\Pi_\Omega([t_1, t_2, 0])_{component}$", labelpad=-7, rotation=90)
+        figure.subplots_adjust(left=-0.01, right=1.03, bottom=0.04, top=0.95, wspace=-0.02, hspace=0.16)
     return figure
 
 
