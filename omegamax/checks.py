@@ -249,10 +249,12 @@ def common_batch(who: str, components: tuple[tuple[Tensor, int], ...]) -> tuple[
 
 
 def check_structure_lengths(
-    who: str, batch_shape: tuple[int, ...], lengths: Any, limits: tuple[int, ...]
+    who: str, batch_shape: tuple[int, ...], lengths: Any, limits: tuple[int, ...], *, least: int = 1
 ) -> tuple[Tensor, ...]:
-    """One CPU tensor (batch,) per axis that has a length, from 1 to the axis' size, which is the default."""
-    given = (None,) * len(limits) if lengths is None else (lengths,) if isinstance(lengths, Tensor) else tuple(lengths)
+    """One CPU tensor (batch,) per axis that has a length, from `least` to the axis' size, which is the default."""
+    given = tuple(lengths) if isinstance(lengths, (tuple, list)) else (lengths,)
+    if lengths is None:
+        given = (None,) * len(limits)
     if len(given) != len(limits):
         kind = "one Tensor" if len(limits) == 1 else f"{len(limits)} Tensors"
         raise ValueError(f"{who}: lengths must be {kind}, got {len(given)}; give one per axis that has a length")
@@ -269,10 +271,11 @@ def check_structure_lengths(
             raise ValueError(
                 f"{who}: lengths must have the batch shape {batch_shape}, got {tuple(each.shape)}; give one per item"
             )
-        each = each.detach().cpu().long().reshape(-1)
-        if n_items and not (int(each.min()) >= 1 and int(each.max()) <= limit):
+        # A copy: what the caller writes into its own before the backward pass must not reach the kernels.
+        each = each.detach().to("cpu", torch.long, copy=True).reshape(-1)
+        if n_items and not (int(each.min()) >= least and int(each.max()) <= limit):
             raise ValueError(
-                f"{who}: lengths must lie between 1 and {limit}, got {int(each.min())} to {int(each.max())}; "
+                f"{who}: lengths must lie between {least} and {limit}, got {int(each.min())} to {int(each.max())}; "
                 "count the positions of each item, and drop empty ones"
             )
         found.append(each)

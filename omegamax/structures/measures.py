@@ -55,12 +55,20 @@ def entropy(problem: Problem) -> Tensor:
 
 
 def kl(first: Problem, second: Problem) -> Tensor:
-    """E₁[log p₁ − log p₂]; infinite where the first uses a part that the second forbids."""
+    """E₁[log p₁ − log p₂]; infinite, without a derivative, where the first uses a part that the second forbids.
+
+    Zero, as the entropy, where the first has no structure at all.
+    """
     program = first.program(Shannon())
     marginals = marginals_of(program, first.parts)
-    own = inner(marginals, first.parts) - value_of(program, first.parts)
-    other = inner(marginals, second.parts) - value_of(second.program(Shannon()), second.parts)
-    return first.per_item(own - other)
+    values = value_of(program, first.parts), value_of(second.program(Shannon()), second.parts)
+    none, none_in_second = (value == -torch.inf for value in values)
+    own, other = (torch.where(value == -torch.inf, 0, value) for value in values)
+    forbidden = tuple(part == -torch.inf for part in second.parts)
+    outside = torch.stack([((m != 0) & f).flatten(1).any(1) for m, f in zip(marginals, forbidden)]).any(0)
+    finite = tuple(torch.where(f, 0, part) for f, part in zip(forbidden, second.parts))
+    found = inner(marginals, first.parts) - own - (inner(marginals, finite) - other)
+    return first.per_item(torch.where(none, 0, torch.where(outside | none_in_second, torch.inf, found)))
 
 
 def backpointers(problem: Problem, regularizer: Regularizer) -> Backpointers:

@@ -54,6 +54,22 @@ def test_a_solver_refuses_fake_tensors():
                 om.Matching().sparsemap(scores)
 
 
+@pytest.mark.parametrize("structure", [om.Chain(), om.ConstituencyTree()], ids=str)
+def test_lengths_may_be_reused_before_the_backward_pass(structure):
+    scores = torch.randn(2, 4, 4, 4, requires_grad=True)
+    lengths = torch.tensor([4, 3])
+    expected = structure.argmax(scores, lengths=lengths)
+    value = structure.max(scores, lengths=lengths)
+    lengths.fill_(1)
+    (found,) = torch.autograd.grad(value.sum(), scores)
+    torch.testing.assert_close(found, expected)
+
+
+def test_a_length_that_is_no_tensor():
+    with pytest.raises(TypeError, match="Chain: lengths must be an integer Tensor, got int"):
+        om.Chain().max(torch.zeros(3, 2, 2), lengths=2)
+
+
 def test_checkpointing(potentials):
     (expected,) = torch.autograd.grad(loss(potentials), potentials)
     (found,) = torch.autograd.grad(checkpoint(loss, potentials, use_reentrant=False), potentials)
