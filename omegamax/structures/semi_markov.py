@@ -36,7 +36,7 @@ class SemiMarkov(DynamicProgram):
         checks.check_count("SemiMarkov", "max_duration", self.max_duration)
 
     def from_segments(self, segments: Tensor, transitions: Tensor | None = None, start: Tensor | None = None) -> Tensor:
-        """Potentials from segment scores (..., N, K, C), transitions (C, C) and start (C,) scores.
+        """Potentials from segment scores (..., N, K, C), transitions (..., C, C) and start (..., C) scores.
 
         `segments` [n, k, j] scores tag j on the positions n − k ... n; those with n < k are never read.
         """
@@ -48,10 +48,12 @@ class SemiMarkov(DynamicProgram):
             )
         nothing = segments.new_zeros(n_tags, n_tags)
         after = nothing if transitions is None else transitions
-        first = torch.zeros_like(nothing[0]) if start is None else start
+        first = nothing[0] if start is None else start
         place = torch.arange(n_places, device=segments.device)[:, None]
         starts = (place == torch.arange(self.max_duration, device=segments.device))[..., None, None]
-        return segments.unsqueeze(-2) + torch.where(starts, first.unsqueeze(-2), after[..., None, None, :, :])
+        return segments.unsqueeze(-2) + torch.where(
+            starts, first[..., None, None, None, :], after[..., None, None, :, :]
+        )
 
     def from_emissions(
         self,
