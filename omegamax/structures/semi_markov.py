@@ -21,6 +21,7 @@ from omegamax import checks
 from omegamax.inference.lattice import Lattice
 from omegamax.inference.topology import Topology
 from omegamax.structures.dynamic_program import DynamicProgram
+from omegamax.structures.plain_lists import plain_lists
 from omegamax.structures.problem import Sizes
 
 
@@ -80,7 +81,8 @@ class SemiMarkov(DynamicProgram):
         tensor([[1, 1, 0, 0],
                 [2, 0, 0, 1]])
         """
-        if segments and not isinstance(segments[0][0], int):
+        segments = plain_lists(segments)
+        if segments and not (segments[0] and isinstance(segments[0][0], int)):
             return torch.stack([self.from_segmentation(one, n_places, n_tags, dtype=dtype) for one in segments])
         structure = torch.zeros(n_places, self.max_duration, n_tags, n_tags, dtype=dtype)
         end, before = -1, 0
