@@ -213,6 +213,16 @@ def check_counts(who: str, name: str, numbers: Tensor, most: int, fix: str) -> N
         raise ValueError(f"{who}: {name} must lie between 0 and {most}, got {low} to {high}; {fix}")
 
 
+def check_indices(who: str, name: str, indices: Any) -> None:
+    """An integer tensor with an axis."""
+    if not isinstance(indices, Tensor):
+        raise TypeError(f"{who}: {name} must be an integer Tensor, got {type(indices).__name__}; use torch.tensor(...)")
+    if indices.is_floating_point() or indices.dtype is torch.bool:
+        raise TypeError(f"{who}: {name} must be integers, got {indices.dtype}; use .long()")
+    if indices.dim() == 0:
+        raise ValueError(f"{who}: {name} must have the shape (..., N), got a single number; use unsqueeze(0)")
+
+
 def check_event(who: str, name: str, tensor: Any, event: tuple[int | None, ...], layout: str) -> None:
     """A floating tensor whose last axes have these sizes; None stands for any size from 1."""
     if not isinstance(tensor, Tensor):

@@ -169,6 +169,42 @@ def test_edit_distance_is_levenshteins():
     assert found.tolist() == [levenshtein(a, b) for a, b in zip(first, second)]
 
 
+def test_edit_distance_of_whole_costs():
+    a, b = torch.tensor([[1, 2, 3]]), torch.tensor([[1, 3]])
+    assert om.edit_distance(a, b, deletion=torch.tensor(2)).tolist() == [2]
+    mixed = om.edit_distance(a, b, insertion=torch.tensor(1.0), deletion=torch.tensor(0.1, dtype=torch.float64))
+    assert mixed.dtype == torch.float64 and mixed.item() == 0.1
+
+
+def test_edit_distance_checks_its_own_lengths():
+    a, b = torch.tensor([[1, 2, 3]]), torch.tensor([[1, 3]])
+    assert om.edit_distance(a, b, lengths=(None, torch.tensor([1]))).tolist() == [2]
+    for wrong in (4, -1):
+        with pytest.raises(ValueError, match=f"edit_distance: lengths must lie between 0 and 3, got {wrong}"):
+            om.edit_distance(a, b, lengths=(torch.tensor([wrong]), torch.tensor([2])))
+    with pytest.raises(TypeError, match="edit_distance: lengths must be an integer Tensor, got list"):
+        om.edit_distance(a, b, lengths=([3], [2]))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.int32])
+def test_edit_distance_of_bytes(dtype):
+    a, b = torch.tensor([1, 1, 0]), torch.tensor([1, 0])
+    options = {"deletion": torch.tensor([0.3, 0.2]), "substitution": torch.tensor([[0.0, 1.0], [0.5, 0.1]])}
+    expected = om.edit_distance(a, b, **options)
+    torch.testing.assert_close(om.edit_distance(a.to(dtype), b.to(dtype), **options), expected)
+
+
+@pytest.mark.parametrize("wrong", [4, -1])
+def test_edit_distance_knows_its_symbols(wrong):
+    symbols, good = torch.tensor([wrong, 1]), torch.tensor([0, 3])
+    options = {"insertion": torch.ones(4)}, {"substitution": torch.ones(4, 4)}
+    for a, b, tables in ((good, symbols, options[0]), (symbols, good, options[1]), (good, symbols, options[1])):
+        with pytest.raises(ValueError, match="must have a place for every symbol, 0 to 3, got"):
+            om.edit_distance(a, b, **tables)
+    with pytest.raises(ValueError, match=r"a table \(V, V\), got shape \(4,\)"):
+        om.edit_distance(good, good, substitution=torch.ones(4))
+
+
 def test_edit_distance_with_tables():
     a, b = torch.tensor([0, 1, 2]), torch.tensor([0, 2, 2, 1])
     insertion = torch.tensor([0.5, 0.7, 1.1], dtype=DOUBLE, requires_grad=True)

@@ -17,6 +17,16 @@ def test_tags_beyond_the_length_may_be_anything():
         om.Chain.from_tags(tags, 3)
 
 
+@pytest.mark.parametrize("make", [lambda given: om.Chain.from_tags(given, 3), om.ProjectiveTree.from_heads])
+def test_indices_are_whole_numbers_in_a_tensor(make):
+    with pytest.raises(TypeError, match="must be an integer Tensor, got list"):
+        make([0, 1])
+    with pytest.raises(TypeError, match=r"must be integers, got torch\.float32"):
+        make(torch.tensor([0.0, 1.0]))
+    with pytest.raises(ValueError, match="got a single number"):
+        make(torch.tensor(0))
+
+
 @pytest.mark.parametrize(
     "structure",
     [
