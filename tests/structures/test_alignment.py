@@ -161,6 +161,27 @@ def padded(words):
     )
 
 
+@pytest.mark.parametrize("types", [(torch.float32, torch.float64), (torch.float64, torch.float32)])
+def test_soft_dtw_of_two_types(types, backend):
+    x, y = (torch.randn(2, n, 3, dtype=dtype, requires_grad=True) for n, dtype in zip((4, 5), types))
+    found = torch.autograd.grad(om.soft_dtw(x, y).sum(), (x, y), create_graph=True)
+    curved = torch.autograd.grad(sum(each.square().sum() for each in found), (x, y))
+    wide = [points.detach().double().requires_grad_() for points in (x, y)]
+    expected = torch.autograd.grad(om.soft_dtw(*wide).sum(), wide, create_graph=True)
+    also = torch.autograd.grad(sum(each.square().sum() for each in expected), wide)
+    for one, other, points in zip((*found, *curved), (*expected, *also), (x, y, x, y)):
+        assert one.dtype == points.dtype
+        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-4)
+
+
+def test_divergences_from_one_series_with_lengths(backend):
+    x, y = torch.randn(4, 2), torch.randn(3, 5, 2)
+    m, n = torch.tensor([4, 2, 3]), torch.tensor([5, 1, 2])
+    found = om.soft_dtw_divergence(x, y, lengths=(m, n))
+    each = [om.soft_dtw_divergence(x[:i], one[:j]) for one, i, j in zip(y, m.tolist(), n.tolist())]
+    torch.testing.assert_close(found, torch.stack(each))
+
+
 def test_edit_distance_is_levenshteins():
     rng = random.Random(0)
     first, second = ([[rng.randrange(3) for _ in range(rng.randrange(n))] for _ in range(30)] for n in (8, 9))
