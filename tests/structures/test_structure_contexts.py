@@ -28,6 +28,43 @@ def test_torch_func(potentials):
     torch.testing.assert_close(jacobian, om.Chain().argmax(potentials.detach()[0]))
 
 
+@pytest.mark.parametrize("omega", [om.Shannon(), om.SquaredNorm(), om.Tsallis(1.3)], ids=str)
+def test_jacobians_and_hessians(potentials, omega):
+    """Transforms that differentiate along many directions at once."""
+    x = potentials.detach()[0]
+
+    def value(x):
+        return om.Chain().max(x, omega)
+
+    def weights(x):
+        return om.Chain().argmax(x, omega)
+
+    expected = torch.autograd.functional.jacobian(weights, x)
+    for transform, function in (
+        (torch.func.jacrev, weights),
+        (torch.func.jacfwd, weights),
+        (torch.func.hessian, value),
+        (lambda f: torch.func.jacrev(torch.func.jacrev(f)), value),
+    ):
+        torch.testing.assert_close(transform(function)(x), expected)
+    with pytest.raises(RuntimeError, match="differentiate once"):
+        torch.func.hessian(lambda x: weights(x).square().sum())(x)
+
+
+def test_a_vmap_is_a_batch(potentials):
+    x = potentials.detach()
+    torch.testing.assert_close(torch.func.vmap(om.Chain().max)(x), om.Chain().max(x))
+    torch.testing.assert_close(torch.func.vmap(torch.func.grad(om.Chain().max))(x), om.Chain().argmax(x))
+    alphas = torch.tensor([1.2, 1.5], dtype=torch.float64)
+    each = torch.stack([om.Chain().max(x, om.Tsallis(float(alpha))) for alpha in alphas])
+    torch.testing.assert_close(torch.func.vmap(lambda alpha: om.Chain().max(x, om.Tsallis(alpha)))(alphas), each)
+
+
+def test_several_gradients_at_once_are_refused_in_words(potentials):
+    with pytest.raises(RuntimeError, match=r"one gradient at a time, got several at once .*use torch\.func\.jacrev"):
+        torch.autograd.functional.jacobian(om.Chain().argmax, potentials, vectorize=True)
+
+
 def test_forward_mode_twice(potentials):
     """The value has a second derivative in forward mode too; the marginals refuse theirs."""
     chain, x, v = om.Chain(), potentials.detach(), torch.randn_like(potentials)
