@@ -265,6 +265,8 @@ def check_structure_lengths(
     given = tuple(lengths) if isinstance(lengths, (tuple, list)) else (lengths,)
     if lengths is None:
         given = (None,) * len(limits)
+    if not limits and lengths is not None:
+        raise ValueError(f"{who}: lengths must be None, got {type(lengths).__name__}; no axis of {who} has a length")
     if len(given) != len(limits):
         kind = "one Tensor" if len(limits) == 1 else f"{len(limits)} Tensors"
         raise ValueError(f"{who}: lengths must be {kind}, got {len(given)}; give one per axis that has a length")

@@ -39,10 +39,8 @@ class Dag(Hypergraph):
         tensor([0., 1., 0., 1.])
         """
         pairs = [(index(tail), index(head)) for tail, head in plain_lists(edges)]
-        if not pairs:
-            raise ValueError("Dag.from_edges: edges must be at least one pair (tail, head), got none; list them")
         if n_nodes is None:
-            n_nodes = 1 + max(max(pair) for pair in pairs)
+            n_nodes = 1 + max((max(pair) for pair in pairs), default=0)
         for tail, head in pairs:
             if not (0 <= tail < n_nodes and 0 <= head < n_nodes):
                 raise ValueError(

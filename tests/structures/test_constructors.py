@@ -104,8 +104,11 @@ def test_a_list_that_topk_filled_goes_back():
 
 
 def test_graphs_need_edges_between_numbers():
-    with pytest.raises(ValueError, match=r"Dag\.from_edges: edges must be at least one pair"):
+    with pytest.raises(ValueError, match=r"Dag\.from_edges: there must be at least one edge"):
         om.Dag.from_edges([])
+    builder = om.HypergraphBuilder()
+    with pytest.raises(ValueError, match="HypergraphBuilder: there must be at least one edge"):
+        builder.build(goal=builder.leaf())
     with pytest.raises(TypeError):
         om.Dag.from_edges([(0.5, 1)])
 

@@ -102,6 +102,11 @@ def test_lengths_may_be_reused_before_the_backward_pass(structure):
     torch.testing.assert_close(found, expected)
 
 
+def test_a_structure_without_lengths_says_so():
+    with pytest.raises(ValueError, match="Dag: lengths must be None, got Tensor"):
+        om.Dag.from_edges([(0, 1)]).max(torch.zeros(1), lengths=torch.tensor(1))
+
+
 def test_a_length_that_is_no_tensor():
     with pytest.raises(TypeError, match="Chain: lengths must be an integer Tensor, got int"):
         om.Chain().max(torch.zeros(3, 2, 2), lengths=2)
