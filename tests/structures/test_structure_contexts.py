@@ -102,6 +102,18 @@ def test_lengths_may_be_reused_before_the_backward_pass(structure):
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.parametrize("omega", [om.Shannon(), om.Tsallis(1.5)], ids=str)
+def test_nan_beyond_the_length_spoils_no_gradient(potentials, omega):
+    n = torch.tensor([4, 2])
+    gold = om.Chain().map(potentials, lengths=n)
+    spoiled = potentials.detach().clone()
+    spoiled[1, 2:] = torch.nan
+    spoiled.requires_grad_()
+    (found,) = torch.autograd.grad(om.Chain().log_prob(spoiled, gold, omega, lengths=n).sum(), spoiled)
+    (expected,) = torch.autograd.grad(om.Chain().log_prob(potentials, gold, omega, lengths=n).sum(), potentials)
+    torch.testing.assert_close(found, expected)
+
+
 def test_a_structure_without_lengths_says_so():
     with pytest.raises(ValueError, match="Dag: lengths must be None, got Tensor"):
         om.Dag.from_edges([(0, 1)]).max(torch.zeros(1), lengths=torch.tensor(1))
