@@ -213,6 +213,16 @@ def check_counts(who: str, name: str, numbers: Tensor, most: int, fix: str) -> N
         raise ValueError(f"{who}: {name} must lie between 0 and {most}, got {low} to {high}; {fix}")
 
 
+def check_indices(who: str, name: str, indices: Any) -> None:
+    """An integer tensor with an axis."""
+    if not isinstance(indices, Tensor):
+        raise TypeError(f"{who}: {name} must be an integer Tensor, got {type(indices).__name__}; use torch.tensor(...)")
+    if indices.is_floating_point() or indices.dtype is torch.bool:
+        raise TypeError(f"{who}: {name} must be integers, got {indices.dtype}; use .long()")
+    if indices.dim() == 0:
+        raise ValueError(f"{who}: {name} must have the shape (..., N), got a single number; use unsqueeze(0)")
+
+
 def check_event(who: str, name: str, tensor: Any, event: tuple[int | None, ...], layout: str) -> None:
     """A floating tensor whose last axes have these sizes; None stands for any size from 1."""
     if not isinstance(tensor, Tensor):
@@ -249,10 +259,14 @@ def common_batch(who: str, components: tuple[tuple[Tensor, int], ...]) -> tuple[
 
 
 def check_structure_lengths(
-    who: str, batch_shape: tuple[int, ...], lengths: Any, limits: tuple[int, ...]
+    who: str, batch_shape: tuple[int, ...], lengths: Any, limits: tuple[int, ...], *, least: int = 1
 ) -> tuple[Tensor, ...]:
-    """One CPU tensor (batch,) per axis that has a length, from 1 to the axis' size, which is the default."""
-    given = (None,) * len(limits) if lengths is None else (lengths,) if isinstance(lengths, Tensor) else tuple(lengths)
+    """One CPU tensor (batch,) per axis that has a length, from `least` to the axis' size, which is the default."""
+    given = tuple(lengths) if isinstance(lengths, (tuple, list)) else (lengths,)
+    if lengths is None:
+        given = (None,) * len(limits)
+    if not limits and lengths is not None:
+        raise ValueError(f"{who}: lengths must be None, got {type(lengths).__name__}; no axis of {who} has a length")
     if len(given) != len(limits):
         kind = "one Tensor" if len(limits) == 1 else f"{len(limits)} Tensors"
         raise ValueError(f"{who}: lengths must be {kind}, got {len(given)}; give one per axis that has a length")
@@ -269,10 +283,11 @@ def check_structure_lengths(
             raise ValueError(
                 f"{who}: lengths must have the batch shape {batch_shape}, got {tuple(each.shape)}; give one per item"
             )
-        each = each.detach().cpu().long().reshape(-1)
-        if n_items and not (int(each.min()) >= 1 and int(each.max()) <= limit):
+        # A copy: what the caller writes into its own before the backward pass must not reach the kernels.
+        each = each.detach().to("cpu", torch.long, copy=True).reshape(-1)
+        if n_items and not (int(each.min()) >= least and int(each.max()) <= limit):
             raise ValueError(
-                f"{who}: lengths must lie between 1 and {limit}, got {int(each.min())} to {int(each.max())}; "
+                f"{who}: lengths must lie between {least} and {limit}, got {int(each.min())} to {int(each.max())}; "
                 "count the positions of each item, and drop empty ones"
             )
         found.append(each)

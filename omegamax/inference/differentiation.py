@@ -76,6 +76,10 @@ class _Value(torch.autograd.Function):
         return (None, *parts, *((grad_value * s).sum().reshape(p.shape).to(p.dtype) for s, p in slopes))
 
     @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> Any:
+        return _one_by_one(_Value, info, in_dims, inputs)
+
+    @staticmethod
     def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
         with routing.outer_forward_mode():
             state, tensors = _recall_primal(ctx)
@@ -125,11 +129,19 @@ class _Marginals(torch.autograd.Function):
             raise RuntimeError(_ONCE)
         if all(grad is None for grad in grads):
             return (*nothing, *(None for _ in tensors))
+        if any(routing.is_many_gradients(grad) for grad in grads if grad is not None):
+            raise RuntimeError(
+                "structure: the marginals take one gradient at a time, got several at once (vectorize=True or "
+                "is_grads_batched=True); use torch.func.jacrev, or leave the option out"
+            )
         direction = tuple(torch.zeros_like(p) if g is None else g for p, g in zip(parts, grads))
-        with torch.no_grad():
-            found = ctx.program.with_parameters(parameters).tangent(parts, state, direction)
-        slopes = (slope.sum().reshape(p.shape).to(p.dtype) for slope, p in zip(found.slopes, parameters))
-        return (*nothing, *(once(_ONCE, tensor, *grads, *tensors) for tensor in (*found.parts, *slopes)))
+        found, slopes = _product(ctx.program, state, tensors, direction)
+        slopes = tuple(slope.sum().reshape(p.shape).to(p.dtype) for slope, p in zip(slopes, parameters))
+        return (*nothing, *(once(_ONCE, tensor, *grads, *tensors) for tensor in (*found, *slopes)))
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> Any:
+        return _one_by_one(_Marginals, info, in_dims, inputs)
 
     @staticmethod
     def jvp(ctx: Any, _: None, __: None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -141,16 +153,68 @@ class _Marginals(torch.autograd.Function):
 
 def _moved(program: Program, state: State, tensors: tuple[Tensor, ...], along: tuple[Tensor | None, ...]) -> Parts:
     """The tangents of the marginals, which cannot be differentiated again."""
-    parts, parameters = _split(program, tensors)
+    parts, _ = _split(program, tensors)
     if any(tangent is not None for tangent in along[program.n_parts :]):
         raise RuntimeError(
             "forward-mode derivatives of a structure's marginals are taken along its potentials, got one along a "
             "parameter of Ω (alpha); use reverse mode for it"
         )
     direction = tuple(torch.zeros_like(p) if t is None else t for p, t in zip(parts, along))
+    found, _ = _product(program, state, tensors, direction)
+    return tuple(once(_ONCE, part, *direction, *tensors) for part in found)
+
+
+class _Product(torch.autograd.Function):
+    """The Hessian product where a transform may pass many directions. Inputs: the state, parts, parameters, direction.
+
+    Outputs: its parts, then its slopes; none has a derivative.
+    """
+
+    @staticmethod
+    def forward(program: Program, n_state: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        end = len(tensors) - program.n_parts
+        parts, parameters = _split(program, tensors[n_state:end])
+        swept = program.with_parameters(parameters).tangent(parts, tensors[:n_state], tensors[end:])
+        return (*swept.parts, *swept.slopes)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.mark_non_differentiable(*output)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        raise RuntimeError(_ONCE)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
+        raise RuntimeError(_ONCE)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> Any:
+        return _one_by_one(_Product, info, in_dims, inputs)
+
+
+def _product(
+    program: Program, state: State, tensors: tuple[Tensor, ...], direction: Parts
+) -> tuple[Parts, tuple[Tensor, ...]]:
+    """∇² DP_Ω · direction, and the derivatives of the slopes, as constants."""
+    parts, parameters = _split(program, tensors)
     with torch.no_grad():
-        found = program.with_parameters(parameters).tangent(parts, state, direction)
-    return tuple(once(_ONCE, part, *direction, *tensors) for part in found.parts)
+        if routing.transforms_active():
+            found = _Product.apply(program, len(state), *state, *tensors, *direction)
+            return found[: program.n_parts], found[program.n_parts :]
+        swept = program.with_parameters(parameters).tangent(parts, state, direction)
+        return swept.parts, swept.slopes
+
+
+def _one_by_one(function: Any, info: Any, in_dims: tuple[int | None, ...], inputs: tuple[Any, ...]) -> Any:
+    """The rule for the axis of a vmap: one call for each place; potentials with a batch axis need only one."""
+    found = []
+    for place in range(info.batch_size):
+        here = (each if dim is None else each.select(dim, place) for each, dim in zip(inputs, in_dims))
+        found.append(function.apply(*here))
+    stacked = tuple(torch.stack(each) for each in zip(*found))
+    return stacked, (0,) * len(stacked)
 
 
 for _function in (_Value, _Marginals):  # PyTorch asks for it in every call, which costs more than a small sweep

@@ -27,6 +27,7 @@ from omegamax.inference.topology import Topology
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.bands import Band
 from omegamax.structures.dynamic_program import DynamicProgram
+from omegamax.structures.plain_lists import plain_lists
 from omegamax.structures.problem import Problem, Sizes
 
 Step = tuple[int, int, float]  # (di, dj, weight)
@@ -73,8 +74,8 @@ class Alignment(DynamicProgram):
         tensor([[1., 0., 0.],
                 [0., 1., 1.]])
         """
-        cells = path.tolist() if isinstance(path, Tensor) else [tuple(cell) for cell in path]
-        if cells and not isinstance(cells[0][0], int):
+        cells = plain_lists(path)
+        if cells and not (cells[0] and isinstance(cells[0][0], int)):
             return torch.stack([self.from_path(one, n_rows, n_columns, dtype=dtype) for one in cells])
         weights = {(di, dj): weight for di, dj, weight in self.steps}
         structure = torch.zeros(n_rows, n_columns, dtype=dtype)
@@ -93,7 +94,10 @@ class Alignment(DynamicProgram):
 
     @staticmethod
     def path(structure: Tensor) -> Tensor:
-        """The cells (length, 2) that one structure (M, N), from `map`, `topk` or `sample`, visits, in order."""
+        """The cells (length, 2) that one structure (M, N), from `map`, `topk` or `sample`, visits, in order.
+
+        A step of weight 0 leaves no trace in a structure, and so none here.
+        """
         return structure.nonzero()
 
     def hamming(self, target: Tensor) -> Tensor:

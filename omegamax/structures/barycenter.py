@@ -35,6 +35,7 @@ class Barycenter(NamedTuple):
     converged: bool  # whether the last iteration gained less than the tolerance
 
 
+@torch.inference_mode(False)  # the search differentiates, whoever asks
 def soft_dtw_barycenter(
     series: Tensor | Sequence[Tensor],
     weights: Tensor | Sequence[float] | None = None,
@@ -59,6 +60,7 @@ def soft_dtw_barycenter(
     >>> found.series.flatten().round(decimals=2) + 0
     tensor([0., 0., 1., 0.])
     """
+    checks.check_count(_WHO, "max_iter", max_iter)
     each = _read(series, lengths)
     wide = computed_in(each[0].dtype)
     padded = torch.nn.utils.rnn.pad_sequence([one.detach().to(wide) for one in each], batch_first=True)
@@ -101,6 +103,11 @@ def _minimise(objective: Any, z: Tensor, max_iter: int, tol: float) -> tuple[Ten
 
     with torch.enable_grad():
         losses = [objective().detach()]
+        if not bool(losses[0].isfinite()):
+            raise ValueError(
+                f"{_WHO}: the objective must be finite at the start, got {float(losses[0])}; look for NaN and inf in "
+                "the series and in init"
+            )
         best = z.detach().clone()
         for _ in range(max_iter):
             optimizer.step(closure)

@@ -68,6 +68,7 @@ class Chain(DynamicProgram):
     @staticmethod
     def from_tags(tags: Tensor, n_tags: int, *, lengths: Tensor | None = None, dtype: Any = None) -> Tensor:
         """Tag indices (..., N) as a dense structure (..., N, C, C), 0/1; positions beyond the lengths are zero."""
+        checks.check_indices("Chain.from_tags", "tags", tags)
         within = torch.ones_like(tags, dtype=torch.bool)
         if lengths is not None:
             within = torch.arange(tags.shape[-1], device=tags.device) < lengths.to(tags.device).unsqueeze(-1)

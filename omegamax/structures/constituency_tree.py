@@ -33,6 +33,7 @@ from omegamax.inference.topology import Topology
 from omegamax.inference.tree_program import tree_oracle, tree_program
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.dynamic_program import DynamicProgram
+from omegamax.structures.plain_lists import plain_lists
 from omegamax.structures.problem import Problem, Sizes
 
 Span = tuple[int, int, int]  # first word, last word, label
@@ -69,7 +70,8 @@ class ConstituencyTree(DynamicProgram):
 
         A list of such lists gives a batch; a tree may be shorter than n_words. Raises for what is no binary tree.
         """
-        if spans and not isinstance(spans[0][0], int):
+        spans = plain_lists(spans)
+        if spans and not (spans[0] and isinstance(spans[0][0], int)):
             each = [ConstituencyTree.from_spans(one, n_words, n_labels, dtype=dtype) for one in spans]
             return torch.stack(each)
         _check_binary([(int(i), int(j), int(label)) for i, j, label in spans], n_words, n_labels)

@@ -57,7 +57,8 @@ class CTC(DynamicProgram):
         emissions = emissions.gather(-1, states.unsqueeze(1).expand(-1, emissions.shape[1], -1))
         place = torch.arange(states.shape[1], device=states.device)
         is_label = place % 2 == 1
-        differs = torch.nn.functional.pad(states[:, 2:] != states[:, :-2], (2, 0))
+        differs = torch.zeros_like(states, dtype=torch.bool)
+        differs[:, 2:] = states[:, 2:] != states[:, :-2]
         last = 2 * lengths.unsqueeze(1)
         ends = (place == last) | ((place == last - 1) & is_label)
         skips, ends = (torch.where(kept, 0.0, -torch.inf).to(emissions.dtype) for kept in (is_label & differs, ends))
@@ -177,7 +178,7 @@ def ctc_loss(
             f"ctc_loss: reduction must be 'mean', 'sum' or 'none', got {reduction!r}; the default is 'mean'"
         )
     potentials = CTC.from_log_probs(log_probs, targets, target_lengths, blank=blank)
-    frames = torch.as_tensor(input_lengths, dtype=torch.long)
+    frames = _whole("ctc_loss", "input_lengths", input_lengths)
     if log_probs.dim() == 2:
         frames = frames.reshape(())
     silent = (frames == 0).to(log_probs.device)  # no frames spell the empty target, and nothing else
@@ -210,8 +211,16 @@ def _read(log_probs: Tensor, targets: Tensor, target_lengths: Any, blank: int) -
     padded = _padded(who, targets, target_lengths).to(log_probs.device)
     if padded.shape[0] != n_items:
         raise ValueError(f"{who}: targets must be for {n_items} items, got {padded.shape[0]}; pad them to (batch, S)")
-    lengths = torch.full((n_items,), padded.shape[1]) if target_lengths is None else torch.as_tensor(target_lengths)
-    lengths = lengths.reshape(-1).to(device=log_probs.device, dtype=torch.long)
+    longest = padded.shape[1]
+    lengths = torch.full((n_items,), longest)
+    if target_lengths is not None:
+        lengths = _whole(who, "target_lengths", target_lengths).reshape(-1)
+    if len(lengths) != n_items or bool(((lengths < 0) | (lengths > longest)).any()):
+        raise ValueError(
+            f"{who}: target_lengths must be {n_items} numbers from 0 to {longest}, got {lengths.tolist()}; give one "
+            "per item"
+        )
+    lengths = lengths.to(log_probs.device)
     within = torch.arange(padded.shape[1], device=padded.device) < lengths.unsqueeze(1)
     wrong = within & ((padded < 0) | (padded >= n_classes) | (padded == blank))
     if bool(wrong.any()):
@@ -220,6 +229,14 @@ def _read(log_probs: Tensor, targets: Tensor, target_lengths: Any, blank: int) -
             f"{int(padded[wrong][0])}; renumber them"
         )
     return log_probs, torch.where(within, padded, blank), lengths
+
+
+def _whole(who: str, name: str, lengths: Any) -> Tensor:
+    """Lengths as integers, from a Tensor, a list, a tuple or a number."""
+    found = torch.as_tensor(lengths)
+    if found.is_floating_point() or found.dtype is torch.bool:
+        raise TypeError(f"{who}: {name} must be integers, got {found.dtype}; count the places of each item")
+    return found.long()
 
 
 def _padded(who: str, targets: Tensor, target_lengths: Any) -> Tensor:
@@ -231,7 +248,9 @@ def _padded(who: str, targets: Tensor, target_lengths: Any) -> Tensor:
         )
     if targets.dim() == 2:
         return targets.long()
-    sizes = [targets.shape[0]] if target_lengths is None else torch.as_tensor(target_lengths).reshape(-1).tolist()
+    sizes = [targets.shape[0]]
+    if target_lengths is not None:
+        sizes = _whole(who, "target_lengths", target_lengths).reshape(-1).tolist()
     if sum(sizes) != targets.shape[0]:
         raise ValueError(
             f"{who}: concatenated targets must be as many as the target_lengths together, {sum(sizes)}, got "

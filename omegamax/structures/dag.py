@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import index
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from omegamax.structures.hypergraph import Hypergraph, compile_edges
+from omegamax.structures.plain_lists import plain_lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,7 @@ class Dag(Hypergraph):
         >>> diamond.map(torch.tensor([1.0, 2.0, 0.0, 0.0]))
         tensor([0., 1., 0., 1.])
         """
-        pairs = [(int(tail), int(head)) for tail, head in (edges.tolist() if isinstance(edges, Tensor) else edges)]
+        pairs = [(index(tail), index(head)) for tail, head in plain_lists(edges)]
         if n_nodes is None:
             n_nodes = 1 + max((max(pair) for pair in pairs), default=0)
         for tail, head in pairs:
@@ -45,7 +47,7 @@ class Dag(Hypergraph):
                     f"Dag.from_edges: nodes are numbered from 0 to {n_nodes - 1}, got edge ({tail}, {head}); "
                     "renumber the nodes or raise n_nodes"
                 )
-        source = 0 if source is None else source
+        source = 0 if source is None else index(source)
         if not 0 <= source < n_nodes:
             raise ValueError(
                 f"Dag.from_edges: source must be one of the {n_nodes} nodes, got {source}; pass its number"
@@ -55,7 +57,7 @@ class Dag(Hypergraph):
             raise ValueError(
                 f"Dag.from_edges: no edge may enter the source, got {entered[0]} into {source}; name another source"
             )
-        goal = n_nodes - 1 if goal is None else goal
+        goal = n_nodes - 1 if goal is None else index(goal)
         is_leaf = [node == source for node in range(n_nodes)]
         graph = compile_edges("Dag.from_edges", is_leaf, [h for _, h in pairs], [(t,) for t, _ in pairs], goal)
         return Dag(graph, goal)
@@ -69,8 +71,8 @@ class Dag(Hypergraph):
         >>> diamond.from_path([0, 2, 3])
         tensor([0., 1., 0., 1.])
         """
-        path = nodes.tolist() if isinstance(nodes, Tensor) else list(nodes)
-        if path and not isinstance(path[0], int):
+        path = plain_lists(nodes)
+        if path and isinstance(path[0], list):
             return torch.stack([self.from_path(one, dtype=dtype) for one in path])
         topology = self.graph.topology
         node_of = {number: node for node, number in enumerate(topology.node_number.tolist())}
@@ -79,10 +81,11 @@ class Dag(Hypergraph):
         for tail, head, edge in sorted(ends, key=lambda end: -end[2]):
             edge_of[node_of[tail], node_of[head]] = edge
         missing = [pair for pair in pairwise(path) if pair not in edge_of]
-        if missing or not path or path[-1] != self.goal:
+        source = node_of[0]  # the only leaf
+        if missing or not path or (path[0], path[-1]) != (source, self.goal):
             raise ValueError(
-                f"Dag.from_path: a path goes along edges to the goal {self.goal}, got {path}; "
-                + (f"there is no edge {missing[0]}" if missing else "let it end there")
+                f"Dag.from_path: a path goes along edges from the source {source} to the goal {self.goal}, got {path}; "
+                + (f"there is no edge {missing[0]}" if missing else "let it begin and end there")
             )
         structure = torch.zeros(self.n_edges, dtype=dtype)
         structure[[edge_of[pair] for pair in pairwise(path)]] = 1

@@ -32,9 +32,8 @@ class DependencyTrees(Structure):
 
         Without lengths, negative heads mark what is beyond. What is no tree is not noticed here.
         """
+        checks.check_indices(f"{cls.__name__}.from_heads", "heads", heads)
         n = heads.shape[-1]
-        if heads.is_floating_point() or heads.dtype is torch.bool:
-            raise TypeError(f"{cls.__name__}.from_heads: heads must be integers, got {heads.dtype}; use .long()")
         within = heads >= 0
         if lengths is not None:
             within = torch.arange(n, device=heads.device) < lengths.to(heads.device).unsqueeze(-1)

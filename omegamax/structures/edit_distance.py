@@ -6,12 +6,14 @@ insertion one of `b`, and a pair of different symbols is a substitution. Levensh
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from omegamax import checks
 from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.gapped_alignment import GappedScores, GlobalAlignment
@@ -41,13 +43,19 @@ def edit_distance(
     tensor(3.)
     """
     batch = _check(a, b)
-    dtype = next((c.dtype for c in (insertion, deletion, substitution) if isinstance(c, Tensor)), None)
-    dtype = torch.get_default_dtype() if dtype is None else dtype
-    a, b = a.expand(*batch, -1), b.expand(*batch, -1)
+    dtype = _dtype(insertion, deletion, substitution)
+    a, b = (symbols.long().expand(*batch, -1) for symbols in (a, b))  # bytes would index tables as a mask
     m, n = a.shape[-1], b.shape[-1]
-    given = (torch.full(batch, m), torch.full(batch, n)) if lengths is None else tuple(lengths)
-    known = [torch.arange(size) < length.unsqueeze(-1).cpu() for size, length in zip((m, n), given)]
+    found = checks.check_structure_lengths("edit_distance", batch, lengths, (m, n), least=0)
+    given = [length.reshape(batch) for length in found]
+    known = [torch.arange(size) < length.unsqueeze(-1) for size, length in zip((m, n), given)]
     a, b = (torch.where(k.to(s.device), s, 0) for k, s in zip(known, (a, b)))  # padding may be no symbol at all
+    for name, cost, axes, read in (
+        ("insertion", insertion, 1, (b,)),
+        ("deletion", deletion, 1, (a,)),
+        ("substitution", substitution, 2, (a, b)),
+    ):
+        _check_table(name, cost, axes, read)
     changed = _substitution(substitution, a, b, dtype)
     # A common first element, paired for free and never left alone, so that a sequence may be empty.
     match = pad(-changed, (1, 0, 1, 0), value=-torch.inf)
@@ -62,6 +70,12 @@ def edit_distance(
     return 0 - GlobalAlignment().max(scores, regularizer, lengths=tuple(length + 1 for length in given))
 
 
+def _dtype(*costs: float | Tensor) -> torch.dtype:
+    """Of the costs that have one; whole numbers are as good as any."""
+    floating = [cost.dtype for cost in costs if isinstance(cost, Tensor) and cost.is_floating_point()]
+    return functools.reduce(torch.promote_types, floating) if floating else torch.get_default_dtype()
+
+
 def _per_symbol(cost: float | Tensor, symbols: Tensor, dtype: torch.dtype) -> Tensor:
     cost = torch.as_tensor(cost, dtype=dtype, device=symbols.device)
     return cost[symbols] if cost.dim() == 1 else cost.expand(symbols.shape)
@@ -72,6 +86,24 @@ def _substitution(cost: float | Tensor, a: Tensor, b: Tensor, dtype: torch.dtype
     if cost.dim() == 2:
         return cost[a.unsqueeze(-1), b.unsqueeze(-2)]
     return torch.where(a.unsqueeze(-1) == b.unsqueeze(-2), 0.0, cost)
+
+
+def _check_table(name: str, cost: float | Tensor, axes: int, symbols: tuple[Tensor, ...]) -> None:
+    """One number, or a table with a place for every symbol that is looked up along each axis."""
+    if not isinstance(cost, Tensor) or cost.dim() == 0:
+        return
+    if cost.dim() != axes:
+        expected = "(V,)" if axes == 1 else "(V, V)"
+        raise ValueError(
+            f"edit_distance: {name} must be one number or a table {expected}, got shape {tuple(cost.shape)}; index it "
+            "by symbols"
+        )
+    for size, looked_up in zip(cost.shape, symbols):
+        if looked_up.numel() and not (int(looked_up.min()) >= 0 and int(looked_up.max()) < size):
+            raise ValueError(
+                f"edit_distance: {name} must have a place for every symbol, 0 to {size - 1}, got "
+                f"{int(looked_up.min())} to {int(looked_up.max())}; renumber them"
+            )
 
 
 def _check(a: Tensor, b: Tensor) -> tuple[int, ...]:

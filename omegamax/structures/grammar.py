@@ -172,7 +172,8 @@ class Pcfg(DynamicProgram):
         drawn = walk(topology, weights, problem.goals, n_samples, generator)
         scores = given.scores_of_edges()
         found: list[list[Parse]] = [[] for _ in range(problem.n_items)]
-        for number, edges in enumerate(np.split(drawn.edges, drawn.sizes.cumsum()[:-1])):
+        listed = np.split(drawn.edges, drawn.sizes.cumsum()[:-1])
+        for number, edges in zip(range(n_samples * problem.n_items), listed):  # a split of nothing is one nothing
             item = number % problem.n_items
             if len(edges):
                 found[item].append(Parse(_spans(problem, edges), float(scores[item, torch.from_numpy(edges)].sum())))

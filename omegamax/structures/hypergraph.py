@@ -118,6 +118,8 @@ def compile_edges(
         raise ValueError(f"{who}: goal must be one of the {n_nodes} nodes, got {goal}; pass the number of a node")
     levels = _levels(who, is_leaf, heads, tails)
     _check_all_needed(who, n_nodes, heads, tails, goal)
+    if not heads:
+        raise ValueError(f"{who}: there must be at least one edge, got none; add one that leads to the goal")
     leaves = np.flatnonzero(is_leaf)
     both = np.array(tails, dtype=np.int64).reshape(len(heads), -1)
     both = both[:, :1] if both.shape[1] == 2 and (both[:, 1] < 0).all() else both

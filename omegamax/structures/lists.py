@@ -138,7 +138,8 @@ def enumerate_all(who: str, problem: Problem, limit: int) -> Any:
             )
         listed = counting.derivations(topology, allowed, goal)
         edges = np.array([edge for used in listed for edge in used], dtype=np.int64)
-        parts = problem.lattice.sum_over_lists(edges, np.array([len(used) for used in listed]), problem.parts)
+        sizes = np.array([len(used) for used in listed], dtype=np.int64)  # said, for where there are none
+        parts = problem.lattice.sum_over_lists(edges, sizes, problem.parts)
         found.append(problem.dressed(parts, (number,)))
     return problem.as_list(found)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from omegamax.inference.derivation import derivation_of
 from omegamax.inference.differentiation import marginals_of, value_of
 from omegamax.inference.program import Parts
-from omegamax.inference.sweeps import differentiable_inside
+from omegamax.inference.sweeps import differentiable_inside, outside
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
 from omegamax.structures.problem import Problem
@@ -37,13 +37,20 @@ def log_prob(who: str, problem: Problem, structures: Any, regularizer: Regulariz
         lattice = problem.lattice
         with torch.no_grad():
             edges = derivation_of(f"{who}.log_prob", lattice, problem.goals.repeat(n_each), given)
-        q = differentiable_inside(lattice.topology, problem.scores_of_edges(), regularizer).backpointers
+        scores = _below_the_goals(problem, problem.scores_of_edges())
+        q = differentiable_inside(lattice.topology, scores, regularizer).backpointers
         q = q.repeat(n_each, 1)
         found = (torch.where(edges > 0, q, 1).log() * edges.to(q.dtype)).sum(1)
     if not problem.structure.has_empty:  # no parts is no structure: `topk` fills short lists so
         padding = torch.stack([(part == 0).flatten(1).all(1) for part in given]).all(0)
         found = torch.where(padding, -torch.inf, found)
     return problem.per_item(found, before=before)
+
+
+def _below_the_goals(problem: Problem, scores: Tensor) -> Tensor:
+    """Zero for edges that no structure of the item can use: NaN beyond its length must not reach a gradient."""
+    ways = outside(problem.lattice.topology, torch.ones_like(scores), None, Shannon(), problem.goals).edges
+    return torch.where(ways > 0, scores, 0)
 
 
 def entropy(problem: Problem) -> Tensor:
@@ -55,12 +62,20 @@ def entropy(problem: Problem) -> Tensor:
 
 
 def kl(first: Problem, second: Problem) -> Tensor:
-    """E₁[log p₁ − log p₂]; infinite where the first uses a part that the second forbids."""
+    """E₁[log p₁ − log p₂]; infinite, without a derivative, where the first uses a part that the second forbids.
+
+    Zero, as the entropy, where the first has no structure at all.
+    """
     program = first.program(Shannon())
     marginals = marginals_of(program, first.parts)
-    own = inner(marginals, first.parts) - value_of(program, first.parts)
-    other = inner(marginals, second.parts) - value_of(second.program(Shannon()), second.parts)
-    return first.per_item(own - other)
+    values = value_of(program, first.parts), value_of(second.program(Shannon()), second.parts)
+    none, none_in_second = (value == -torch.inf for value in values)
+    own, other = (torch.where(value == -torch.inf, 0, value) for value in values)
+    forbidden = tuple(part == -torch.inf for part in second.parts)
+    outside = torch.stack([((m != 0) & f).flatten(1).any(1) for m, f in zip(marginals, forbidden)]).any(0)
+    finite = tuple(torch.where(f, 0, part) for f, part in zip(forbidden, second.parts))
+    found = inner(marginals, first.parts) - own - (inner(marginals, finite) - other)
+    return first.per_item(torch.where(none, 0, torch.where(outside | none_in_second, torch.inf, found)))
 
 
 def backpointers(problem: Problem, regularizer: Regularizer) -> Backpointers:

@@ -21,6 +21,7 @@ from omegamax import checks
 from omegamax.inference.lattice import Lattice
 from omegamax.inference.topology import Topology
 from omegamax.structures.dynamic_program import DynamicProgram
+from omegamax.structures.plain_lists import plain_lists
 from omegamax.structures.problem import Sizes
 
 
@@ -36,7 +37,7 @@ class SemiMarkov(DynamicProgram):
         checks.check_count("SemiMarkov", "max_duration", self.max_duration)
 
     def from_segments(self, segments: Tensor, transitions: Tensor | None = None, start: Tensor | None = None) -> Tensor:
-        """Potentials from segment scores (..., N, K, C), transitions (C, C) and start (C,) scores.
+        """Potentials from segment scores (..., N, K, C), transitions (..., C, C) and start (..., C) scores.
 
         `segments` [n, k, j] scores tag j on the positions n − k ... n; those with n < k are never read.
         """
@@ -48,10 +49,12 @@ class SemiMarkov(DynamicProgram):
             )
         nothing = segments.new_zeros(n_tags, n_tags)
         after = nothing if transitions is None else transitions
-        first = torch.zeros_like(nothing[0]) if start is None else start
+        first = nothing[0] if start is None else start
         place = torch.arange(n_places, device=segments.device)[:, None]
         starts = (place == torch.arange(self.max_duration, device=segments.device))[..., None, None]
-        return segments.unsqueeze(-2) + torch.where(starts, first.unsqueeze(-2), after[..., None, None, :, :])
+        return segments.unsqueeze(-2) + torch.where(
+            starts, first[..., None, None, None, :], after[..., None, None, :, :]
+        )
 
     def from_emissions(
         self,
@@ -78,7 +81,8 @@ class SemiMarkov(DynamicProgram):
         tensor([[1, 1, 0, 0],
                 [2, 0, 0, 1]])
         """
-        if segments and not isinstance(segments[0][0], int):
+        segments = plain_lists(segments)
+        if segments and not (segments[0] and isinstance(segments[0][0], int)):
             return torch.stack([self.from_segmentation(one, n_places, n_tags, dtype=dtype) for one in segments])
         structure = torch.zeros(n_places, self.max_duration, n_tags, n_tags, dtype=dtype)
         end, before = -1, 0

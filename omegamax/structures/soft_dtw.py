@@ -135,6 +135,10 @@ def soft_dtw_divergence(
             "which the divergence can be negative; use soft_dtw"
         )
     m, n = (None, None) if lengths is None else lengths
+    if lengths is not None:  # each item has its own
+        _check_points("soft_dtw_divergence", x, y)
+        batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        x, y = x.expand(*batch, *x.shape[-2:]), y.expand(*batch, *y.shape[-2:])
     options: dict[str, Any] = {"distance": distance, "regularizer": regularizer, "band": band}
     own_x = soft_dtw(x, x, gamma, lengths=None if m is None else (m, m), **options)
     own_y = soft_dtw(y, y, gamma, lengths=None if n is None else (n, n), **options)
@@ -262,7 +266,7 @@ class _PairwiseSquared(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, y = ctx.saved_tensors
         centre = x.detach().mean(-2, keepdim=True)  # a shift of both changes nothing but the rounding
-        x, y = x - centre, y - centre
+        x, y = (x - centre).to(grad.dtype), (y - centre).to(grad.dtype)  # they may differ in type
         to_x = to_y = None
         if ctx.needs_input_grad[0]:
             to_x = 2 * (grad.sum(-1, keepdim=True) * x - _weighed(grad, y))

@@ -79,6 +79,22 @@ def test_nothing_feasible(case, omega, backend):
     assert (first.grad[0] == 0).all() and not first.grad.isnan().any()
     assert case.structure.count(forbidden, **case.options())[0] == 0
     assert case.structure.topk(forbidden, 2, **case.options()).scores[0].tolist() == [-np.inf, -np.inf]
+    assert len(parts_of(case.structure.enumerate(forbidden, **case.options())[0])[0]) == 0
+
+
+@structures
+def test_divergence_where_nothing_is_feasible(case, backend):
+    if not case.needs_first:
+        pytest.skip("there are structures without these parts")
+    potentials = case.potentials()
+    first, *rest = leaves(potentials)
+    keep = torch.ones_like(first, dtype=torch.bool)
+    keep[0] = False
+    whole, without = like(potentials, [first, *rest]), like(potentials, [torch.where(keep, first, -torch.inf), *rest])
+    divergences = [case.structure.kl(a, b, **case.options()) for a in (whole, without) for b in (whole, without)]
+    assert [each[0].item() for each in divergences] == [0, np.inf, 0, 0]
+    (slope,) = torch.autograd.grad(sum(each.sum() for each in divergences), first)
+    assert not slope.isnan().any()
 
 
 @structures

@@ -161,12 +161,69 @@ def padded(words):
     )
 
 
+@pytest.mark.parametrize("types", [(torch.float32, torch.float64), (torch.float64, torch.float32)])
+def test_soft_dtw_of_two_types(types, backend):
+    x, y = (torch.randn(2, n, 3, dtype=dtype, requires_grad=True) for n, dtype in zip((4, 5), types))
+    found = torch.autograd.grad(om.soft_dtw(x, y).sum(), (x, y), create_graph=True)
+    curved = torch.autograd.grad(sum(each.square().sum() for each in found), (x, y))
+    wide = [points.detach().double().requires_grad_() for points in (x, y)]
+    expected = torch.autograd.grad(om.soft_dtw(*wide).sum(), wide, create_graph=True)
+    also = torch.autograd.grad(sum(each.square().sum() for each in expected), wide)
+    for one, other, points in zip((*found, *curved), (*expected, *also), (x, y, x, y)):
+        assert one.dtype == points.dtype
+        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-4)
+
+
+def test_divergences_from_one_series_with_lengths(backend):
+    x, y = torch.randn(4, 2), torch.randn(3, 5, 2)
+    m, n = torch.tensor([4, 2, 3]), torch.tensor([5, 1, 2])
+    found = om.soft_dtw_divergence(x, y, lengths=(m, n))
+    each = [om.soft_dtw_divergence(x[:i], one[:j]) for one, i, j in zip(y, m.tolist(), n.tolist())]
+    torch.testing.assert_close(found, torch.stack(each))
+
+
 def test_edit_distance_is_levenshteins():
     rng = random.Random(0)
     first, second = ([[rng.randrange(3) for _ in range(rng.randrange(n))] for _ in range(30)] for n in (8, 9))
     lengths = tuple(torch.tensor([len(w) for w in words]) for words in (first, second))
     found = om.edit_distance(padded(first), padded(second), lengths=lengths)
     assert found.tolist() == [levenshtein(a, b) for a, b in zip(first, second)]
+
+
+def test_edit_distance_of_whole_costs():
+    a, b = torch.tensor([[1, 2, 3]]), torch.tensor([[1, 3]])
+    assert om.edit_distance(a, b, deletion=torch.tensor(2)).tolist() == [2]
+    mixed = om.edit_distance(a, b, insertion=torch.tensor(1.0), deletion=torch.tensor(0.1, dtype=torch.float64))
+    assert mixed.dtype == torch.float64 and mixed.item() == 0.1
+
+
+def test_edit_distance_checks_its_own_lengths():
+    a, b = torch.tensor([[1, 2, 3]]), torch.tensor([[1, 3]])
+    assert om.edit_distance(a, b, lengths=(None, torch.tensor([1]))).tolist() == [2]
+    for wrong in (4, -1):
+        with pytest.raises(ValueError, match=f"edit_distance: lengths must lie between 0 and 3, got {wrong}"):
+            om.edit_distance(a, b, lengths=(torch.tensor([wrong]), torch.tensor([2])))
+    with pytest.raises(TypeError, match="edit_distance: lengths must be an integer Tensor, got list"):
+        om.edit_distance(a, b, lengths=([3], [2]))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.int32])
+def test_edit_distance_of_bytes(dtype):
+    a, b = torch.tensor([1, 1, 0]), torch.tensor([1, 0])
+    options = {"deletion": torch.tensor([0.3, 0.2]), "substitution": torch.tensor([[0.0, 1.0], [0.5, 0.1]])}
+    expected = om.edit_distance(a, b, **options)
+    torch.testing.assert_close(om.edit_distance(a.to(dtype), b.to(dtype), **options), expected)
+
+
+@pytest.mark.parametrize("wrong", [4, -1])
+def test_edit_distance_knows_its_symbols(wrong):
+    symbols, good = torch.tensor([wrong, 1]), torch.tensor([0, 3])
+    options = {"insertion": torch.ones(4)}, {"substitution": torch.ones(4, 4)}
+    for a, b, tables in ((good, symbols, options[0]), (symbols, good, options[1]), (good, symbols, options[1])):
+        with pytest.raises(ValueError, match="must have a place for every symbol, 0 to 3, got"):
+            om.edit_distance(a, b, **tables)
+    with pytest.raises(ValueError, match=r"a table \(V, V\), got shape \(4,\)"):
+        om.edit_distance(good, good, substitution=torch.ones(4))
 
 
 def test_edit_distance_with_tables():

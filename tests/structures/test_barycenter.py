@@ -65,6 +65,14 @@ def test_init_weights_types_and_gradients_off():
     assert half.series.dtype is torch.float16 and not init.any()
 
 
+def test_it_searches_in_inference_mode_too():
+    expected = om.soft_dtw_barycenter(bumps(), tol=1e-3)
+    with torch.inference_mode():
+        found = om.soft_dtw_barycenter(bumps(), tol=1e-3)
+    torch.testing.assert_close(found.series, expected.series)
+    assert not found.series.requires_grad and not found.losses.requires_grad
+
+
 def test_stopping_early_warns():
     with pytest.warns(UserWarning, match=r"stopped after 2 iterations, .*tolerance"):
         found = om.soft_dtw_barycenter(bumps(), max_iter=2, tol=1e-12)
@@ -81,6 +89,9 @@ def test_stopping_early_warns():
         (([torch.zeros(3, 1)], [1.0, 2.0]), {}, "1 non-negative"),
         (([torch.zeros(3, 1)],), {"length": 0}, "length must be at least 1"),
         (([torch.zeros(3, 1)],), {"init": torch.zeros(3, 2)}, "init"),
+        (([torch.zeros(3, 1)],), {"max_iter": 0}, "max_iter must be at least 1"),
+        (([torch.zeros(3, 1), torch.tensor([[1.0], [torch.nan]])],), {}, "finite at the start, got nan"),
+        (([torch.tensor([[1.0], [torch.inf]])],), {"init": torch.zeros(2, 1)}, "finite at the start, got inf"),
     ],
 )
 def test_refuses(arguments, options, said):

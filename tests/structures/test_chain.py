@@ -119,3 +119,12 @@ def test_semi_markov_from_emissions():
     torch.testing.assert_close(segmental.max(potentials, om.Hard()), total)
     with pytest.raises(ValueError, match="third axis"):
         segmental.from_segments(torch.zeros(6, 2, 2))
+
+
+@pytest.mark.parametrize("n_items", [2, 3])
+def test_starts_of_segments_may_differ_between_items(n_items):
+    """Also where there are as many items as durations, 3."""
+    segmental = om.SemiMarkov(3)
+    segments, start = torch.randn(n_items, 5, 3, 2), torch.randn(n_items, 2)
+    each = [segmental.from_segments(one, start=first) for one, first in zip(segments, start)]
+    torch.testing.assert_close(segmental.from_segments(segments, start=start), torch.stack(each))

@@ -93,6 +93,29 @@ def test_without_a_batch(logits, targets):
     torch.testing.assert_close(ours, theirs)
 
 
+def test_targets_may_all_be_empty(logits):
+    """Silence only: the blank at every frame."""
+    nothing, none = torch.zeros(B, 0, dtype=torch.long), torch.zeros(B, dtype=torch.long)
+    log_probs = logits.log_softmax(-1)
+    for targets in (nothing, nothing.flatten()):
+        found = om.ctc_loss(log_probs, targets, INPUT_LENGTHS, none, reduction="none")
+        expected = [-log_probs[:n, item, 0].sum() for item, n in enumerate(INPUT_LENGTHS.tolist())]
+        torch.testing.assert_close(found, torch.stack(expected))
+
+
+@pytest.mark.parametrize("wrong", [[S + 1, 3, 2, 0, 1], [-1, 3, 2, 0, 1], [2], 2], ids=str)
+def test_target_lengths_that_do_not_fit(logits, targets, wrong):
+    with pytest.raises(ValueError, match="target_lengths must be 5 numbers from 0 to 4, got "):
+        om.ctc_loss(logits, targets, INPUT_LENGTHS, wrong)
+
+
+def test_lengths_are_whole_numbers(logits, targets):
+    with pytest.raises(TypeError, match="target_lengths must be integers"):
+        om.ctc_loss(logits, targets, INPUT_LENGTHS, TARGET_LENGTHS.float())
+    with pytest.raises(TypeError, match="input_lengths must be integers"):
+        om.ctc_loss(logits, targets, INPUT_LENGTHS.float(), TARGET_LENGTHS)
+
+
 def test_errors(logits, targets):
     with pytest.raises(ValueError, match="other than the blank 0, got 0"):
         om.CTC.from_log_probs(logits, torch.zeros(B, S, dtype=torch.long))

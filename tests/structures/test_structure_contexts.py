@@ -28,6 +28,43 @@ def test_torch_func(potentials):
     torch.testing.assert_close(jacobian, om.Chain().argmax(potentials.detach()[0]))
 
 
+@pytest.mark.parametrize("omega", [om.Shannon(), om.SquaredNorm(), om.Tsallis(1.3)], ids=str)
+def test_jacobians_and_hessians(potentials, omega):
+    """Transforms that differentiate along many directions at once."""
+    x = potentials.detach()[0]
+
+    def value(x):
+        return om.Chain().max(x, omega)
+
+    def weights(x):
+        return om.Chain().argmax(x, omega)
+
+    expected = torch.autograd.functional.jacobian(weights, x)
+    for transform, function in (
+        (torch.func.jacrev, weights),
+        (torch.func.jacfwd, weights),
+        (torch.func.hessian, value),
+        (lambda f: torch.func.jacrev(torch.func.jacrev(f)), value),
+    ):
+        torch.testing.assert_close(transform(function)(x), expected)
+    with pytest.raises(RuntimeError, match="differentiate once"):
+        torch.func.hessian(lambda x: weights(x).square().sum())(x)
+
+
+def test_a_vmap_is_a_batch(potentials):
+    x = potentials.detach()
+    torch.testing.assert_close(torch.func.vmap(om.Chain().max)(x), om.Chain().max(x))
+    torch.testing.assert_close(torch.func.vmap(torch.func.grad(om.Chain().max))(x), om.Chain().argmax(x))
+    alphas = torch.tensor([1.2, 1.5], dtype=torch.float64)
+    each = torch.stack([om.Chain().max(x, om.Tsallis(float(alpha))) for alpha in alphas])
+    torch.testing.assert_close(torch.func.vmap(lambda alpha: om.Chain().max(x, om.Tsallis(alpha)))(alphas), each)
+
+
+def test_several_gradients_at_once_are_refused_in_words(potentials):
+    with pytest.raises(RuntimeError, match=r"one gradient at a time, got several at once .*use torch\.func\.jacrev"):
+        torch.autograd.functional.jacobian(om.Chain().argmax, potentials, vectorize=True)
+
+
 def test_forward_mode_twice(potentials):
     """The value has a second derivative in forward mode too; the marginals refuse theirs."""
     chain, x, v = om.Chain(), potentials.detach(), torch.randn_like(potentials)
@@ -52,6 +89,39 @@ def test_a_solver_refuses_fake_tensors():
         for scores in (real, torch.empty(2, 4, 4)):
             with pytest.raises(RuntimeError, match="SparseMAP: scores must hold numbers"):
                 om.Matching().sparsemap(scores)
+
+
+@pytest.mark.parametrize("structure", [om.Chain(), om.ConstituencyTree()], ids=str)
+def test_lengths_may_be_reused_before_the_backward_pass(structure):
+    scores = torch.randn(2, 4, 4, 4, requires_grad=True)
+    lengths = torch.tensor([4, 3])
+    expected = structure.argmax(scores, lengths=lengths)
+    value = structure.max(scores, lengths=lengths)
+    lengths.fill_(1)
+    (found,) = torch.autograd.grad(value.sum(), scores)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("omega", [om.Shannon(), om.Tsallis(1.5)], ids=str)
+def test_nan_beyond_the_length_spoils_no_gradient(potentials, omega):
+    n = torch.tensor([4, 2])
+    gold = om.Chain().map(potentials, lengths=n)
+    spoiled = potentials.detach().clone()
+    spoiled[1, 2:] = torch.nan
+    spoiled.requires_grad_()
+    (found,) = torch.autograd.grad(om.Chain().log_prob(spoiled, gold, omega, lengths=n).sum(), spoiled)
+    (expected,) = torch.autograd.grad(om.Chain().log_prob(potentials, gold, omega, lengths=n).sum(), potentials)
+    torch.testing.assert_close(found, expected)
+
+
+def test_a_structure_without_lengths_says_so():
+    with pytest.raises(ValueError, match="Dag: lengths must be None, got Tensor"):
+        om.Dag.from_edges([(0, 1)]).max(torch.zeros(1), lengths=torch.tensor(1))
+
+
+def test_a_length_that_is_no_tensor():
+    with pytest.raises(TypeError, match="Chain: lengths must be an integer Tensor, got int"):
+        om.Chain().max(torch.zeros(3, 2, 2), lengths=2)
 
 
 def test_checkpointing(potentials):

@@ -199,3 +199,8 @@ def test_counts_of_rules_may_be_shared():
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_grammars_without_sentences():
+    nothing = om.Grammar(torch.zeros(0, 2), torch.zeros(2, 3, 3), torch.zeros(0, 3, 1))
+    assert om.Pcfg().trees(nothing) == [] and om.Pcfg().sample_trees(nothing, n_samples=2) == []
