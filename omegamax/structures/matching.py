@@ -20,7 +20,7 @@ from torch import Tensor
 from omegamax import checks
 from omegamax.inference.matching_program import MatchingProgram
 from omegamax.inference.oracle import CompiledOracle, Kind
-from omegamax.inference.program import Program
+from omegamax.inference.program import Parts, Program
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.problem import Problem, Sizes
@@ -146,6 +146,25 @@ class Matching(Structure):
             )
         rows, columns = problem.lengths
         return MatchingProgram((rows, columns), len(problem.parts))
+
+    def recognise(self, problem: Problem, target: Parts, entries: Any) -> Tensor:
+        """Whether pairs of one-to-one partners are within the lengths, and alone is who has none."""
+        pairs, *alone = target
+        inside = [
+            torch.arange(size, device=pairs.device) < length.to(pairs.device).unsqueeze(1)
+            for size, length in zip(problem.sizes[0], problem.lengths)
+        ]
+        possible = inside[0].unsqueeze(2) & inside[1].unsqueeze(1)
+        member = ((pairs == 0) | ((pairs == 1) & possible)).flatten(1).all(1)
+        partners = pairs.sum(2), pairs.sum(1)
+        for found, there, given in zip(partners, inside, alone or (None, None)):
+            member &= (found <= 1).all(1)
+            if given is not None:
+                member &= (given == there.to(found) - found).all(1)
+        if not alone:
+            smaller = torch.minimum(*problem.lengths).to(pairs.device)
+            member &= partners[0].sum(1) == smaller
+        return member
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
         """The same algorithm, which begins with what it found for the scores before."""
