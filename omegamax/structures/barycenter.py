@@ -10,6 +10,7 @@ as they do.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ class Barycenter(NamedTuple):
     converged: bool  # whether the last iteration gained less than the tolerance
 
 
+@torch.inference_mode(False)  # it differentiates, whatever its caller does
 def soft_dtw_barycenter(
     series: Tensor | Sequence[Tensor],
     weights: Tensor | Sequence[float] | None = None,
@@ -59,6 +61,7 @@ def soft_dtw_barycenter(
     >>> found.series.flatten().round(decimals=2) + 0
     tensor([0., 0., 1., 0.])
     """
+    checks.check_count(_WHO, "max_iter", max_iter)
     each = _read(series, lengths)
     wide = computed_in(each[0].dtype)
     padded = torch.nn.utils.rnn.pad_sequence([one.detach().to(wide) for one in each], batch_first=True)
@@ -83,7 +86,7 @@ def soft_dtw_barycenter(
     if not converged:
         gain = float(losses[-2] - losses[-1])
         checks.warn(
-            f"{_WHO}: stopped after {max_iter} iterations, the last of which gained {gain:.2e} (tolerance "
+            f"{_WHO}: stopped after {len(losses) - 1} iterations, the last of which gained {gain:.2e} (tolerance "
             f"{tol * max(1.0, abs(float(losses[-1]))):.2e}); raise max_iter or tol",
         )
     return Barycenter(z.detach().to(each[0].dtype), losses, converged)
@@ -110,7 +113,7 @@ def _minimise(objective: Any, z: Tensor, max_iter: int, tol: float) -> tuple[Ten
                 if gain < 0:  # a line search that found nothing better
                     z.data.copy_(best)
                     losses[-1] = losses[-2]
-                return torch.stack(losses), True
+                return torch.stack(losses), not math.isnan(gain)
             best.copy_(z.detach())
     return torch.stack(losses), False
 

@@ -65,6 +65,20 @@ def test_init_weights_types_and_gradients_off():
     assert half.series.dtype is torch.float16 and not init.any()
 
 
+def test_inside_inference_mode():
+    series = bumps()
+    expected = om.soft_dtw_barycenter(series, gamma=0.1).series
+    with torch.inference_mode():
+        found = om.soft_dtw_barycenter([one.clone() for one in series], gamma=0.1).series
+    assert torch.equal(found, expected)
+
+
+def test_nan_does_not_converge():
+    with pytest.warns(UserWarning, match="stopped after 1 iterations, the last of which gained nan"):
+        found = om.soft_dtw_barycenter(torch.full((2, 3, 1), torch.nan))
+    assert not found.converged
+
+
 def test_stopping_early_warns():
     with pytest.warns(UserWarning, match=r"stopped after 2 iterations, .*tolerance"):
         found = om.soft_dtw_barycenter(bumps(), max_iter=2, tol=1e-12)
@@ -81,6 +95,7 @@ def test_stopping_early_warns():
         (([torch.zeros(3, 1)], [1.0, 2.0]), {}, "1 non-negative"),
         (([torch.zeros(3, 1)],), {"length": 0}, "length must be at least 1"),
         (([torch.zeros(3, 1)],), {"init": torch.zeros(3, 2)}, "init"),
+        (([torch.zeros(3, 1)],), {"max_iter": 0}, "max_iter must be at least 1"),
     ],
 )
 def test_refuses(arguments, options, said):
