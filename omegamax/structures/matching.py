@@ -25,7 +25,7 @@ from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.problem import Problem, Sizes
 from omegamax.structures.structure import Structure
-from omegamax.structures.transport import ATOL, MAX_ITER, transport_plan
+from omegamax.structures.transport import ATOL, MAX_ITER, check_transport, transport_plan
 
 
 class NullableScores(NamedTuple):
@@ -116,7 +116,7 @@ class Matching(Structure):
         best matching. Solved in double precision until every sum is 1 to `atol`; stopping at `max_iter` warns.
         `om.Sinkhorn` is the same as an object with a value, for losses.
         """
-        checks.check_gamma("Matching.sinkhorn", gamma)
+        check_transport("Matching.sinkhorn", gamma, max_iter, atol)
         problem = self.bind(potentials, lengths, mask)
         return problem.dress(transport_plan(problem, gamma, max_iter, atol).parts)
 
@@ -173,4 +173,7 @@ class Matching(Structure):
 
     def with_extra(self, scores: Any, extra: Any) -> Any:
         """Pairs are regularised; the scores of staying alone, (rows, columns), are not."""
+        if not isinstance(extra, (tuple, list)) or len(extra) != 2:
+            kind = type(extra).__name__
+            raise TypeError(f"Matching.sparsemap: extra must be a pair (rows, columns), got {kind}; 0.0 is a score too")
         return Matching.with_null(scores, *extra)

@@ -75,8 +75,7 @@ def sparsemap_weighed(problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
 def _found(problem: Problem, start: Any, max_iter: int, atol: float) -> Found:
     who = f"{type(problem.structure).__name__}.sparsemap"
     checks.check_count(who, "max_iter", max_iter)
-    if not atol >= 0:
-        raise ValueError(f"{who}: atol must be at least 0, got {atol}; 0 asks for all that float64 gives")
+    checks.check_gap(who, "atol", atol)
     known = None if start is None else _start(who, problem, start)
     found = solve(oracle_of(problem), flatten(problem.parts), Options(max_iter, atol), known)
     endings, gaps = found.certificate.endings, found.certificate.gaps
