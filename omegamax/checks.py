@@ -204,6 +204,13 @@ def check_tolerance(who: str, name: str, number: Any) -> None:
     _check_number(who, name, number, holds, "positive and finite", fix, kind="a number")
 
 
+def check_gap(who: str, name: str, number: Any) -> None:
+    """A number that is not negative: how much may be left to win, or to agree on."""
+    _check_number(
+        who, name, number, _is_number(number) and number >= 0, "at least 0", "0 asks for all there is", kind="a number"
+    )
+
+
 def check_counts(who: str, name: str, numbers: Tensor, most: int, fix: str) -> None:
     """Integers from 0 to the most there can be. They are read only where that is cheap."""
     if numbers.numel() == 0 or not is_readable(numbers):

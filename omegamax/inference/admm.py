@@ -73,7 +73,8 @@ class Alternation:
         found = self.solve(agreement.copy(finite), extra_scores, agreement.copy(forbidden), None)
         feasible = torch.stack([local.feasible for local in found]).all(0)
         marginals = agreement.gather(agreement.join([local.point for local in found])) / agreement.degree
-        rho = torch.maximum(largest(finite), largest(extra_scores)).clamp(min=1.0).unsqueeze(1)
+        # What all scores have in common moves no variable against another: measured by it, steps would be far too long.
+        rho = torch.maximum(spread(scores), largest(extra_scores)).clamp(min=1.0).unsqueeze(1)
         multipliers = agreement.copy((self.quadratic * marginals - finite) / (rho * agreement.degree))
         iterate = Iterate(finite, extra_scores, agreement.copy(forbidden), marginals, multipliers, rho)
         return iterate, feasible, found
@@ -162,3 +163,12 @@ def largest(scores: Tensor) -> Tensor:
     if scores.shape[1] == 0:
         return scores.new_zeros(scores.shape[0])
     return torch.where(scores == -torch.inf, 0, scores).abs().amax(1)
+
+
+def spread(scores: Tensor) -> Tensor:
+    """Between the least and the greatest of the finite values, per item."""
+    if scores.shape[1] == 0:
+        return scores.new_zeros(scores.shape[0])
+    out = scores == -torch.inf
+    least, greatest = torch.where(out, torch.inf, scores).amin(1), scores.amax(1)
+    return torch.where(out.all(1), 0, greatest - least)

@@ -52,7 +52,7 @@ def loss_of(
     if structure_of(smooth) is not None:
         check_no_classes(who, dim, weight, ignore_index, label_smoothing)
         options: dict[str, Any] = {"lengths": lengths, "mask": mask, "target_edges": target_edges, "check": check}
-        wide, dtype = _widened(scores)
+        wide, dtype = widened(scores)
         losses = reduced(losses_at_structure(who, smooth, wide, target, **options), reduction)
         return losses if dtype is None else losses.to(dtype)
     inner = smooth.inner if isinstance(smooth, Scaled) else smooth
@@ -78,6 +78,8 @@ def loss_of(
         per_row = None if weight is None else (at * weight.to(at)).sum(-1)
     else:
         index, kept = read_index(who, target, rows, ignore_index)
+        if kept is not None:  # what they hold, NaN too, must not reach the gradient, not even that of a temperature
+            rows = torch.where(kept.unsqueeze(-1), rows, 0)
         losses = _at_scale(smooth, rows, lambda omega, x: _at_classes(omega, x, index, kept, label_smoothing))
         per_row = None if kept is None else kept.to(rows.dtype)
         if weight is not None:
@@ -86,11 +88,11 @@ def loss_of(
     return reduced(losses, reduction, per_row).to(scores.dtype)
 
 
-def _widened(scores: Any) -> tuple[Any, torch.dtype | None]:
-    """Scores of a structure, half types as float32; and which type it was, if one of those."""
+def widened(scores: Any) -> tuple[Any, torch.dtype | None]:
+    """Scores, half types as float32; and which type it was, if one of those."""
     parts = (scores,) if isinstance(scores, Tensor) else scores if isinstance(scores, tuple) else ()
     if not parts or not all(isinstance(part, Tensor) and part.dtype in _HALVES for part in parts):
-        return scores, None  # or something else, which the structure will refuse
+        return scores, None  # or something else, which will be refused
     wide = [part.float() for part in parts]
     return (wide[0] if isinstance(scores, Tensor) else type(scores)(*wide)), parts[0].dtype
 
@@ -111,8 +113,6 @@ def _at_scale(smooth: SmoothMax, rows: Tensor, losses_of: Any) -> Tensor:
 
 
 def _at_classes(smooth: SmoothMax, rows: Tensor, index: Tensor, kept: Tensor | None, smoothing: float) -> Tensor:
-    if kept is not None:  # what they hold, NaN too, must not reach the gradient
-        rows = torch.where(kept.unsqueeze(-1), rows, 0)
     if smoothing == 0 and smooth.zero_at_corners:
         losses = non_negative(regrets(smooth, rows, index))
     else:

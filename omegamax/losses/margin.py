@@ -19,7 +19,9 @@ from torch import Tensor
 
 from omegamax import checks
 from omegamax.losses.at_structure import structure_of
+from omegamax.losses.evaluation import widened
 from omegamax.losses.fenchel_young import Loss
+from omegamax.losses.targets import check_distribution, read_index
 from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.smoothed import Smoothed
@@ -89,44 +91,45 @@ class MarginLoss(Loss):
         self, scores: Any, target: Any, *, mask: Any = None, lengths: Any = None, target_edges: Tensor | None = None
     ) -> Tensor:
         """The loss at scores plus costs."""
+        wide, dtype = widened(scores)  # a margin is less than the spacing of large numbers in half precision
         structure = structure_of(self._smooth)
-        if structure is None:
-            scores = self._among_classes(scores, target)
-        else:
-            scores = _plus(type(self).__name__, scores, self._of_structures(structure, target), self.margin)
-        return super().forward(scores, target, mask=mask, lengths=lengths, target_edges=target_edges)
+        augmented = self._among_classes(wide, target) if structure is None else self._among(structure, wide, target)
+        found = super().forward(augmented, target, mask=mask, lengths=lengths, target_edges=target_edges)
+        return found if dtype is None else found.to(dtype)
 
-    def _of_structures(self, structure: Structure, target: Any) -> Any:
-        if self.cost is None:
-            return structure.hamming(target)
-        return self.cost if isinstance(self.cost, Tensor) else self.cost(target)
+    def _among(self, structure: Structure, scores: Any, target: Any) -> Any:
+        given = (target,) if isinstance(target, Tensor) else target
+        parts = scores if isinstance(scores, tuple) else (scores,)
+        tensors = isinstance(given, tuple) and all(isinstance(each, Tensor) for each in (*given, *parts))
+        if not tensors or len(given) != len(parts) or (parts[0] is scores and given[0].shape != scores.shape):
+            return scores  # whose check follows
+        numbers = [each.to(parts[0]) for each in given]  # booleans and integers too
+        known = numbers[0] if isinstance(scores, Tensor) else type(scores)(*numbers)
+        costs = structure.hamming(known) if self.cost is None else self._given(known)
+        return _plus(type(self).__name__, scores, costs, self.margin)
 
     def _among_classes(self, scores: Any, target: Any) -> Any:
         who = type(self).__name__
         checks.check_scores(who, scores)
         checks.check_dim(who, scores, self.dim)
-        if not isinstance(target, Tensor):
-            return scores  # whose check follows
-        soft = target.is_floating_point()
-        known = target if soft else torch.where(target == self.ignore_index, 0, target)
         rows = scores.movedim(self.dim, -1)
-        if callable(self.cost):
-            costs = self.cost(known)
-        elif self.cost is not None:
-            costs = _rows_of(who, self.cost, known.movedim(self.dim, -1) if soft else known, rows)
-        elif soft:
-            costs = 1 - known.movedim(self.dim, -1)
-        elif tuple(known.shape) != tuple(rows.shape[:-1]) or (known.numel() and not _in_range(known, rows.shape[-1])):
-            return scores  # whose check follows
-        else:  # one less at the gold class is one more at all others
-            at = known.to(device=rows.device, dtype=torch.long).unsqueeze(-1)
+        soft = isinstance(target, Tensor) and target.is_floating_point()
+        if soft:
+            known = check_distribution(who, target, rows, self.dim)
+        else:
+            known, _ = read_index(who, target, rows, self.ignore_index)
+        if self.cost is None and not soft:  # one less at the gold class is one more at all others
+            at = known.unsqueeze(-1)
             less = torch.full_like(at, -1, dtype=rows.dtype) * self.margin
             return rows.scatter_add(-1, at, less).movedim(-1, self.dim)
-        return (rows + self.margin * costs.to(rows)).movedim(-1, self.dim)
+        if self.cost is None:
+            costs = 1 - known
+        else:
+            costs = _rows_of(who, self.cost, known, rows) if isinstance(self.cost, Tensor) else self.cost(known)
+        return _plus(who, rows, costs, self.margin).movedim(-1, self.dim)
 
-
-def _in_range(index: Tensor, n_classes: int) -> bool:
-    return not checks.is_readable(index) or bool(((index >= 0) & (index < n_classes)).all())
+    def _given(self, target: Any) -> Any:
+        return self.cost if isinstance(self.cost, Tensor) else self.cost(target)
 
 
 def _rows_of(who: str, cost: Tensor, target: Tensor, rows: Tensor) -> Tensor:
@@ -143,6 +146,19 @@ def _rows_of(who: str, cost: Tensor, target: Tensor, rows: Tensor) -> Tensor:
 def _plus(who: str, scores: Any, costs: Any, margin: float) -> Any:
     """Scores with costs added to the first component, or to each one."""
     if isinstance(scores, Tensor):
+        if not isinstance(costs, Tensor):
+            raise TypeError(
+                f"{who}: cost must give a Tensor, as the scores are, got {type(costs).__name__}; return one"
+            )
+        try:
+            fits = torch.broadcast_shapes(costs.shape, scores.shape) == scores.shape
+        except RuntimeError:
+            fits = False
+        if not fits:
+            raise ValueError(
+                f"{who}: cost must broadcast to the scores {tuple(scores.shape)}, got {tuple(costs.shape)}; one number "
+                "per part or class"
+            )
         return scores + margin * costs.to(scores)
     added = (costs,) if isinstance(costs, Tensor) else tuple(costs)
     if len(added) > len(scores):

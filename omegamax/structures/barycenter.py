@@ -10,6 +10,7 @@ as they do.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -85,7 +86,7 @@ def soft_dtw_barycenter(
     if not converged:
         gain = float(losses[-2] - losses[-1])
         checks.warn(
-            f"{_WHO}: stopped after {max_iter} iterations, the last of which gained {gain:.2e} (tolerance "
+            f"{_WHO}: stopped after {len(losses) - 1} iterations, the last of which gained {gain:.2e} (tolerance "
             f"{tol * max(1.0, abs(float(losses[-1]))):.2e}); raise max_iter or tol",
         )
     return Barycenter(z.detach().to(each[0].dtype), losses, converged)
@@ -117,7 +118,7 @@ def _minimise(objective: Any, z: Tensor, max_iter: int, tol: float) -> tuple[Ten
                 if gain < 0:  # a line search that found nothing better
                     z.data.copy_(best)
                     losses[-1] = losses[-2]
-                return torch.stack(losses), True
+                return torch.stack(losses), not math.isnan(gain)
             best.copy_(z.detach())
     return torch.stack(losses), False
 

@@ -244,6 +244,7 @@ class FactorGraph(DynamicProgram):
 
     def _solve(self, problem: Problem, stopping: Stopping) -> GraphSolution:
         checks.check_count("FactorGraph.sparsemap", "max_iter", stopping.max_iter)
+        checks.check_gap("FactorGraph.sparsemap", "atol", stopping.atol)
         found = lp_sparsemap(self.agreement, problem.parts, stopping)
         warn_if_stopped("FactorGraph.sparsemap", found, stopping)
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -37,6 +38,7 @@ class FactorGraphBuilder:
         self._variables: list[Variable] = []
         self._blocks: dict[str, Block] = {}
         self._factors: dict[str, Factor] = {}
+        self._names: set[str] = set()  # of blocks, of factors, and of their scores: results are read by them
         self._n_entries = 0
         self._n_scores = 0
 
@@ -63,6 +65,7 @@ class FactorGraphBuilder:
             made[place] = Variable(label, len(self._variables), first + place * width, n_values, binary)
             self._variables.append(made[place])
         self._blocks[name] = Block(name, first, shape if binary else (*shape, n_values))
+        self._names.add(name)
         self._n_entries += n * width
         return made.reshape(shape) if shape else made[0]
 
@@ -158,14 +161,18 @@ class FactorGraphBuilder:
 
     def _put(self, factor: Factor) -> None:
         self._factors[factor.name] = factor
+        self._names.update([factor.name, *(block.name for block in factor.blocks)])
 
     def _name(self, kind: str, name: str | None) -> str:
         if name is None:
-            name = f"{kind}_{len(self._factors)}"
+            numbers = itertools.count(len(self._factors))
+            return next(free for number in numbers if (free := f"{kind}_{number}") not in self._names)
         self._check_name(name)
         return name
 
     def _scores(self, name: str, layout: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[Block, ...]:
+        for suffix, _ in layout:
+            self._check_name(name + suffix)
         blocks = []
         for suffix, shape in layout:
             blocks.append(Block(name + suffix, self._n_scores, shape))
@@ -175,7 +182,7 @@ class FactorGraphBuilder:
     def _check_name(self, name: Any) -> None:
         if not isinstance(name, str) or not name:
             raise TypeError(f"{_WHO}: a name must be a string, got {name!r}; names are how results are read")
-        if name in self._blocks or name in self._factors:
+        if name in self._names:
             raise ValueError(f"{_WHO}: names must differ, got {name!r} again; choose another")
 
 

@@ -20,12 +20,12 @@ from torch import Tensor
 from omegamax import checks
 from omegamax.inference.matching_program import MatchingProgram
 from omegamax.inference.oracle import CompiledOracle, Kind
-from omegamax.inference.program import Program
+from omegamax.inference.program import Parts, Program
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.problem import Problem, Sizes
 from omegamax.structures.structure import Structure
-from omegamax.structures.transport import ATOL, MAX_ITER, transport_plan
+from omegamax.structures.transport import ATOL, MAX_ITER, check_transport, transport_plan
 
 
 class NullableScores(NamedTuple):
@@ -116,7 +116,7 @@ class Matching(Structure):
         best matching. Solved in double precision until every sum is 1 to `atol`; stopping at `max_iter` warns.
         `om.Sinkhorn` is the same as an object with a value, for losses.
         """
-        checks.check_gamma("Matching.sinkhorn", gamma)
+        check_transport("Matching.sinkhorn", gamma, max_iter, atol)
         problem = self.bind(potentials, lengths, mask)
         return problem.dress(transport_plan(problem, gamma, max_iter, atol).parts)
 
@@ -147,6 +147,25 @@ class Matching(Structure):
         rows, columns = problem.lengths
         return MatchingProgram((rows, columns), len(problem.parts))
 
+    def recognise(self, problem: Problem, target: Parts, entries: Any) -> Tensor:
+        """Whether pairs of one-to-one partners are within the lengths, and alone is who has none."""
+        pairs, *alone = target
+        inside = [
+            torch.arange(size, device=pairs.device) < length.to(pairs.device).unsqueeze(1)
+            for size, length in zip(problem.sizes[0], problem.lengths)
+        ]
+        possible = inside[0].unsqueeze(2) & inside[1].unsqueeze(1)
+        member = ((pairs == 0) | ((pairs == 1) & possible)).flatten(1).all(1)
+        partners = pairs.sum(2), pairs.sum(1)
+        for found, there, given in zip(partners, inside, alone or (None, None)):
+            member &= (found <= 1).all(1)
+            if given is not None:
+                member &= (given == there.to(found) - found).all(1)
+        if not alone:
+            smaller = torch.minimum(*problem.lengths).to(pairs.device)
+            member &= partners[0].sum(1) == smaller
+        return member
+
     def oracle(self, problem: Problem) -> CompiledOracle | None:
         """The same algorithm, which begins with what it found for the scores before."""
         sizes = [*problem.sizes[0], int(len(problem.parts) > 1)]
@@ -154,4 +173,7 @@ class Matching(Structure):
 
     def with_extra(self, scores: Any, extra: Any) -> Any:
         """Pairs are regularised; the scores of staying alone, (rows, columns), are not."""
+        if not isinstance(extra, (tuple, list)) or len(extra) != 2:
+            kind = type(extra).__name__
+            raise TypeError(f"Matching.sparsemap: extra must be a pair (rows, columns), got {kind}; 0.0 is a score too")
         return Matching.with_null(scores, *extra)

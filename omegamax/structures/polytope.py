@@ -43,6 +43,7 @@ class Polytope(Structure):
     event_ndim: int = 1  # type: ignore[misc]
 
     n_regularized = 1
+    has_empty = True  # the origin may be a vertex: the function tells
 
     @classmethod
     def from_oracle(cls, function: Callable[..., Any], *, event_ndim: int = 1) -> Polytope:

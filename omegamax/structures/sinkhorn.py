@@ -14,10 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax import checks
 from omegamax.smoothmax import SmoothMax, Solution, Weighed
 from omegamax.structures.matching import Matching, NullableScores
-from omegamax.structures.transport import ATOL, MAX_ITER, transport_plan
+from omegamax.structures.transport import ATOL, MAX_ITER, check_transport, transport_plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +38,7 @@ class Sinkhorn(SmoothMax):
     event_ndim = 2
 
     def __post_init__(self) -> None:
-        checks.check_gamma("Sinkhorn", self.gamma)
-        checks.check_count("Sinkhorn", "max_iter", self.max_iter)
-        if isinstance(self.gamma, Tensor) and self.gamma.numel() != 1:
-            raise ValueError(
-                f"Sinkhorn: gamma must be a single number, got shape {tuple(self.gamma.shape)}; divide the scores "
-                "for one temperature per item"
-            )
+        check_transport("Sinkhorn", self.gamma, self.max_iter, self.atol)
 
     @property
     def structure(self) -> Matching:

@@ -40,6 +40,7 @@ class Sparsemap(NamedTuple):
     probabilities: Tensor  # (*batch, found); zero there; differentiable
     gap: Tensor  # (*batch,) float64: at most this much below the optimum
     n_iterations: Tensor  # (*batch,): how often the best structure was asked for
+    lengths: tuple[Tensor, ...]  # (*batch,) per axis that has a length: those it was found for
 
 
 def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sparsemap:
@@ -61,6 +62,7 @@ def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sp
         problem.per_item(probabilities, after=(width,)),
         certificate.gaps.reshape(batch),
         certificate.n_calls.reshape(batch),
+        tuple(length.clone().reshape(batch) for length in problem.lengths),
     )
 
 
@@ -73,8 +75,7 @@ def sparsemap_weighed(problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
 def _found(problem: Problem, start: Any, max_iter: int, atol: float) -> Found:
     who = f"{type(problem.structure).__name__}.sparsemap"
     checks.check_count(who, "max_iter", max_iter)
-    if not atol >= 0:
-        raise ValueError(f"{who}: atol must be at least 0, got {atol}; 0 asks for all that float64 gives")
+    checks.check_gap(who, "atol", atol)
     known = None if start is None else _start(who, problem, start)
     found = solve(oracle_of(problem), flatten(problem.parts), Options(max_iter, atol), known)
     endings, gaps = found.certificate.endings, found.certificate.gaps
@@ -124,8 +125,10 @@ def _start(who: str, problem: Problem, start: Any) -> Start:
             f"{[tuple(g.shape) for g in given]}; start anew where the batch has changed"
         )
     rows = flatten(tuple(g.detach().reshape(-1, *part.shape[1:]) for g, part in zip(given, problem.parts)))
-    probabilities = start.probabilities.detach().double().reshape(-1, width)
-    return Start(rows.reshape(problem.n_items, width, -1).cpu(), probabilities.cpu())
+    probabilities = start.probabilities.detach().double().reshape(-1, width).cpu()
+    for before, now in zip(start.lengths, problem.lengths):  # structures of other lengths are none of these
+        probabilities = torch.where((before.reshape(-1) == now).unsqueeze(1), probabilities, 0)
+    return Start(rows.reshape(problem.n_items, width, -1).cpu(), probabilities)
 
 
 def _listed(found: Found, order: Tensor, width: int, n_parts: int) -> Tensor:

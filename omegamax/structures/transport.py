@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from omegamax import checks
 from omegamax.inference.program import Parts
 from omegamax.inference.transport import Transport
 from omegamax.structures.problem import Problem
@@ -19,6 +20,18 @@ class Plan(NamedTuple):
 
     parts: Parts  # as those of the problem
     value: Tensor  # (batch,)
+
+
+def check_transport(who: str, gamma: Any, max_iter: Any, atol: Any) -> None:
+    """One temperature, and when to stop."""
+    checks.check_gamma(who, gamma)
+    if isinstance(gamma, Tensor) and gamma.numel() != 1:
+        raise ValueError(
+            f"{who}: gamma must be a single number, got shape {tuple(gamma.shape)}; divide the scores for one "
+            "temperature per item"
+        )
+    checks.check_count(who, "max_iter", max_iter)
+    checks.check_gap(who, "atol", atol)
 
 
 def transport_plan(problem: Problem, gamma: float | Tensor, max_iter: int, atol: float) -> Plan:

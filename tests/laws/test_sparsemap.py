@@ -164,6 +164,18 @@ def test_a_warm_start_changes_nothing_but_the_work(case):
     assert (again.n_iterations == 1).all()
 
 
+@listing
+@pytest.mark.usefixtures("backend")
+def test_a_start_of_other_lengths_is_left_out(case):
+    """A structure of one length is none of another: as a start it would be averaged in, and no gap would show it."""
+    potentials = case.potentials(6)
+    longest = case.structure.sparsemap(potentials)
+    warm = case.structure.sparsemap(potentials, start=longest, **case.options())
+    expected = case.structure.sparsemap(potentials, **case.options())
+    for a, b in zip(parts_of(warm.marginals), parts_of(expected.marginals)):
+        torch.testing.assert_close(a, b, atol=1e-9, rtol=0)
+
+
 @structures
 @pytest.mark.usefixtures("backend")
 def test_nan_stays_in_its_item(case):

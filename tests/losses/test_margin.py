@@ -83,6 +83,7 @@ def test_tags_of_a_chain_cost_one_each():
     dense = om.MarginLoss(chain)(torch.zeros(1, 4, 3, 3), gold)
     factored = chain.from_emissions(torch.zeros(1, 4, 3), torch.zeros(3, 3))
     assert dense == om.MarginLoss(chain)(factored, chain.factored_from_tags(tags, 3)) == 4
+    assert om.MarginLoss(chain)(factored, tuple(chain.factored_from_tags(tags, 3))) == 4
 
 
 def test_softmax_margin():
@@ -111,6 +112,37 @@ def test_costs_of_every_component():
     torch.testing.assert_close(found, om.PerceptronLoss(chain)(raised, gold))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_margin_below_the_spacing_of_half_types_counts(dtype):
+    tied = torch.full((1, 3), 4096.0, dtype=dtype)  # where neighbours are 4 or 32 apart
+    for cost in (None, 1 - torch.eye(3)):
+        found = om.MarginLoss(om.Hard(), cost)(tied, torch.tensor([0]))
+        assert found.dtype is dtype and found == 1
+    pairs = torch.full((2, 2), 4096.0, dtype=dtype)
+    found = om.MarginLoss(om.Matching())(pairs, torch.eye(2))
+    assert found.dtype is dtype and found == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32])
+def test_classes_of_any_integer_type_pick_rows_of_the_cost(dtype):
+    scores, target = torch.randn(3, 3), torch.tensor([0, 2, 1])
+    loss = om.MarginLoss(om.Hard(), torch.arange(9.0).reshape(3, 3))
+    assert torch.equal(loss(scores, target.to(dtype)), loss(scores, target))
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64])
+def test_structures_of_any_type_as_targets(dtype):
+    scores, gold = torch.randn(2, 3, 3), torch.eye(3).expand(2, 3, 3)
+    for loss in (om.MarginLoss(om.Matching()), om.MarginSparseMAPLoss(om.Matching(), lambda y: 2 * (1 - y))):
+        assert torch.equal(loss(scores, gold.to(dtype)), loss(scores, gold))
+
+
+def test_a_cost_of_distributions_sees_the_classes_last():
+    scores, soft = torch.randn(4, 3, 3, dtype=torch.float64), torch.rand(4, 3, 3, dtype=torch.float64).softmax(1)
+    given, usual = om.MarginLoss(om.SquaredNorm(), lambda y: 1 - y, dim=1), om.MarginLoss(om.SquaredNorm(), dim=1)
+    torch.testing.assert_close(given(scores, soft), usual(scores, soft))
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "said"),
     [
@@ -125,6 +157,37 @@ def test_costs_of_every_component():
         (lambda: om.MarginLoss(om.Hard())(torch.ones(1, 3), torch.tensor([[0]])), ValueError, "classes must have the"),
         (lambda: om.MarginLoss(om.Hard())(torch.ones(1, 3), [0]), TypeError, "target must be an integer Tensor"),
         (lambda: om.MarginSparseMAPLoss(om.Hard()), TypeError, "MarginSparseMAPLoss: structure must be"),
+        (
+            lambda: om.MarginLoss(om.Hard(), torch.ones(3, 3))(torch.ones(1, 3), torch.tensor([4])),
+            ValueError,
+            "classes must lie between 0 and 2, got 4",
+        ),
+        (
+            lambda: om.MarginLoss(om.Hard(), torch.ones(3, 3))(torch.ones(2, 3), torch.tensor([0, 1, 2])),
+            ValueError,
+            "classes must have the shape",
+        ),
+        (
+            lambda: om.MarginLoss(om.Hard(), lambda y: torch.ones(3, 3))(torch.ones(1, 3), torch.tensor([0])),
+            ValueError,
+            r"cost must broadcast to the scores \(1, 3\)",
+        ),
+        (
+            lambda: om.MarginLoss(om.Hard(), lambda y: 1.0)(torch.ones(1, 3), torch.tensor([0])),
+            TypeError,
+            "cost must give a Tensor",
+        ),
+        (
+            lambda: om.MarginLoss(om.Matching())(torch.ones(2, 2), [[1, 0], [0, 1]]),
+            TypeError,
+            "target must be a structure in the form of the scores",
+        ),
+        (
+            lambda: om.MarginLoss(om.Matching())(torch.ones(2, 2), torch.eye(2).expand(5, 2, 2)),
+            ValueError,
+            "target must have the batch axes of the scores",
+        ),
+        (lambda: om.MarginLoss(om.Matching())([[1.0]], torch.eye(1)), TypeError, "Matching: scores must be a Tensor"),
     ],
 )
 def test_refuses(call, kind, said):

@@ -60,6 +60,15 @@ def test_alpha_and_gamma_per_row():
         torch.testing.assert_close(found[i], one)
 
 
+def test_ignored_rows_do_not_reach_a_temperature():
+    scores, gamma = cases.normal(3, 4), torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+    target = torch.tensor([0, -100, 2])
+    (expected,) = torch.autograd.grad(om.SparsemaxLoss(gamma=gamma)(scores[[0, 2]], target[[0, 2]]), gamma)
+    scores[1] = torch.nan
+    (found,) = torch.autograd.grad(om.SparsemaxLoss(gamma=gamma)(scores, target), gamma)
+    torch.testing.assert_close(found, expected)
+
+
 def test_class_weights_are_a_buffer():
     loss = om.SparsemaxLoss(weight=torch.tensor([1.0, 2.0]))
     assert "weight" in loss.state_dict() and loss.double().weight.dtype is torch.float64

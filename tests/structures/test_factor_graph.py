@@ -206,6 +206,19 @@ def test_matching_by_xor_factors():
         assert (every @ scores[item].numpy()).max() == pytest.approx((best[item] @ scores[item]).item())
 
 
+def test_what_all_scores_have_in_common_costs_no_iterations():
+    def square(b):
+        x = b.binary("x", (3, 3))
+        for line in (*x, *x.T):
+            b.xor(line)
+
+    made = graph(square)
+    given = potentials(made, 4)
+    raised = made.sparsemap(given + 1000)
+    assert (raised.n_iterations <= 50).all()
+    torch.testing.assert_close(raised.marginals, made.sparsemap(given).marginals, atol=1e-11, rtol=0)
+
+
 def test_a_cycle_is_named_and_sparsemap_recommended():
     made = graph(cyclic)
     given = potentials(made, 2)

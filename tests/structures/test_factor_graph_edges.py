@@ -199,6 +199,26 @@ def test_errors_of_the_builder():
         builder.xor(np.array([3], dtype=object))
 
 
+def test_names_of_scores_are_names_too():
+    builder = om.FactorGraphBuilder()
+    tags = builder.variable("tags", 2, 3)
+    builder.sequence(tags, name="tagging")
+    with pytest.raises(ValueError, match=r"names must differ, got 'tagging\.start' again"):
+        builder.binary("tagging.start")
+    builder.binary("other.end")
+    with pytest.raises(ValueError, match=r"names must differ, got 'other\.end' again"):
+        builder.sequence(tags, name="other")
+    assert builder.build().n_scores == 8  # what was refused left nothing behind
+
+
+def test_a_name_that_is_made_up_is_a_free_one():
+    builder = om.FactorGraphBuilder()
+    x = builder.binary("x", 3)
+    builder.xor(x, name="xor_1")
+    builder.xor(x[:2])
+    assert [factor.name for factor in builder.build().factors] == ["xor_1", "xor_2"]
+
+
 def test_errors_of_potentials():
     with error(ValueError, r"\(..., 9 entries of variables\)"):
         MATCHING.sparsemap(zeros(8))

@@ -144,6 +144,18 @@ def test_messages():
         matching.from_permutation(torch.tensor([0.0, 1.0]))
     with pytest.raises(TypeError, match="integer"):
         matching.from_permutation([0, 1])
+    for extra in (torch.zeros(2), torch.zeros(3), (0.0,)):  # a tensor of two would be taken apart
+        with pytest.raises(TypeError, match=r"extra must be a pair \(rows, columns\)"):
+            matching.sparsemap(scores, extra=extra)
+    with pytest.raises(ValueError, match=r"gamma must be a single number, got shape \(2,\)"):
+        matching.sinkhorn(scores, torch.ones(2))
+    with pytest.raises(ValueError, match="max_iter must be at least 1"):
+        matching.sinkhorn(scores, max_iter=0)
+    for question in (matching.sinkhorn, matching.sparsemap):
+        with pytest.raises(ValueError, match="atol must be at least 0, got -1"):
+            question(scores, atol=-1.0)
+        with pytest.raises(TypeError, match="atol must be a number, got NoneType"):
+            question(scores, atol=None)
 
 
 def test_inside_transforms():
