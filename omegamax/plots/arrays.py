@@ -20,9 +20,8 @@ def drawable(given: Any) -> Any:
         given = [one.detach().cpu() if isinstance(one, Tensor) else one for one in given]
     if isinstance(given, np.ndarray | list):
         try:
-            return torch.from_numpy(
-                np.array(given)
-            )  # a copy: PyTorch takes no array that is read-only or runs backwards
+            copy = np.array(given)  # since PyTorch takes no array that is read-only or runs backwards
+            return torch.from_numpy(copy)
         except (ValueError, TypeError):  # rows of different lengths, or words
             return given
     return given
