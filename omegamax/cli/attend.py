@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import unicodedata
 from collections.abc import Sequence
@@ -77,7 +78,7 @@ def printed(rows: Sequence[str], columns: Sequence[str], weights: Any, shades: s
     named = (column + " " * (width - _places(column)) for column, width in zip(columns, widths))
     lines = [" " * beside + "  " + " ".join(named)]
     for row, line in zip(rows, weights.tolist()):
-        cells = [shades[0 if w == 0 else 1 + min(3, int(4 * w))] for w in line]
+        cells = [shades[min(4, math.ceil(4 * w))] for w in line]
         shaded = " ".join((cell * width).ljust(width) for cell, width in zip(cells, widths))
         lines.append(f"{' ' * (beside - _places(row))}{row}  {shaded}".rstrip())
     return "\n".join(lines)

@@ -47,6 +47,8 @@ def check_absent(paths: Sequence[Path], *, overwrite: bool) -> None:
     for path in paths:
         if path.is_dir():
             raise Refused(f"{path} is a directory; give the name of a file with --out")
+        if path.exists() and not path.is_file():  # a device or a pipe, whose place a file would take
+            raise Refused(f"{path} is not a file; give the name of one with --out")
         if not path.parent.is_dir():
             raise Refused(f"{path.parent} is not a directory; make it, or choose another place with --out")
         if not os.access(path.parent, os.W_OK):

@@ -54,23 +54,44 @@ def _curves(runs: Sequence[Path]) -> Any:
     from omegamax.recipes.run import METRICS, stored_config
 
     curves, metrics = {}, set()
-    for path in runs:
+    for name, path in zip(_names(runs), runs):
         config = stored_config(path)
         if config is None or not (path / METRICS).exists():
             raise Refused(f"{path} is not a run; give directories that omegamax train has written")
         try:
             lines = [json.loads(line) for line in (path / METRICS).read_text(encoding="utf-8").splitlines()]
             metrics.add(config["metric"])
-            curves[path.name] = [
+            curves[name] = [
                 _finite(line["metrics"].get(config["metric"])) for line in lines if line["event"] == "epoch"
             ]
         except (ValueError, KeyError, TypeError) as error:
             raise Refused(f"{path / METRICS} is damaged ({error}); train the run again") from error
-    if len(metrics) > 1:
-        raise Refused(f"these runs watch different metrics ({', '.join(sorted(metrics))}); draw them one by one")
+    metric = _the_one(metrics, "runs")
     if not any(curves.values()):
         raise Refused(f"{runs[0]} has not finished an epoch; wait for it")
-    return plots.learning_curves(curves, metric=metrics.pop().replace("_", " "))
+    return plots.learning_curves(curves, metric=metric)
+
+
+def _the_one(metrics: set[str], whose: str) -> str:
+    """The metric that all of them watch, in words."""
+    if len(metrics) > 1:
+        raise Refused(f"these {whose} watch different metrics ({', '.join(sorted(metrics))}); draw them one by one")
+    return metrics.pop().replace("_", " ")
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """As much of the end of each path as tells them apart.
+
+    >>> _names([Path("a/softmax"), Path("b/softmax")])
+    ['a/softmax', 'b/softmax']
+    """
+    whole = [path.resolve() for path in paths]  # "." has a name too
+    names = [path.name for path in whole]
+    for length in range(2, max(len(path.parts) for path in whole) + 1):
+        if len(set(names)) == len(set(whole)):
+            break
+        names = ["/".join(path.parts[-length:]) for path in whole]
+    return names
 
 
 def _finite(number: float | None) -> float:
@@ -81,16 +102,17 @@ def _lengths(comparisons: Sequence[Path]) -> Any:
     from omegamax import plots
     from omegamax.recipes.comparison import COMPARISON
 
-    metric = ""
+    metrics = set()
     scores: dict[str, dict[Any, float]] = {}
-    for path in comparisons:
+    for name, path in zip(_names(comparisons), comparisons):
+        whose = f" ({name})" if len(comparisons) > 1 else ""  # each may have a softmax
         try:
             record = json.loads((path / COMPARISON).read_text(encoding="utf-8"))
-            metric = record["metric"]
-            scores |= {model["name"]: model["by_length"] for model in record["models"]}
+            metrics.add(record["metric"])
+            scores |= {model["name"] + whose: model["by_length"] for model in record["models"]}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise Refused(f"{path} is not a comparison; give the --out of omegamax compare") from error
-    return plots.accuracy_by_length(scores, metric=metric.replace("_", " "))
+    return plots.accuracy_by_length(scores, metric=_the_one(metrics, "comparisons"))
 
 
 DRAWINGS: dict[str, Drawing] = {

@@ -63,9 +63,8 @@ def beam_search(
     only_the_first = nowhere.clone()  # copies of the start cannot be chosen
     only_the_first[:, 0] = 0
     beam = _Candidates(torch.full((n_items, n_beams, 1), start, device=device), only_the_first, rows)
-    ended = Hypotheses(
-        torch.full((n_items, n_beams, max_length), end, device=device), torch.zeros_like(nowhere).long(), nowhere
-    )
+    nothing = torch.zeros_like(nowhere).long()
+    ended = Hypotheses(nothing.unsqueeze(-1)[..., :0], nothing, nowhere)  # as long as the longest of them
     for length in range(1, max_length + 1):
         log_probs, state = step(beam.tokens[:, :, -1].flatten(), state)
         candidates = _continuations(beam, log_probs)
@@ -78,7 +77,7 @@ def beam_search(
         if not ((ended.scores[:, -1:] == -torch.inf) & (beam.log_prob > -torch.inf)).any():
             break
         state = _rows_of(state, beam.parent.flatten())
-    return ended
+    return ended._replace(tokens=_filled(ended.tokens, max_length, end))
 
 
 def _device_of(state: State) -> torch.device:
@@ -108,15 +107,17 @@ def _merged(
 ) -> Hypotheses:
     """The best of what had ended and what ends now."""
     length = candidates.tokens.shape[-1] - 1  # without the start token
-    tokens = ended.tokens.new_full((*ends.shape, ended.tokens.shape[-1]), end)
-    tokens[:, :, :length] = candidates.tokens[:, :, 1:]
+    tokens = torch.cat([_filled(ended.tokens, length, end), candidates.tokens[:, :, 1:]], 1)
     scores = torch.where(ends, candidates.log_prob / length**length_penalty, -torch.inf)
     scores = torch.cat([ended.scores, scores], 1)
     lengths = torch.cat([ended.lengths, length - is_end.long()], 1)
     best = _largest(scores, ended.scores.shape[1])
-    return Hypotheses(
-        _pick(torch.cat([ended.tokens, tokens], 1), best), lengths.gather(1, best), scores.gather(1, best)
-    )
+    return Hypotheses(_pick(tokens, best), lengths.gather(1, best), scores.gather(1, best))
+
+
+def _filled(tokens: Tensor, length: int, end: int) -> Tensor:
+    """The same, followed by end tokens up to a length."""
+    return torch.nn.functional.pad(tokens, (0, length - tokens.shape[-1]), value=end)
 
 
 def _alive(candidates: _Candidates, is_end: Tensor, n_beams: int) -> _Candidates:

@@ -15,7 +15,7 @@ from omegamax.operators.hard import Hard
 from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.plots import glyphs
-from omegamax.plots.arrays import drawable, drawables
+from omegamax.plots.arrays import computable, drawables
 from omegamax.plots.style import INK, WEIGHTS, bare, look
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.soft_dtw import soft_dtw_alignment
@@ -67,14 +67,14 @@ def alignment_matrices(weights: Mapping[str, Tensor], x: Tensor, y: Tensor) -> F
         _draw_series(grid[1, 0], first, upright=True)
         for column, (title, matrix) in enumerate(weights.items(), start=1):
             _draw_series(grid[0, column], second, upright=False)
-            grid[0, column].set_title(glyphs.printable(title), loc="left", pad=3)
+            grid[0, column].set_title(glyphs.name(title), loc="left", pad=3)
             _draw_weights(grid[1, column], matrix)
     return figure
 
 
 def _checked(who: str, name: str, series: Tensor) -> Tensor:
     """A series as (time, D), without its gradient."""
-    series = drawable(series)
+    series = computable(series)
     if not isinstance(series, Tensor) or series.dim() not in (1, 2) or series.numel() == 0:
         came = tuple(series.shape) if isinstance(series, Tensor) else type(series).__name__
         raise ValueError(

@@ -21,6 +21,7 @@ Labels = Sequence[str] | Mapping[str, Sequence[str]]  # for all maps, or by the 
 
 _PAGE = 6.8  # inches that maps and labels may fill
 _CELL = 0.21  # inches of a cell, if there is room
+_LONGEST_TITLE = 100  # characters that such a page has room for
 
 
 def attention_map(
@@ -48,7 +49,7 @@ def attention_map(
         {} if clusters is None else {title: drawable(clusters)},
         {} if marked is None else {title: drawable(marked)},
     )
-    figure.axes[0].set_title(glyphs.printable(title), loc="left", pad=3)
+    figure.axes[0].set_title(glyphs.name(title, max_characters=_LONGEST_TITLE), loc="left", pad=3)
     return figure
 
 
@@ -76,7 +77,7 @@ def attention_maps(
     figure = _drawn("attention_maps", weights, rows_of, columns_of, drawables(clusters or {}), marks)
     for axes, (name, matrix) in zip(figure.axes, weights.items()):
         share = f": {100 * float((matrix == 0).double().mean()):.0f}% zeros" if matrix.numel() else ""
-        axes.set_title(glyphs.printable(name) + share, loc="left", pad=3)
+        axes.set_title(glyphs.name(name, max_characters=_LONGEST_TITLE) + share, loc="left", pad=3)
     return figure
 
 

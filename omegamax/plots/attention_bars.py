@@ -44,7 +44,7 @@ def attention_bars(weights: Mapping[str, Tensor], columns: Sequence[str] = ()) -
         lines = palette(weights)
         for axes, (name, row) in zip(grid, weights.items()):
             draw_bars(axes, row.double(), lines[name][0])
-            axes.set_title(glyphs.printable(name), loc="left", pad=2)
+            axes.set_title(glyphs.name(name), loc="left", pad=2)
             axes.set(xlim=(-0.6, n_columns - 0.4), ylim=(0, 1.05 * tallest))
             axes.locator_params(axis="y", nbins=3)
             bare(axes)

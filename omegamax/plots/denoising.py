@@ -6,6 +6,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from omegamax.plots.arrays import computable, drawable
 from omegamax.plots.style import INK, colour, look
 from omegamax.proximal import prox_tv1d
 
@@ -19,9 +20,13 @@ def denoising(noisy: Tensor | None = None, strength: float = 2.5, *, truth: Tens
     """
     if noisy is None:
         truth, noisy = steps()
-    if noisy.dim() != 1:
-        raise ValueError(f"denoising: noisy must be one signal, a 1-d Tensor, got {tuple(noisy.shape)}; pick a row")
-    signal = noisy.detach().cpu()
+    signal, truth = computable(noisy), drawable(truth)
+    if not isinstance(signal, Tensor) or signal.dim() != 1:
+        came = tuple(signal.shape) if isinstance(signal, Tensor) else type(signal).__name__
+        raise ValueError(f"denoising: noisy must be one signal of numbers, got {came}; pick a row")
+    if truth is not None and (not isinstance(truth, Tensor) or truth.shape != signal.shape):
+        came = tuple(truth.shape) if isinstance(truth, Tensor) else type(truth).__name__
+        raise ValueError(f"denoising: truth must be a signal like noisy, {tuple(signal.shape)}, got {came}; match them")
     result = prox_tv1d(signal, strength)
     where = torch.arange(signal.numel())
     with look():
@@ -29,7 +34,7 @@ def denoising(noisy: Tensor | None = None, strength: float = 2.5, *, truth: Tens
         axes = figure.subplots()
         axes.plot(where, signal, ".", color="#9A9A9A", markersize=3, label="noisy signal")
         if truth is not None:
-            axes.plot(where, truth.detach().cpu(), color=INK, linewidth=0.9, linestyle="--", label="signal")
+            axes.plot(where, truth, color=INK, linewidth=0.9, linestyle="--", label="signal")
         axes.step(where, result, where="mid", color=colour("fusedmax"), linewidth=1.6, label=f"prox, λ = {strength:g}")
         axes.set(xlabel="position", xlim=(-2, signal.numel() + 1))
         figure.legend(loc="outside upper center", ncols=3, handlelength=1.8, columnspacing=1.5)

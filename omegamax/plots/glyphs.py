@@ -27,6 +27,15 @@ def printable(text: object) -> str:
     return drawn.replace("$", r"\$")
 
 
+def name(text: object, *, max_characters: int = 48) -> str:
+    """A title or an entry of a legend: one that would fill the figure loses its middle; names differ at the ends."""
+    whole = str(text)
+    if len(whole) > max_characters:
+        kept = max_characters - 1
+        whole = f"{whole[: kept - kept // 2]}…{whole[-(kept // 2) :]}"
+    return printable(whole)
+
+
 def token(text: object, *, max_characters: int = 24) -> str:
     """A label of one line: spaces are seen where there is nothing else, and long ones end in an ellipsis."""
     whole = "".join(_SEEN.get(character, character) for character in str(text))

@@ -36,7 +36,8 @@ def tag_lattice(marginals: Mapping[str, Tensor], words: Sequence[str], tags: Seq
                 f"{shape}, got {came}; take dense potentials, and one item of the batch"
             )
     if not marginals or 0 in shape:
-        raise ValueError(f"tag_lattice: words and tags are needed, got {len(words)} and {len(tags)}; give one each")
+        came = f"{len(marginals)}, {len(words)} and {len(tags)}"
+        raise ValueError(f"tag_lattice: marginals, words and tags are needed, got {came}; give one each at least")
     said, kinds = [glyphs.token(word) for word in words], [glyphs.token(tag) for tag in tags]
     step = max(0.62, *(glyphs.width(word, 9) + 0.12 for word in said))
     with look([*marginals, *said, *kinds]):
@@ -48,12 +49,12 @@ def tag_lattice(marginals: Mapping[str, Tensor], words: Sequence[str], tags: Seq
         figure = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(lines, across, squeeze=False).ravel()
         for place, (axes, (title, edges)) in enumerate(zip(grid, marginals.items())):
-            _draw(axes, edges.double())
+            _draw(axes, edges.double().clamp(0, 1))  # sums may be rounded beyond
             first, last = place % across == 0, place + across >= len(marginals)
             axes.set_yticks(range(len(kinds)) if first else [], kinds if first else [])
             axes.set_xticks(range(len(said)) if last else [], said if last else [])
             n_steps = int((edges[1:] > 0).sum())
-            axes.set_title(f"{glyphs.printable(title)}: {n_steps} step{'s' * (n_steps != 1)}", loc="left", pad=3)
+            axes.set_title(f"{glyphs.name(title)}: {n_steps} step{'s' * (n_steps != 1)}", loc="left", pad=3)
         for axes in grid[len(marginals) :]:
             axes.remove()
     return figure

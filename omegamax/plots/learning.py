@@ -30,15 +30,20 @@ def learning_curves(
         axes = figure.subplots()
         for name, (colour, line) in palette(curves).items():
             epochs = range(first, first + len(curves[name]))
-            axes.plot(epochs, curves[name], line, color=colour, label=_with_last(name, curves[name]), linewidth=1.3)
+            axes.plot(epochs, curves[name], line, color=colour, linewidth=1.3)
             if longest <= 40:  # more would be a caterpillar
                 axes.lines[-1].set(marker="o", markersize=2.5)
         axes.set(xlabel=glyphs.printable(unit), ylabel=glyphs.printable(metric))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.set_xlim(first - max(0.3, 0.03 * longest), first + longest - 1 + max(0.3, 0.03 * longest))
         rule(axes)
-        figure.legend(loc="outside right upper", handlelength=1.8)
+        add_legend(figure, axes, [_with_last(name, numbers) for name, numbers in curves.items()])
     return figure
+
+
+def add_legend(figure: Figure, axes: Axes, names: Sequence[str]) -> None:
+    """Beside the axes, one name for each line; left to find them, matplotlib would pass over names such as _run."""
+    figure.legend(axes.lines, names, loc="outside right upper", handlelength=1.8)
 
 
 def rule(axes: Axes) -> None:
@@ -50,4 +55,4 @@ def rule(axes: Axes) -> None:
 
 def _with_last(name: str, numbers: Sequence[float]) -> str:
     known = [number for number in numbers if math.isfinite(number)]
-    return glyphs.printable(f"{name}: {known[-1]:.4g}" if known else name)
+    return glyphs.name(name) + (f": {known[-1]:.4g}" if known else "")

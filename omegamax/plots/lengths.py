@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from matplotlib.figure import Figure
 
 from omegamax.plots import glyphs
-from omegamax.plots.learning import rule
+from omegamax.plots.learning import add_legend, rule
 from omegamax.plots.style import look, palette
 
 
@@ -35,14 +35,14 @@ def accuracy_by_length(
         axes = figure.subplots()
         for name, (colour, line) in palette(scores).items():
             numbers = [float(scores[name].get(bucket, float("nan"))) for bucket in buckets]
-            axes.plot(range(len(buckets)), numbers, line, color=colour, label=glyphs.printable(name), linewidth=1.3)
+            axes.plot(range(len(buckets)), numbers, line, color=colour, linewidth=1.3)
             axes.lines[-1].set(marker="o", markersize=3.5)
         axes.set_xticks(range(len(buckets)), said)
         if len(buckets) > 11:
             axes.tick_params(axis="x", rotation=90)
         axes.set(xlabel=glyphs.printable(unit), ylabel=glyphs.printable(metric), xlim=(-0.4, len(buckets) - 0.6))
         rule(axes)
-        figure.legend(loc="outside right upper", handlelength=1.8)
+        add_legend(figure, axes, [glyphs.name(name) for name in scores])
     return figure
 
 

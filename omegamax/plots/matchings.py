@@ -46,7 +46,7 @@ def matching_maps(marginals: Mapping[str, Tensor], rows: Sequence[str] = (), col
         for place, (axes, (title, matrix)) in enumerate(zip(grid, marginals.items())):
             _draw(axes, matrix.double())
             n_pairs = int((matrix > 0).sum())
-            axes.set_title(f"{glyphs.printable(title)}: {n_pairs} pair{'s' * (n_pairs != 1)}", loc="left", pad=3)
+            axes.set_title(f"{glyphs.name(title)}: {n_pairs} pair{'s' * (n_pairs != 1)}", loc="left", pad=3)
             axes.set_yticks(range(len(left) if place == 0 else 0), left if place == 0 else [])
             axes.set_xticks(range(len(below)), below, rotation=90 if upright else 0)
     return figure

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from omegamax import registry
 from omegamax.plots import glyphs
+from omegamax.plots.arrays import computable
 from omegamax.plots.groups import segments
 from omegamax.plots.style import INK, ZERO, bare, colour, look
 from omegamax.smoothmax import SmoothMax
@@ -31,12 +32,10 @@ def row_comparison(
     line joins equal weights that do not touch. Panels share one scale, except that a row with a weight of 1 is drawn
     up to 1. `regularizers` maps titles to operators; by default it is `registry.lineup`, one of each.
     """
+    scores = computable(scores)
     if not isinstance(scores, Tensor) or scores.dim() != 1 or scores.numel() == 0:
         came = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-        raise ValueError(
-            f"row_comparison: scores must be one row, a 1-d Tensor, got {came}; pick a row, as in scores[0]"
-        )
-    scores = scores.detach().cpu()
+        raise ValueError(f"row_comparison: scores must be one row of numbers, got {came}; pick a row, as in scores[0]")
     names = [str(i + 1) for i in range(scores.numel())] if labels is None else [glyphs.token(label) for label in labels]
     if len(names) != scores.numel():
         raise ValueError(
@@ -46,14 +45,14 @@ def row_comparison(
     columns = min(3 if scores.numel() <= 16 else 2 if scores.numel() <= 26 else 1, len(charts) + 1)
     lines = math.ceil((len(charts) + 1) / columns)
     weights = {name: smooth.argmax(scores) for name, smooth in charts.items()}
-    tallest = max((height for row in weights.values() if (height := float(row.max())) < 1), default=1.0)
+    tallest = max((height for row in weights.values() if 0 < (height := float(row.max())) < 1), default=1.0)
     with look([*names, *charts]):
         figure = Figure(figsize=(_WIDTH + 0.6, 0.45 + (1.25 if columns > 1 else 0.95) * lines), layout="constrained")
         grid = figure.subplots(lines, columns, sharex=True, squeeze=False).ravel()
         _draw_scores(grid[0], scores)
         for axes, (name, row) in zip(grid[1:], weights.items()):
             draw_bars(axes, row, colour(name))
-            axes.set_title(glyphs.printable(name), loc="left", pad=3)
+            axes.set_title(glyphs.name(name), loc="left", pad=3)
             axes.set_ylim(0, 1.06 * (tallest if float(row.max()) < 1 else 1))
         for place in range(len(charts) + 1, len(grid)):  # an empty place: the panel above it carries the labels
             grid[place].set_visible(False)

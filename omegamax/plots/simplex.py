@@ -50,6 +50,8 @@ def simplex_levels(
             f"simplex_levels: scores must be three finite numbers, got {theta.tolist()}; a triangle has three corners"
         )
     charts = _OMEGAS if regularizers is None else regularizers
+    if not charts:
+        raise ValueError("simplex_levels: regularizers must name at least one, got none; give {title: operator}")
     said = glyphs.labels("simplex_levels", "names", names, 3)
     across = min(3, len(charts))
     lines = math.ceil(len(charts) / across)
@@ -59,9 +61,7 @@ def simplex_levels(
         for axes, (name, smooth) in zip(grid, charts.items()):
             weights, value = smooth.weigh(theta)
             _draw(axes, theta, smooth, weights, said)
-            axes.set_title(
-                glyphs.printable(name) + rf": $\mathrm{{max}}_\Omega$ = {float(value):.2f}", pad=3, fontsize=9
-            )
+            axes.set_title(glyphs.name(name) + rf": $\mathrm{{max}}_\Omega$ = {float(value):.2f}", pad=3, fontsize=9)
         for axes in grid[len(charts) :]:
             axes.remove()
     return figure

@@ -40,7 +40,7 @@ def support_histograms(weights: Mapping[str, Tensor]) -> Figure:
                 mean = float(counts.double().mean())
                 axes.axvline(mean, color=INK, linewidth=0.8, linestyle=":")
                 said = f"{mean:.1f} on average"
-            axes.set_title(glyphs.printable(name) + f": {said}", loc="left", pad=2)
+            axes.set_title(glyphs.name(name) + f": {said}", loc="left", pad=2)
             axes.set(xlim=(0.4, largest + 0.6), ylim=(0, 1.08 * max(float(share.max()), 1e-9)))
             axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
             axes.locator_params(axis="y", nbins=3)

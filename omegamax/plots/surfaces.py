@@ -33,6 +33,8 @@ def argmax_surfaces(
     if not reach > 0:
         raise ValueError(f"argmax_surfaces: reach must be positive, got {reach}; it bounds t₁ and t₂")
     charts = _OMEGAS if regularizers is None else regularizers
+    if not charts:
+        raise ValueError("argmax_surfaces: regularizers must name at least one, got none; give {title: operator}")
     t = torch.linspace(-reach, reach, 41, dtype=torch.float64)
     first, second = torch.meshgrid(t, t, indexing="ij")
     scores = torch.stack((first, second, torch.zeros_like(first)), -1)
@@ -44,7 +46,7 @@ def argmax_surfaces(
             axes = figure.add_subplot(lines, across, place + 1, projection="3d")
             assert isinstance(axes, Axes3D)
             _draw(axes, first.numpy(), second.numpy(), smooth.argmax(scores)[..., component - 1].numpy())
-            axes.set_title(glyphs.printable(name), pad=4, y=1.0)
+            axes.set_title(glyphs.name(name), pad=4, y=1.0)
             axes.zaxis.set_rotate_label(False)  # turned by itself it reads downwards
             axes.set_zlabel(rf"$\Pi_\Omega([t_1, t_2, 0])_{component}$", labelpad=-7, rotation=90)
         figure.subplots_adjust(left=-0.01, right=1.03, bottom=0.04, top=0.95, wspace=-0.02, hspace=0.16)

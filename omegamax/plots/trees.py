@@ -38,6 +38,10 @@ def dependency_arcs(trees: Mapping[str, Tensor] | None = None, words: Sequence[s
                 f"dependency_arcs: {title!r} must be a tree over {len(words)} words, of shape "
                 f"{(len(words) + 1, len(words) + 1)}, got {came}; index 0 is the root"
             )
+    if not trees or not words:
+        raise ValueError(
+            f"dependency_arcs: trees and words are needed, got {len(trees)} and {len(words)}; give one each"
+        )
     said = [glyphs.token(word) for word in words]
     widths = [glyphs.width(word, 9) for word in said]
     step = max([0.72, *((left + right) / 2 + 0.12 for left, right in pairwise(widths))])  # inches
@@ -47,18 +51,18 @@ def dependency_arcs(trees: Mapping[str, Tensor] | None = None, words: Sequence[s
         figure = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(len(trees), 1, squeeze=False, height_ratios=[top + 0.95 for top in tops])[:, 0]
         for axes, top, (title, arcs) in zip(grid, tops, trees.items()):
-            _draw(axes, arcs.double(), said)
+            _draw(axes, arcs.double(), said, top)
             axes.set_ylim(-0.6, top + 0.42)
             n_arcs = int((arcs > 0).sum())
-            axes.set_title(f"{glyphs.printable(title)}: {n_arcs} arc{'s' * (n_arcs != 1)}", loc="left", pad=2)
+            axes.set_title(f"{glyphs.name(title)}: {n_arcs} arc{'s' * (n_arcs != 1)}", loc="left", pad=2)
     return figure
 
 
-def _draw(axes: Axes, arcs: Tensor, words: Sequence[str]) -> None:
+def _draw(axes: Axes, arcs: Tensor, words: Sequence[str], top: float) -> None:
     for head, modifier in (arcs > 0).nonzero().tolist():
-        probability = float(arcs[head, modifier])
+        probability = min(1.0, float(arcs[head, modifier]))  # a sum may be rounded up
         if head == 0:
-            _draw_root(axes, modifier, probability, len(words))
+            _draw_root(axes, modifier, probability, min(top, _height(max(2, len(words) // 2))))
             continue
         middle, height = (head + modifier) / 2, _height(abs(head - modifier))
         if head > modifier and arcs[modifier, head] > 0:
@@ -88,9 +92,8 @@ def _height(span: float) -> float:
     return 0.55 * span**0.7
 
 
-def _draw_root(axes: Axes, word: int, probability: float, n_words: int) -> None:
+def _draw_root(axes: Axes, word: int, probability: float, top: float) -> None:
     """A stroke from above: the root has no place in the sentence."""
-    top = _height(max(2, n_words // 2))
     alpha = 0.15 + 0.85 * probability
     axes.plot([word, word], [0.04, top], color=INK, alpha=alpha, linewidth=0.4 + 1.4 * probability)
     axes.plot(word, 0.04, "v", markersize=2 + 2 * probability, color=INK, alpha=alpha)

@@ -14,16 +14,17 @@ _UNFINISHED = ".unfinished-"  # a name that starts so may be deleted by whoever 
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Puts a file in place by one rename; the old one is there until then."""
-    unfinished = path.with_name(f"{_UNFINISHED}{secrets.token_hex(4)}")
+    """Puts a file in place by one rename; the old one is there until then. Of a link, the file that it names."""
+    place = path.resolve()
+    unfinished = place.with_name(f"{_UNFINISHED}{secrets.token_hex(4)}")
     try:
         _write(unfinished, content)
-        unfinished.replace(path)
+        unfinished.replace(place)
     except OSError as error:
         with contextlib.suppress(OSError):
             unfinished.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from error  # the name that the caller knows
-    sync_directory(path.parent)
+    sync_directory(place.parent)
 
 
 def write_directory(path: Path, files: Mapping[str, bytes]) -> None:

@@ -25,7 +25,7 @@ class AttentionStatistics(NamedTuple):
 def attention_statistics(maps: Iterable[AttentionMap]) -> AttentionStatistics | None:
     """Over all rows and heads of the maps; None where there are none. Zero weights count nowhere."""
     counts = [row_counts(each.weights.flatten(0, -2)) for each in maps if each.weights.numel()]
-    if not counts:
+    if not sum(map(len, counts)):
         return None
     support, share, segments, clusters = torch.cat(counts).double().unbind(-1)
     n_rows = len(support)

@@ -22,11 +22,12 @@ def epoch_batches(lengths: Sequence[int], *, batch_size: int, seed: int, epoch: 
     """
     random = np.random.default_rng([seed, epoch])
     order = random.permutation(len(lengths))
+    all_lengths = np.asarray(lengths)
     batches: list[list[int]] = []
     size = batch_size * BATCHES_PER_POOL
     for start in range(0, len(order), size):
         pool = order[start : start + size]
-        ranks = np.argsort(np.asarray(lengths)[pool], kind="stable")
+        ranks = np.argsort(all_lengths[pool], kind="stable")
         pool = pool[ranks]
         batches += [pool[at : at + batch_size].tolist() for at in range(0, len(pool), batch_size)]
     return [batches[at] for at in random.permutation(len(batches))]

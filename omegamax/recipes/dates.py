@@ -35,7 +35,8 @@ class Dates(TextToText):
         """Generated, or the rows of a table of locale, text and ISO date."""
         default_locale(settings)  # speaks up now rather than at the first prediction
         if settings.data is None:
-            return {split: _pairs(_generated(settings, split), settings) for split in SPLITS}
+            pairs = {split: _pairs(_generated(settings, split), settings) for split in SPLITS}
+            return {**pairs, "train": keep_short(pairs["train"], settings)}
         known = locales_of(settings)
 
         def check(row: Row) -> None:

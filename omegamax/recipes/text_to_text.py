@@ -211,8 +211,9 @@ def keep_short(pairs: list[TextPair], settings: Seq2SeqSettings) -> list[TextPai
         if max(len(pair.source), len(split_text(pair.target, settings.level))) <= settings.max_length
     ]
     if not short:
+        where = settings.data or "the generated data"
         raise ValueError(
-            f"{settings.data}: no training example has at most {settings.max_length} tokens on both sides; "
+            f"{where}: no training example has at most {settings.max_length} tokens on both sides; "
             "raise max_length, or shorten the texts"
         )
     return short

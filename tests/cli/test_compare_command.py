@@ -3,12 +3,13 @@
 import itertools
 import json
 import re
+import shutil
 
 import pytest
 from cli.conftest import SMALL
 
 from omegamax.cli import compare
-from omegamax.recipes.comparison import length_buckets
+from omegamax.recipes.comparison import COMPARISON, length_buckets
 from omegamax.recipes.dates import Dates
 
 
@@ -127,6 +128,37 @@ def test_figures_are_drawn_by_name(command, compared, trained, tmp_path):
         assert path.read_bytes().startswith(b"%PDF")
     code, _, err = command("plot", "figure2", "--out", tmp_path / "figure2.pdf")
     assert code == 2 and "exists" in err
+
+
+def drawn_lines(command, monkeypatch, *arguments):
+    """The names in the legend of what is drawn."""
+    figures = []
+    monkeypatch.setattr("omegamax.cli.plot.save_picture", lambda figure, path: figures.append(figure))
+    code, _, err = command("plot", *arguments, "--out", "never-written.png")
+    assert code == 0, err
+    return [entry.get_text().partition(":")[0] for entry in figures[0].legends[0].get_texts()]
+
+
+def test_runs_of_one_name_are_told_apart(command, trained, tmp_path, monkeypatch):
+    for place in ("a", "b"):
+        shutil.copytree(trained, tmp_path / place / "run")
+    runs = [tmp_path / "a" / "run", tmp_path / "b" / "run"]
+    assert drawn_lines(command, monkeypatch, "curves", *runs) == ["a/run", "b/run"]
+    assert drawn_lines(command, monkeypatch, "curves", runs[0], trained) == ["run", trained.name]
+    monkeypatch.chdir(runs[0])
+    assert drawn_lines(command, monkeypatch, "curves", ".") == ["run"]
+
+
+def test_comparisons_with_the_same_models_are_told_apart(command, tmp_path, monkeypatch):
+    for place, metric in (("a", "bleu"), ("b", "bleu"), ("c", "exact_match")):
+        models = [{"name": "softmax", "by_length": {"1–2": 0.5}}]
+        (tmp_path / place).mkdir()
+        (tmp_path / place / COMPARISON).write_text(json.dumps({"metric": metric, "models": models}))
+    monkeypatch.chdir(tmp_path)
+    assert drawn_lines(command, monkeypatch, "lengths", "a") == ["softmax"]
+    assert drawn_lines(command, monkeypatch, "lengths", "a", "b") == ["softmax (a)", "softmax (b)"]
+    code, _, err = command("plot", "lengths", "a", "c")
+    assert code == 2 and "different metrics (bleu, exact_match)" in err
 
 
 @pytest.mark.parametrize(

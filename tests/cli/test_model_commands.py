@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 
 import pytest
 import torch
@@ -52,6 +53,15 @@ def test_attention_is_printed_with_dots_for_zeros():
         " out  · ▒ ▓▓▓▓",
         "</s>  █ · ····",
     ]
+
+
+@pytest.mark.parametrize(
+    ("weight", "shade"),
+    [(0, "·"), (1e-9, "░"), (0.25, "░"), (0.26, "▒"), (0.5, "▒"), (0.75, "▓"), (1, "█"), (1.0000001, "█")],
+)
+def test_shades_reach_up_to_quarters(weight, shade):
+    """Four equal weights are a quarter each, exactly."""
+    assert printed(["a"], ["b"], torch.tensor([[weight]], dtype=torch.float64)).splitlines()[1] == f"a  {shade}"
 
 
 def test_wide_letters_take_two_places():
@@ -146,3 +156,21 @@ def test_a_terminal_without_shades_gets_plain_signs(command, trained, monkeypatc
     monkeypatch.setattr("omegamax.cli.attend._can_show", lambda text: False)
     code, out, _ = command("attend", trained, "3 March 2017")
     assert code == 0 and out.isascii() and "-" in out
+
+
+def test_a_pipe_is_not_replaced_by_a_file(command, trained, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    code, _, err = command("predict", trained, "--out", tmp_path / "pipe", "--overwrite")
+    assert code == 2 and "is not a file" in err
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_what_a_link_names_is_replaced_and_not_the_link(command, trained, tmp_path):
+    (tmp_path / "lines").write_text("3 March 2017\n")
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    assert command("predict", trained, "--input", tmp_path / "lines", "--out", link, "--overwrite")[0] == 0
+    assert link.is_symlink() and target.read_text() != "old"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["elsewhere", "lines", "link", "target"]

@@ -7,6 +7,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from omegamax.models import beam_search
 
@@ -154,3 +156,30 @@ def test_nan_is_never_the_best():
 def test_bad_counts_are_refused():
     with pytest.raises(ValueError, match="n_beams must be at least 1"):
         search(table(1, 3, 0), n_beams=0, max_length=2)
+
+
+class Elements(TorchDispatchMode):
+    """Counts the elements of all tensors that operations return."""
+
+    def __init__(self):
+        super().__init__()
+        self.n_made = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **(kwargs or {}))
+        self.n_made += sum(each.numel() for each in tree_leaves(made) if isinstance(each, torch.Tensor))
+        return made
+
+
+def test_room_for_more_tokens_costs_nothing_where_outputs_are_short():
+    """After 1 comes 2, ..., then 0, which ends: ten steps, however many are allowed."""
+
+    def step(token, state):
+        return torch.eye(10)[(token + 1) % 10].log(), state
+
+    made = {}
+    for max_length in (20, 2000):
+        with Elements() as count:
+            beam_search(step, torch.zeros(3), n_items=3, n_beams=2, start=0, end=END, max_length=max_length)
+        made[max_length] = count.n_made
+    assert made[2000] - made[20] <= 2 * 3 * 2 * 2000  # the answer, filled up once

@@ -52,3 +52,31 @@ def test_lists_of_structures():
 def test_what_is_no_matrix_is_refused(given):
     with pytest.raises(ValueError, match="attention_map: weights must be one matrix"):
         plots.attention_map(given)
+
+
+READ_ONLY = np.array(MATRIX)
+READ_ONLY.setflags(write=False)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [READ_ONLY, np.array(MATRIX[::-1])[::-1], list(torch.tensor(MATRIX, requires_grad=True))],
+    ids=["read-only", "backwards", "list of tensors"],
+)
+def test_arrays_that_pytorch_does_not_take(given):
+    shown = plots.attention_map(given).axes[0].images[0].get_array()
+    assert shown.filled(0).tolist() == MATRIX
+
+
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
+def test_whole_numbers_of_any_kind_are_computed_with(kind):
+    plots.row_comparison(kind([3, 1, 2]), regularizers={"sparsemax": om.SquaredNorm()}).draw_without_rendering()
+    plots.denoising(kind([3, 1, 2]), truth=kind([2, 2, 2])).draw_without_rendering()
+    plots.alignment_comparison(kind([3, 1, 2]), kind([1, 2])).draw_without_rendering()
+
+
+def test_signals_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="denoising: noisy must be one signal"):
+        plots.denoising([[1.0, 2.0]])
+    with pytest.raises(ValueError, match=r"denoising: truth must be a signal like noisy, \(3,\), got \(2,\)"):
+        plots.denoising([1.0, 2.0, 3.0], truth=[1.0, 2.0])

@@ -46,7 +46,7 @@ def test_rows_take_masked_scores(tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [((torch.zeros(2, 3),), "one row"), (([1.0, 2.0],), "one row"), ((torch.zeros(3), ["a"]), "each of the 3")],
+    [((torch.zeros(2, 3),), "one row"), ((["a", "b"],), "one row"), ((torch.zeros(3), ["a"]), "each of the 3")],
 )
 def test_rows_refuse(arguments, said):
     with pytest.raises(ValueError, match=said):

@@ -192,3 +192,36 @@ def test_arcs_of_ones_own_words():
     tops = [arc.get_height() for arc in axes.patches]
     assert len(set(tops)) == 4  # two spans, and of opposite arcs one is higher
     plots.dependency_arcs({"one": tree.map(torch.randn(2, 2))}, ["a"]).draw_without_rendering()
+
+
+@pytest.mark.parametrize("n_words", [1, 40, 90])
+def test_arcs_of_long_sentences_have_room(n_words):
+    chain = torch.zeros(n_words + 1, n_words + 1)
+    chain[range(n_words), range(1, n_words + 1)] = 1
+    axes = plots.dependency_arcs({"a": chain}, ["x"] * n_words).axes[0]
+    axes.figure.draw_without_rendering()  # warns where there is none
+    (root,) = [text for text in axes.texts if text.get_text() == "root"]
+    assert root.get_position()[1] <= axes.get_ylim()[1]
+
+
+def test_probabilities_rounded_beyond_their_bounds():
+    plots.dependency_arcs({"a": torch.full((3, 3), 1 + 1e-6)}, ["x", "y"]).draw_without_rendering()
+    plots.tag_lattice({"a": torch.full((2, 1, 1), 1 + 1e-6)}, ["x", "y"], ["A"]).draw_without_rendering()
+    plots.tag_lattice({"a": torch.full((2, 1, 1), -1e-9)}, ["x", "y"], ["A"]).draw_without_rendering()
+
+
+def test_figures_of_nothing_are_refused():
+    with pytest.raises(ValueError, match="dependency_arcs: trees and words are needed, got 0 and 1"):
+        plots.dependency_arcs({}, ["x"])
+    with pytest.raises(ValueError, match="dependency_arcs: trees and words are needed, got 1 and 0"):
+        plots.dependency_arcs({"a": torch.ones(1, 1)}, [])
+    with pytest.raises(ValueError, match="tag_lattice: marginals, words and tags are needed, got 0, 1 and 1"):
+        plots.tag_lattice({}, ["x"], ["A"])
+    with pytest.raises(ValueError, match="simplex_levels: regularizers must name at least one"):
+        plots.simplex_levels(regularizers={})
+    with pytest.raises(ValueError, match="argmax_surfaces: regularizers must name at least one"):
+        plots.argmax_surfaces({})
+
+
+def test_a_row_with_nothing_allowed():
+    plots.row_comparison(torch.full((3,), -torch.inf), regularizers={"softmax": om.Shannon()}).draw_without_rendering()

@@ -70,3 +70,29 @@ def test_colours_of_names():
 @pytest.mark.slow
 def test_rows_have_words_of_any_script():
     plots.row_comparison(torch.randn(2), ["日本", "$x"]).draw_without_rendering()
+
+
+def test_long_names_lose_their_middle():
+    assert glyphs.name("x" * 48) == "x" * 48
+    assert glyphs.name("run-" + "x" * 90 + "-seed1") == "run-" + "x" * 20 + "…" + "x" * 17 + "-seed1"
+
+
+@pytest.mark.parametrize("text", ["x" * 300, "_hidden"])
+def test_any_name_has_its_place_in_every_figure(text):
+    weights = torch.eye(3)
+    figures = [
+        plots.attention_map(weights, title=text),
+        plots.attention_maps({text: weights, "b": weights}),
+        plots.attention_bars({text: weights[0]}),
+        plots.support_histograms({text: weights}),
+        plots.matching_maps({text: weights}),
+        plots.alignment_matrices({text: weights}, weights[0], weights[1]),
+    ]
+    with_legend = [
+        plots.learning_curves({text: [0.5, 0.75]}),
+        plots.accuracy_by_length({text: {1: 0.5}}),
+    ]
+    for figure in figures + with_legend:
+        figure.draw_without_rendering()  # warns where there is no room
+    shown = [[entry.get_text() for entry in figure.legends[0].get_texts()] for figure in with_legend]
+    assert shown == [[f"{glyphs.name(text)}: 0.75"], [glyphs.name(text)]]

@@ -47,3 +47,7 @@ def test_a_page_escapes_what_it_shows():
     html = page.html()
     assert "<script>" not in html and "<i>" not in html and "<b>" not in html and "<caption>" not in html
     assert "class=best>1</td>" in html and "nothing" in html and "a &lt; b &amp; c</title>" in html
+
+
+def test_maps_without_any_weight_have_no_statistics():
+    assert attention_statistics([AttentionMap(["a"], ["b", "c"], torch.zeros(1, 2))]) is None

@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,3 +58,19 @@ def test_parts_are_the_whole_and_even(batch, n_parts):
     assert sorted(at for part in parts for at in part) == sorted(batch)
     sizes = [len(part) for part in parts]
     assert max(sizes) - min(sizes) <= 1
+
+
+class Lengths(list):
+    """Counts how often it is made an array, which takes as long as the data is large."""
+
+    n_arrays = 0
+
+    def __array__(self, dtype=None, copy=None):
+        self.n_arrays += 1
+        return np.array(list(self), dtype)
+
+
+def test_lengths_are_read_once_however_many_pools_there_are():
+    lengths = Lengths([at % 7 for at in range(3 * BATCHES_PER_POOL)])
+    epoch_batches(lengths, batch_size=1, seed=0, epoch=0)
+    assert lengths.n_arrays == 1

@@ -50,3 +50,10 @@ def test_words_of_a_table(tmp_path):
     loaded = load(tmp_path / "run")
     with torch.no_grad():
         assert len(loaded.task.predict(loaded.model, loaded.task.examples("test"))) == len(task.examples("test"))
+
+
+def test_generated_dates_that_are_too_long_are_left_out():
+    short = Dates.prepare(DatesSettings(examples=200, max_length=12)).examples("train")
+    assert 0 < len(short) < 200 and max(len(pair.source) for pair in short) <= 12
+    with pytest.raises(ValueError, match="the generated data: no training example has at most 3 tokens"):
+        Dates.prepare(DatesSettings(examples=200, max_length=3))
