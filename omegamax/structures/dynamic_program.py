@@ -129,6 +129,7 @@ class DynamicProgram(Structure):
         if found is None:
             while len(_BUILT) >= _MAX_BUILT:  # the oldest goes: a training loop cycles through few sizes
                 _BUILT.pop(next(iter(_BUILT)), None)
-            with routing.outside_transforms():  # what is remembered must not belong to a transform
+            # What is remembered must not belong to a transform, nor to inference mode: training may come next.
+            with routing.outside_transforms(), torch.inference_mode(False):
                 found = _BUILT[self, sizes] = self.build(sizes)
         return found
