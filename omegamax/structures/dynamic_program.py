@@ -89,6 +89,7 @@ class DynamicProgram(Structure):
         """argmax_Ω over the scores of *all* structures, for a sparse Ω; differentiable in the weights.
 
         Not the same as `argmax`, which smooths inside the recursion: the two agree for Shannon's Ω only.
+        Only the structures that get weight are listed; for `Oscar` these may be all there are.
         """
         checks.check_count(f"{self._name}.marginal", "limit", limit)
         return lists.marginal(self._name, *self._bind(potentials, regularizer, lengths, mask), limit)
