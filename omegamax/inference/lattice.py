@@ -131,13 +131,14 @@ class Lattice:
 
     def _components_on(self, device: torch.device) -> tuple[Incidence, ...]:
         if device not in self._on_device:
-            self._on_device[device] = tuple(
-                Incidence(
-                    None if edges is None else edges.to(device),
-                    index.to(device),
-                    size,
-                    None if scales is None else scales.to(device),
+            with torch.inference_mode(False):  # remembered for training too
+                self._on_device[device] = tuple(
+                    Incidence(
+                        None if edges is None else edges.to(device),
+                        index.to(device),
+                        size,
+                        None if scales is None else scales.to(device),
+                    )
+                    for edges, index, size, scales in self.components
                 )
-                for edges, index, size, scales in self.components
-            )
         return self._on_device[device]

@@ -54,7 +54,8 @@ class Topology:
     def tails_on(self, device: torch.device) -> Tensor:
         """`tails`, copied to a device once."""
         if device not in self._on_device:
-            self._on_device[device] = self.tails.to(device)
+            with torch.inference_mode(False):  # remembered for training too
+                self._on_device[device] = self.tails.to(device)
         return self._on_device[device]
 
     def heads(self) -> Tensor:

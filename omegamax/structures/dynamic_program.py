@@ -89,6 +89,7 @@ class DynamicProgram(Structure):
         """argmax_Ω over the scores of *all* structures, for a sparse Ω; differentiable in the weights.
 
         Not the same as `argmax`, which smooths inside the recursion: the two agree for Shannon's Ω only.
+        Only the structures that get weight are listed; for `Oscar` these may be all there are.
         """
         checks.check_count(f"{self._name}.marginal", "limit", limit)
         return lists.marginal(self._name, *self._bind(potentials, regularizer, lengths, mask), limit)
@@ -129,6 +130,7 @@ class DynamicProgram(Structure):
         if found is None:
             while len(_BUILT) >= _MAX_BUILT:  # the oldest goes: a training loop cycles through few sizes
                 _BUILT.pop(next(iter(_BUILT)), None)
-            with routing.outside_transforms():  # what is remembered must not belong to a transform
+            # What is remembered must not belong to a transform, nor to inference mode: training may come next.
+            with routing.outside_transforms(), torch.inference_mode(False):
                 found = _BUILT[self, sizes] = self.build(sizes)
         return found

@@ -14,9 +14,16 @@ from omegamax.inference.kbest import Ranked, Ranking
 from omegamax.inference.program import Parts
 from omegamax.inference.random_walk import walk
 from omegamax.inference.sweeps import inside
+from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
+from omegamax.operators.squared_norm import SquaredNorm
+from omegamax.operators.squared_pnorm import SquaredPNorm
+from omegamax.operators.tsallis import Tsallis
 from omegamax.structures.problem import Problem
+
+# Not OSCAR, whose penalty compares all pairs: enough low scores pull a high one down until it shares with them.
+_ZERO_STAYS_ZERO = (Hard, SquaredNorm, SquaredPNorm, Tsallis)
 
 
 class TopK(NamedTuple):
@@ -98,15 +105,17 @@ def _scores_of(scores: Tensor, ranked: Ranked, width: int) -> Tensor:
 
 
 def _until_weightless(ranking: Ranking, item: int, regularizer: Regularizer, limit: int) -> Ranked:
-    """A zero weight can be dropped without changing the others, so the first one ends the list."""
+    """Where a zero weight stays zero whatever lower scores are added, the first one ends the list."""
+    if not isinstance(regularizer, _ZERO_STAYS_ZERO):
+        return ranking.top(item, limit)
     k = min(16, limit)
     while True:
-        found = ranking.top(item, k)
+        found = ranking.top(item, k + 1)  # one more, which tells whether the first k are all
         n_positive = int((regularizer.argmax(torch.tensor(found.scores)) > 0).sum())
-        if found.complete or n_positive < len(found.scores):
+        if n_positive <= k:
             return found.cut(n_positive, complete=True)
         if k == limit:
-            return found
+            return found.cut(limit, complete=False)
         k = min(4 * k, limit)
 
 

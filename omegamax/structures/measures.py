@@ -40,7 +40,9 @@ def log_prob(who: str, problem: Problem, structures: Any, regularizer: Regulariz
         scores = _below_the_goals(problem, problem.scores_of_edges())
         q = differentiable_inside(lattice.topology, scores, regularizer).backpointers
         q = q.repeat(n_each, 1)
-        found = (torch.where(edges > 0, q, 1).log() * edges.to(q.dtype)).sum(1)
+        impossible = (edges > 0) & (q == 0)  # apart: the derivative of a logarithm is infinite there
+        found = (torch.where((edges > 0) & ~impossible, q, 1).log() * edges.to(q.dtype)).sum(1)
+        found = torch.where(impossible.any(1), -torch.inf, found)
     if not problem.structure.has_empty:  # no parts is no structure: `topk` fills short lists so
         padding = torch.stack([(part == 0).flatten(1).all(1) for part in given]).all(0)
         found = torch.where(padding, -torch.inf, found)

@@ -94,3 +94,21 @@ def test_wrong_potentials():
         graph.topk(torch.zeros(2), 0)
     with pytest.raises(ValueError, match="at most limit=1"):
         graph.enumerate(torch.zeros(2), limit=1)
+
+
+def test_marginals_whose_weights_depend_on_low_scores():
+    """OSCAR shares the weight of the best with all when there are many others; a few of them would not show it."""
+    parallel = om.Dag.from_edges([(0, 1)] * 40)
+    scores, omega = torch.zeros(40), om.Oscar(0.2)
+    scores[7] = 3.0
+    found = parallel.marginal(scores, omega)
+    torch.testing.assert_close(found.weights, omega.argmax(scores))
+    assert found.complete and found.weights.max() == pytest.approx(1 / 40)
+    assert not parallel.marginal(scores, omega, limit=39).complete
+
+
+def test_a_limit_that_cuts_nothing_is_not_reported():
+    parallel = om.Dag.from_edges([(0, 1)] * 4)
+    for limit, complete in ((1, False), (2, True), (3, True), (4, True)):
+        found = parallel.marginal(torch.tensor([0.0, 2.0, 1.9, 0.0]), om.SquaredNorm(), limit=limit)
+        assert bool(found.complete) is complete and found.probabilities.shape == (min(limit, 2),)

@@ -114,6 +114,32 @@ def test_nan_beyond_the_length_spoils_no_gradient(potentials, omega):
     torch.testing.assert_close(found, expected)
 
 
+def test_training_after_inference_mode():
+    """What was built for a size while evaluating is remembered, and serves autograd too."""
+    with torch.inference_mode():
+        graph = om.Dag.from_edges([(0, 1), (0, 2), (1, 2)])
+        graph.argmax(torch.zeros(3))
+        om.Chain().argmax(torch.zeros(17, 2, 2), om.Tsallis(1.3))
+    for structure, scores in ((graph, torch.randn(3)), (om.Chain(), torch.randn(17, 2, 2))):
+        scores.requires_grad_()
+        weights = structure.marginal(scores, om.SquaredNorm()).weights
+        local = structure.backpointers(scores, om.Tsallis(1.5)).weights
+        (found,) = torch.autograd.grad(weights.square().sum() + local.square().sum(), scores)
+        assert torch.isfinite(found).all()
+
+
+def test_what_is_impossible_has_no_slope(backend):
+    """Zero probability: the gradient is zero, not NaN, in both kernels."""
+    graph = om.Dag.from_edges([(0, 1), (0, 1), (1, 2), (1, 2)])
+    scores = torch.tensor([5.0, 0.0, 0.1, 0.0], requires_grad=True)
+    every = graph.enumerate(scores)
+    found = graph.prob(scores, every, om.SquaredNorm())
+    assert sorted(found.tolist()) == pytest.approx([0, 0, 0.45, 0.55])
+    for each in found:
+        (slope,) = torch.autograd.grad(each, scores, retain_graph=True)
+        assert torch.isfinite(slope).all() and (each > 0 or (slope == 0).all())
+
+
 def test_a_structure_without_lengths_says_so():
     with pytest.raises(ValueError, match="Dag: lengths must be None, got Tensor"):
         om.Dag.from_edges([(0, 1)]).max(torch.zeros(1), lengths=torch.tensor(1))
