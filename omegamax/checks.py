@@ -276,7 +276,7 @@ def check_structure_lengths(
             raise ValueError(
                 f"{who}: lengths must have the batch shape {batch_shape}, got {tuple(each.shape)}; give one per item"
             )
-        each = each.detach().cpu().long().reshape(-1)
+        each = each.detach().to("cpu", torch.long, copy=True).reshape(-1)  # a backward pass reads them again
         if n_items and not (int(each.min()) >= 1 and int(each.max()) <= limit):
             raise ValueError(
                 f"{who}: lengths must lie between 1 and {limit}, got {int(each.min())} to {int(each.max())}; "
