@@ -17,6 +17,7 @@ from omegamax.losses.targets import (
     check_label_smoothing,
     check_no_classes,
     read_index,
+    smoothed,
     smoothed_one_hot,
 )
 from omegamax.operators.scaled import Scaled
@@ -55,8 +56,15 @@ def loss_of(
         wide, dtype = widened(scores)
         losses = reduced(losses_at_structure(who, smooth, wide, target, **options), reduction)
         return losses if dtype is None else losses.to(dtype)
-    inner = smooth.inner if isinstance(smooth, Scaled) else smooth
-    if inner.event_ndim != 1 and structure_of(inner) is None:
+    inner = smooth
+    while isinstance(inner, Scaled):
+        inner = inner.inner
+    if structure_of(inner) is not None:
+        raise ValueError(
+            f"{who}: the temperature of a structure belongs to its Ω, got one around {type(inner).__name__}; use "
+            "Smoothed(structure, Scaled(regularizer, gamma))"
+        )
+    if inner.event_ndim != 1:
         raise ValueError(
             f"{who}: smooth must act on rows or on a structure, got {type(inner).__name__} over {inner.event_ndim} "
             "axes; write smooth.max(scores) + smooth.omega(target) − (scores · target).sum((-2, -1))"
@@ -74,7 +82,8 @@ def loss_of(
     per_row: Tensor | None
     if isinstance(target, Tensor) and target.is_floating_point():
         at = check_distribution(who, target, rows, dim)
-        losses = _at_scale(smooth, rows, lambda omega, x: _at_distributions(omega, x, at))
+        shared = smoothed(rows, at, label_smoothing) if label_smoothing else at
+        losses = _at_scale(smooth, rows, lambda omega, x: _at_distributions(omega, x, shared))
         per_row = None if weight is None else (at * weight.to(at)).sum(-1)
     else:
         index, kept = read_index(who, target, rows, ignore_index)
@@ -101,11 +110,6 @@ def _at_scale(smooth: SmoothMax, rows: Tensor, losses_of: Any) -> Tensor:
     """L_{γΩ}(θ; y) = γ L_Ω(θ/γ; y); an infinite loss stays, and has no derivative with respect to γ."""
     if not isinstance(smooth, Scaled):
         return losses_of(smooth, rows)
-    if structure_of(smooth.inner) is not None:
-        raise ValueError(
-            f"Scaled: the temperature of a structure belongs to its Ω, got one around {type(smooth.inner).__name__}; "
-            "use Smoothed(structure, Scaled(regularizer, gamma))"
-        )
     checks.check_row_parameter("Scaled", "gamma", smooth.gamma, rows)
     losses = _at_scale(smooth.inner, smooth._divided(rows), losses_of)
     infinite = losses == torch.inf

@@ -134,7 +134,8 @@ class FenchelYoungLoss(Loss):
     - `reduction`: "mean", "sum" or "none"; the mean is Σ w L / Σ w over rows that are not ignored, and 0 over nothing;
     - `weight` (C,): weights w of the classes; a distribution has the expected weight;
     - `ignore_index`: this class costs nothing and counts for nothing;
-    - `label_smoothing` ε: classes become (1 − ε) e_y + ε u, with u uniform on the classes that are not −inf;
+    - `label_smoothing` ε: classes become (1 − ε) e_y + ε u, with u uniform on the classes that are not −inf, and
+      distributions (1 − ε) y + ε u;
     - `dim`: the axis of the classes; 1 for PyTorch's layout (N, C, d1, ...);
     - `check`: whether gold structures are looked at; one that is infeasible raises.
 

@@ -79,10 +79,19 @@ def check_class_weights(who: str, weight: Any, rows: Tensor) -> None:
 
 def smoothed_one_hot(rows: Tensor, index: Tensor, smoothing: float) -> Tensor:
     """1 − ε at the class and ε shared by all classes that are not −inf: a class that is out gets nothing."""
-    there = (rows.detach() > -torch.inf).to(rows.dtype)
-    shared = there * (smoothing / there.sum(-1, keepdim=True).clamp(min=1))
+    shared = _shared(rows, smoothing)
     one = torch.full_like(index, 1, dtype=rows.dtype).unsqueeze(-1) * (1 - smoothing)
     return shared.scatter_add(-1, index.unsqueeze(-1), one)
+
+
+def smoothed(rows: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    """The same for distributions: 1 − ε of each, and ε shared."""
+    return (1 - smoothing) * target + _shared(rows, smoothing)
+
+
+def _shared(rows: Tensor, smoothing: float) -> Tensor:
+    there = (rows.detach() > -torch.inf).to(rows.dtype)
+    return there * (smoothing / there.sum(-1, keepdim=True).clamp(min=1))
 
 
 def check_label_smoothing(who: str, label_smoothing: Any) -> None:

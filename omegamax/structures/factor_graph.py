@@ -255,6 +255,9 @@ def _common_batch(given: Mapping[str, Tensor], blocks: tuple[Block, ...]) -> tup
     for name, tensor in given.items():
         if name not in known:
             raise ValueError(f"FactorGraph.scores: names must be of {sorted(known)}, got {name!r}; see the builder")
+        if not isinstance(tensor, Tensor):
+            kind = type(tensor).__name__
+            raise TypeError(f"FactorGraph.scores: {name!r} must be a Tensor, got {kind}; wrap it with torch.tensor")
         shape, event = tuple(tensor.shape), known[name].shape
         lead = len(shape) - len(event)
         if lead < 0 or shape[lead:] != event:
@@ -263,7 +266,12 @@ def _common_batch(given: Mapping[str, Tensor], blocks: tuple[Block, ...]) -> tup
                 "batch axes lead"
             )
         shapes.append(shape[:lead])
-    return tuple(torch.broadcast_shapes(*shapes))
+    try:
+        return tuple(torch.broadcast_shapes(*shapes))
+    except RuntimeError:
+        raise ValueError(
+            f"FactorGraph.scores: the batch axes must broadcast, got {shapes}; shared scores may have none"
+        ) from None
 
 
 def _laid_out(

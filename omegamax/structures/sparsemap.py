@@ -62,7 +62,7 @@ def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sp
         problem.per_item(probabilities, after=(width,)),
         certificate.gaps.reshape(batch),
         certificate.n_calls.reshape(batch),
-        tuple(length.clone().reshape(batch) for length in problem.lengths),
+        tuple(length.reshape(batch) for length in problem.lengths),
     )
 
 

@@ -240,6 +240,8 @@ def test_label_smoothing_is_a_soft_target(case):
     scores, target = cases.normal(N, C), classes()
     soft = 0.9 * one_hot(target, C).double() + 0.1 / C
     torch.testing.assert_close(loss_of(case, scores, target, label_smoothing=0.1), loss_of(case, scores, soft))
+    hot = one_hot(target, C).double()
+    torch.testing.assert_close(loss_of(case, scores, hot, label_smoothing=0.1), loss_of(case, scores, soft))
     scores[:, 1] = -torch.inf
     found = loss_of(case, scores, torch.full((N,), 2), label_smoothing=0.1)
     assert found.isfinite()

@@ -188,6 +188,13 @@ CRF = om.Smoothed(om.Chain(), om.Shannon())
             ValueError,
             "temperature of a structure belongs to its Ω",
         ),
+        (
+            lambda: om.FenchelYoungLoss(om.Scaled(om.Smoothed(om.Chain(), om.Shannon()), 2.0))(
+                torch.zeros(3, 2, 2), torch.zeros(3, 2, 2)
+            ),
+            ValueError,
+            "temperature of a structure belongs to its Ω",
+        ),
     ],
 )
 def test_refuses(call, kind, said):

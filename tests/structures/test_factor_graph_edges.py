@@ -232,6 +232,15 @@ def test_errors_of_potentials():
         MATCHING.scores({})
     with error(ValueError, "lengths must be"):
         MATCHING.sparsemap(zeros(9), lengths=torch.tensor(3))
+    with error(ValueError, "atol must be at least 0"):
+        MATCHING.sparsemap(zeros(9), atol=float("nan"))
+    block = MATCHING.blocks[0].name
+    with error(TypeError, f"'{block}' must be a Tensor, got list"):
+        MATCHING.scores({block: [[0.0] * 3] * 3})
+    builder = om.FactorGraphBuilder()
+    builder.sequence(builder.variable("tags", 2, 3), name="tagging")
+    with error(ValueError, r"the batch axes must broadcast, got \[\(2,\), \(3,\)\]"):
+        builder.build().scores({"tags": zeros(2, 3, 2)}, {"tagging.start": zeros(3, 2)})
 
 
 def test_any_structure_is_a_factor():

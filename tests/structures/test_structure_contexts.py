@@ -182,3 +182,15 @@ def test_half_precision_gradients_flow(potentials):
     half = potentials.detach().bfloat16().requires_grad_()
     om.Chain().max(half).sum().backward()
     assert half.grad.dtype == torch.bfloat16 and torch.isfinite(half.grad).all()
+
+
+@pytest.mark.parametrize("structure", [om.Chain(), om.Arborescence()], ids=str)
+def test_lengths_may_be_overwritten_before_the_backward_pass(structure, potentials):
+    """A loader may keep them in one buffer."""
+    scores = potentials if isinstance(structure, om.Chain) else potentials.flatten(1)[:, :25].unflatten(1, (5, 5))
+    lengths = torch.tensor([2, 4])
+    (expected,) = torch.autograd.grad(structure.max(scores, lengths=lengths).sum(), potentials, retain_graph=True)
+    value = structure.max(scores, lengths=lengths).sum()
+    lengths.fill_(4)
+    (found,) = torch.autograd.grad(value, potentials)
+    assert torch.equal(found, expected)
