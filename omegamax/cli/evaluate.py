@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         metavar="PATH",
-        help="other data than the model was trained with; a single file is divided as for training, so that a tenth of it "
-        "is its test split: name a directory with train.tsv, dev.tsv and test.tsv to evaluate on all of one",
+        help="other data than the model was trained with; a single file is divided as for training, a tenth of it "
+        "for its test split: name a directory with train.tsv, dev.tsv and test.tsv to evaluate on all of one",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
