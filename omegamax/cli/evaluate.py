@@ -26,7 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A run, and what to evaluate it on."""
     add_run(parser)
     parser.add_argument("--split", choices=("train", "dev", "test"), default="test", help="which data (default: test)")
-    parser.add_argument("--data", metavar="PATH", help="other data than the model was trained with")
+    parser.add_argument(
+        "--data",
+        metavar="PATH",
+        help="other data than the model was trained with; a single file is divided as for training, a tenth of it "
+        "for its test split: name a directory with train.tsv, dev.tsv and test.tsv to evaluate on all of one",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -158,6 +159,7 @@ def _read(path: Path, name: str, size: int = 1 << 30) -> bytes:
         raise CheckpointError(f"{path} is not a complete checkpoint: {name} is missing")
     try:
         with file.open("rb") as stream:
-            return stream.read(size + 1)
+            there = os.fstat(stream.fileno()).st_size  # Python makes room for as much as is asked for
+            return stream.read(max(0, min(size, there)) + 1)
     except OSError as error:
         raise CheckpointError(f"cannot read {file} ({reason(error)})") from error

@@ -129,8 +129,10 @@ class _Training:
                 self.progress.say(f"the checkpoint was written by {card.versions}, which may round differently")
         self.model.train()
         self.predictor = self._predictor()
-        if not self.crew.alone(lambda: self.files is None or self.files.begin(self.state)):
+        n_lines = self.crew.alone(lambda: self.files.begin(self.state) if self.files else 0)
+        if n_lines != self.state.n_lines:
             self.progress.say("metrics.jsonl has lost lines that were there when the checkpoint was written")
+            self.state.n_lines = n_lines  # so that lines after the next checkpoint are known as such
         self.before, self.began = self.state.seconds, time.monotonic()
         self.window_speed, self.epoch_speed = Speed(), Speed()
 

@@ -129,8 +129,8 @@ class RunFiles:
             atomic.remove_directory(path)
         return None
 
-    def begin(self, state: TrainingState) -> bool:
-        """Forgets what was logged after the checkpoint; returns False if lines from before it are missing."""
+    def begin(self, state: TrainingState) -> int:
+        """Forgets what was logged after the checkpoint; returns how many lines from before it are there."""
         path = self.path / METRICS
         with self._writing():
             self._prune(state)  # a process killed after its last checkpoint did not
@@ -142,7 +142,7 @@ class RunFiles:
             if state.step == 0:
                 shutil.rmtree(self.path / CURVES, ignore_errors=True)  # of a run that this one replaced
             self._curves = Curves(self.path / CURVES, step=state.step)
-        return len(kept) == state.n_lines
+        return len(kept)
 
     def log(self, record: Mapping[str, Any]) -> None:
         """One line of metrics.jsonl."""

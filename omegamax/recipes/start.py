@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,9 +35,9 @@ def resumed(
     """The same as when the checkpoint was written."""
     card, sums = checkpoint.read_card(path)
     model = _model(task, settings, crew)
-    checkpoint.load_model(model, checkpoint.read_tensors(path, sums, checkpoint.MODEL), path)
+    checkpoint.load_model(model, _tensors(path, sums, checkpoint.MODEL), path)
     spread_model, optimizer = _spread(task, model, settings, crew)
-    tensors = checkpoint.read_tensors(path, sums, checkpoint.TRAINING)
+    tensors = _tensors(path, sums, checkpoint.TRAINING)
     try:
         state = revive(TrainingState, card.state)
         state.check(n_batches)
@@ -56,6 +57,13 @@ def resumed(
 def _model(task: Task, settings: TrainingSettings, crew: Crew) -> nn.Module:
     random_state.seed_all(settings.seed, INITIAL)
     return task.model().to(crew.device)
+
+
+def _tensors(path: Path, sums: Mapping[str, Any], name: str) -> dict[str, Tensor]:
+    try:
+        return checkpoint.read_tensors(path, sums, name)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}; delete {path} to resume from the checkpoint before it") from error
 
 
 def _check_names(tensors: Mapping[str, Tensor], n_processes: int) -> None:

@@ -292,6 +292,14 @@ def test_an_endless_file_is_not_read_to_its_end(copied):
             load(copied, task=Sums)
 
 
+@pytest.mark.parametrize("size", [10**30, 10**15, -5])
+def test_no_room_is_made_for_what_is_not_there(copied, size):
+    path = latest(copied)
+    tamper(path, lambda content: content["files"][MODEL].update(size=size))
+    with pytest.raises(CheckpointError, match=f"bytes and should have {size}"):
+        load(copied, task=Sums)
+
+
 def test_deep_json_is_refused(copied):
     (latest(copied) / CARD).write_text("[" * 10**6)
     with pytest.raises(CheckpointError, match="not a checkpoint's JSON"):
@@ -301,7 +309,7 @@ def test_deep_json_is_refused(copied):
 def test_a_damaged_checkpoint_is_not_overwritten(copied):
     file = latest(copied) / MODEL
     file.write_bytes(b"rubbish")
-    with pytest.raises(CheckpointError):
+    with pytest.raises(CheckpointError, match=f"damaged.*; delete {latest(copied)} to resume from the checkpoint"):
         resume(copied)
     assert file.read_bytes() == b"rubbish"
 

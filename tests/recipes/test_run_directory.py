@@ -232,6 +232,18 @@ def test_lost_lines_of_metrics_are_told_and_training_goes_on(tmp_path):
     assert len(metrics(tmp_path / "run")) > 0
 
 
+def test_no_line_is_there_twice_after_lines_were_lost(tmp_path):
+    settings = changed(epochs=4, save_every=100)
+    with pytest.raises(Crash):
+        run(tmp_path / "run", settings=settings, progress=CrashAfter(3))
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    with pytest.raises(Crash):  # one line after the checkpoint of the second epoch
+        run(tmp_path / "run", "resume", settings=settings, progress=CrashAfter(4))
+    run(tmp_path / "run", "resume", settings=settings)
+    steps = [line["step"] for line in metrics(tmp_path / "run") if line["event"] == "step"]
+    assert steps == [3, 4, 5, 6, 7, 8]
+
+
 def test_the_best_and_the_latest_are_kept(tmp_path):
     run(tmp_path / "run")
     state = load(tmp_path / "run", task=Sums, which="latest").card.state

@@ -163,7 +163,7 @@ def test_more_beams_are_never_worse_here():
 
 @pytest.mark.parametrize("attention", ["softmax", "fusedmax", "hard"])
 def test_attention_maps_have_a_row_for_each_token_written(attention):
-    task = dates(attention=attention, max_length=8)
+    task = dates(attention=attention, max_length=12)
     model = task.model()
     learn(task, model, 3)
     model.eval()
