@@ -188,6 +188,8 @@ def search(
             return Outcome(ending, n_calls=n_calls)
         gap = _along(direction, answer.vertex) - float(active.p @ active.scores_along(direction))
         rounding = _ROUNDING * _magnitude(active, direction, answer.vertex)
+        # Twice the gap bounds the squared error of the mean: below this it is that of the mean's own rounding.
+        rounding += _ROUNDING**2 * float(np.square(active.matrix).sum(1).max())
         if gap < -1e4 * rounding:
             return Outcome(Ending.BAD_ORACLE, gap, n_calls)
         if gap <= atol + rounding or active.holds(answer.vertex):

@@ -179,3 +179,18 @@ class TestErrors:
     def test_extra_where_there_is_none(self):
         with pytest.raises(ValueError, match="has no scores that are not regularised"):
             om.ProjectiveTree().sparsemap(torch.zeros(3, 3), extra=torch.zeros(2))
+
+
+@pytest.mark.usefixtures("backend")
+def test_scores_that_are_only_rounding():
+    """Seen along a line between two vertices the cube is a hexagon around a point: of zeros, but for rounding."""
+    cube = torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=torch.float64)] * 3)
+    for i, j in torch.combinations(torch.arange(8)).tolist():
+        along = torch.nn.functional.normalize(cube[j] - cube[i], dim=0)
+        shadow = cube - (cube @ along).unsqueeze(-1) * along
+        others = shadow[[k for k in range(8) if k not in (i, j)]]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = om.Polytope.from_oracle(best_of(others)).sparsemap(shadow[i])
+        away = shadow[i] - found.marginals  # of a projection, which has every vertex on its other side
+        assert float(((others - found.marginals) @ away).max()) < 1e-14
