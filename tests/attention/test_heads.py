@@ -195,6 +195,7 @@ class TestCTC:
         )
         assert tuple(frames[0].tolist()) == best
 
+    @pytest.mark.slow
     def test_learns_and_errors(self):
         head = om.CTCHead(4, 4)
         features, targets = torch.randn(3, 8, 4), torch.tensor([[1, 2], [3, 3], [2, 1]])

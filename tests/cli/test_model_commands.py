@@ -69,6 +69,7 @@ def test_wide_letters_take_two_places():
     assert printed(["年"], ["年", "e\u0301", "x"], weights).splitlines() == ["    年 e\u0301 x", "年  ██ · ▒"]
 
 
+@pytest.mark.slow
 def test_attention_is_printed_and_drawn(command, trained, tmp_path):
     code, out, _ = command("attend", trained, "3 March 2017")
     assert code == 0 and "</s>" in out and "·" in out  # sparsemax has zeros

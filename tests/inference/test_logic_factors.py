@@ -25,6 +25,7 @@ def counts(target, least, most, low=None, high=None):
 
 
 @given(st.lists(numbers, min_size=1, max_size=6), st.data())
+@pytest.mark.slow
 def test_counts_are_projections(target, data):
     least = data.draw(st.integers(0, len(target)))
     most = data.draw(st.integers(least, len(target)))

@@ -69,6 +69,7 @@ def test_arrays_that_pytorch_does_not_take(given):
 
 
 @pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
+@pytest.mark.thinned(3)
 def test_whole_numbers_of_any_kind_are_computed_with(kind):
     plots.row_comparison(kind([3, 1, 2]), regularizers={"sparsemax": om.SquaredNorm()}).draw_without_rendering()
     plots.denoising(kind([3, 1, 2]), truth=kind([2, 2, 2])).draw_without_rendering()

@@ -40,6 +40,7 @@ def test_rows_show_every_operator_by_default():
     assert set(registry.OPERATORS) <= {*titles, "entmax"}
 
 
+@pytest.mark.slow
 def test_rows_take_masked_scores(tmp_path):
     plots.row_comparison(torch.tensor([1.0, -torch.inf, 0.5])).savefig(tmp_path / "masked.png")
 

@@ -195,6 +195,7 @@ def test_arcs_of_ones_own_words():
 
 
 @pytest.mark.parametrize("n_words", [1, 40, 90])
+@pytest.mark.thinned(3)
 def test_arcs_of_long_sentences_have_room(n_words):
     chain = torch.zeros(n_words + 1, n_words + 1)
     chain[range(n_words), range(1, n_words + 1)] = 1

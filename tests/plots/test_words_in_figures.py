@@ -78,6 +78,7 @@ def test_long_names_lose_their_middle():
 
 
 @pytest.mark.parametrize("text", ["x" * 300, "_hidden"])
+@pytest.mark.thinned(3)
 def test_any_name_has_its_place_in_every_figure(text):
     weights = torch.eye(3)
     figures = [

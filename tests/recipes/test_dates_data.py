@@ -75,6 +75,7 @@ def test_no_locale_changes_another():
     assert "saus." in month_names("lt") and not any("月" in name for name in month_names("lt"))
 
 
+@pytest.mark.slow
 def test_no_two_months_share_a_name():
     for locale in LOCALES:
         assert len(set(month_names(locale).values())) == 12, locale

@@ -183,6 +183,7 @@ def test_without_attention_there_is_nothing_to_show():
         assert task.attend(task.model(), task.examples("dev")[:2]) == []
 
 
+@pytest.mark.slow
 def test_words_of_a_table(words):
     task = SequenceToSequence.prepare(Seq2SeqSettings(data=str(words), **SMALL))
     assert task.metric == "bleu"

@@ -231,6 +231,7 @@ def test_a_cycle_is_named_and_sparsemap_recommended():
         graph(SINGLE["tree"]).max(torch.zeros(16))
 
 
+@pytest.mark.slow
 def test_lp_map_bounds_the_best_assignment():
     made = graph(cyclic)
     given = potentials(made, 6, seed=5)

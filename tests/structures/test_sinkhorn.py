@@ -84,6 +84,7 @@ def test_derivatives(case, backend):
     assert gradcheck(plan, leaves(potentials), fast_mode=True, check_forward_ad=True, check_backward_ad=False)
 
 
+@pytest.mark.slow
 def test_derivatives_where_pairs_are_forbidden():
     scores = torch.randn(2, 4, 4, dtype=torch.float64, requires_grad=True)
     mask = torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [1, 0, 1, 1], [1, 1, 1, 1]]).bool()  # two blocks that only touch
