@@ -57,16 +57,21 @@ def test_large_scores_in_float32(case, omega, backend):
         assert part.dtype == torch.float32 and torch.isfinite(part).all()
 
 
-@structures
-@regularizers
-def test_nothing_feasible(case, omega, backend):
+def with_an_infeasible_item(case):
+    """The leaf of the first part, the potentials, and the same with that part of item 0 forbidden."""
     if not case.needs_first:
         pytest.skip("there are structures without these parts")
     potentials = case.potentials()
     first, *rest = leaves(potentials)
     keep = torch.ones_like(first, dtype=torch.bool)
     keep[0] = False
-    forbidden = like(potentials, [torch.where(keep, first, -torch.inf), *rest])
+    return first, like(potentials, [first, *rest]), like(potentials, [torch.where(keep, first, -torch.inf), *rest])
+
+
+@structures
+@regularizers
+def test_nothing_feasible(case, omega, backend):
+    first, _, forbidden = with_an_infeasible_item(case)
     value = case.structure.max(forbidden, omega, **case.options())
     assert value[0] == -torch.inf and torch.isfinite(value[1:]).all()
     weights = parts_of(case.structure.argmax(forbidden, omega, **case.options()))
@@ -84,13 +89,7 @@ def test_nothing_feasible(case, omega, backend):
 
 @structures
 def test_divergence_where_nothing_is_feasible(case, backend):
-    if not case.needs_first:
-        pytest.skip("there are structures without these parts")
-    potentials = case.potentials()
-    first, *rest = leaves(potentials)
-    keep = torch.ones_like(first, dtype=torch.bool)
-    keep[0] = False
-    whole, without = like(potentials, [first, *rest]), like(potentials, [torch.where(keep, first, -torch.inf), *rest])
+    first, whole, without = with_an_infeasible_item(case)
     divergences = [case.structure.kl(a, b, **case.options()) for a in (whole, without) for b in (whole, without)]
     assert [each[0].item() for each in divergences] == [0, np.inf, 0, 0]
     (slope,) = torch.autograd.grad(sum(each.sum() for each in divergences), first)
