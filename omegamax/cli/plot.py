@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from omegamax.cli.destination import check_pictures, save_picture
 from omegamax.cli.refusal import Refused
+from omegamax.recipes.metrics_log import check_finite
 from omegamax.recipes.regular_files import read_regular
 from omegamax.recipes.visible import visible
 
@@ -116,7 +117,10 @@ def _lengths(comparisons: Sequence[Path]) -> Any:
 
 
 def _by_length(scores: dict[str, float]) -> dict[Any, float]:
-    return {visible(name, most=20): _finite(None if score is None else float(score)) for name, score in scores.items()}
+    return {
+        visible(name, most=20): _finite(None if score is None else check_finite(name, score))
+        for name, score in scores.items()
+    }
 
 
 DRAWINGS: dict[str, Drawing] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,13 @@ def _checked(record: Any) -> dict[str, Any]:
             raise ValueError(f"metrics of an epoch must be numbers by name, got {quoted(metrics)}")
         numbers |= metrics
     for name, value in numbers.items():
-        if value is not None and (type(value) not in (int, float) or not abs(value) < math.inf):
-            raise ValueError(f"{quoted(name)} must be a finite number, got {quoted(value)}")
+        if value is not None:
+            check_finite(name, value)
     return record
+
+
+def check_finite(name: str, value: Any) -> float:
+    """Returns a number from a JSON file as a float; ValueError if it is none, not finite, or too large for a float."""
+    if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
+        raise ValueError(f"{quoted(name)} must be a finite number, got {quoted(value)}")
+    return float(value)

@@ -219,13 +219,31 @@ def test_absurd_arguments_of_other_commands(command, trained, tmp_path, monkeypa
     refused(command(*[trained if each == "RUN" else each for each in arguments]))
 
 
+HUGE = "1" + 400 * "0"  # a whole number that no float can hold
+
+
 @pytest.mark.parametrize(
-    "line", ['{"event": "epoch"}', "[]", '{"event": "epoch", "metrics": {"exact_match": "x"}}', "[" * 100_000, "\x1b"]
+    "line",
+    [
+        '{"event": "epoch"}',
+        "[]",
+        '{"event": "epoch", "metrics": {"exact_match": "x"}}',
+        f'{{"event": "epoch", "metrics": {{"exact_match": {HUGE}}}}}',
+        "[" * 100_000,
+        "\x1b",
+    ],
 )
 def test_strange_metrics_are_not_drawn(command, trained, tmp_path, line):
     shutil.copytree(trained, tmp_path / "run")
     (tmp_path / "run" / "metrics.jsonl").write_text(line + "\n")
     refused(command("plot", "curves", tmp_path / "run", "--out", tmp_path / "curves.png"), "is damaged")
+
+
+@pytest.mark.parametrize("score", [HUGE, f"-{HUGE}", "NaN", "true", '"x"'])
+def test_strange_comparisons_are_not_drawn(command, tmp_path, score):
+    written = f'{{"metric": "bleu", "models": [{{"name": "softmax", "by_length": {{"1–2": {score}}}}}]}}'
+    (tmp_path / "comparison.json").write_text(written)
+    refused(command("plot", "lengths", tmp_path, "--out", tmp_path / "lengths.png"), "is not a comparison")
 
 
 def test_memory_that_runs_out_is_said(command, trained, monkeypatch):
