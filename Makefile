@@ -3,20 +3,27 @@
 #   make demo      trains the same model with four kinds of attention and shows where each looks: report/index.html
 #   make test      the whole suite with the native kernels, then what matters again with the reference ones
 #   make check     format, lint, types, layers and the fast tests (before every commit)
+#   make lint      format, lint, types and layers alone
 #   make format    lets ruff rewrite what it can
 #   make bench     times the operators against torch.softmax and the entmax package
-#   make docs      builds the documentation into site/
+#   make docs      builds the documentation into site/; open site/index.html
+#   make serve     shows the documentation at http://127.0.0.1:8000 and follows every change of it
 #   make sanitize  the kernel tests under the address and undefined-behaviour sanitizers
+#   make fuzz      random and adversarial inputs against slow oracles, a minute for each fuzzer (FUZZ_SECONDS, FUZZ_SEED)
 #   make clean     removes everything that these targets made
 
 PYTHON ?= python3
 CXX ?= c++
 WORKERS ?= 2
+FUZZ_SECONDS ?= 60
+FUZZ_SEED ?= 0
 
 venv := .venv
 bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check
 installed := $(venv)/.installed
+docs_venv := .venv-docs
+mkdocs := NO_MKDOCS_2_WARNING=1 $(docs_venv)/bin/mkdocs
 sanitized := build/sanitize
 demo_size := --epochs 2
 
@@ -24,10 +31,10 @@ demo_size := --epochs 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench docs sanitize clean
+.PHONY: help setup demo test check lint format bench docs serve sanitize fuzz clean
 
 help:
-	@sed -n 's/^# \{0,2\}//p' Makefile | sed -n '1,10p'
+	@sed -n '/^#/!q; s/^# \{0,2\}//p' Makefile
 
 setup: $(installed)
 
@@ -53,12 +60,14 @@ test: $(installed)
 	$(bin)/python -m pytest -n $(WORKERS)
 	OMEGAMAX_KERNELS=reference $(bin)/python -m pytest -n $(WORKERS) -m "not slow" tests/laws $(wildcard tests/test_*.py)
 
-check: $(installed)
+check: lint
+	$(bin)/python -m pytest -n $(WORKERS) -m "not slow"
+
+lint: $(installed)
 	$(bin)/ruff format --check .
 	$(bin)/ruff check .
 	$(bin)/mypy
 	$(bin)/lint-imports
-	$(bin)/python -m pytest -n $(WORKERS) -m "not slow"
 
 format: $(installed)
 	$(bin)/ruff format .
@@ -75,14 +84,19 @@ $(venv)/.bench: $(installed)
 	$(pip) install -q --no-deps pytorch-crf==0.7.2 torch-struct==0.5
 	@touch $@
 
-docs: $(venv)/.docs
-	$(bin)/mkdocs build --strict
+docs: $(docs_venv)/.installed
+	$(mkdocs) build --strict
 
-# The packages of the extra alone: installing ".[docs]" would compile the kernels again.
-$(venv)/.docs: $(installed)
-	$(bin)/python -c 'from importlib.metadata import requires; \
-	  print(*(r.split(";")[0] for r in requires("omegamax") if r.endswith("\"docs\"")), sep="\n")' > $(venv)/docs.txt
-	$(pip) install -q -c constraints.txt -r $(venv)/docs.txt
+serve: $(docs_venv)/.installed
+	$(mkdocs) serve
+
+# The site is made from the sources as text. So it has an environment of its own, without PyTorch and without kernels.
+$(docs_venv)/.installed: pyproject.toml constraints.txt docs/packages.py
+	$(PYTHON) -m venv $(docs_venv) || \
+	  { $(PYTHON) -m venv --clear --without-pip $(docs_venv) && \
+	    $(PYTHON) -m pip --python $(docs_venv)/bin/python install pip; }
+	$(docs_venv)/bin/python docs/packages.py > $(docs_venv)/packages.txt
+	$(docs_venv)/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt -r $(docs_venv)/packages.txt
 	@touch $@
 
 # The sanitizers must be loaded before Python, and Python's own interned memory is no leak of ours.
@@ -102,6 +116,9 @@ $(venv)/.sanitize: $(installed)
 	$(pip) install -q cmake ninja "nanobind>=2.2"
 	@touch $@
 
+fuzz: $(installed)
+	$(bin)/python tests/fuzz/run.py --seed $(FUZZ_SEED) --seconds $(FUZZ_SECONDS)
+
 clean:
-	rm -rf $(venv) build dist report site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	rm -rf $(venv) $(docs_venv) build dist report site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	find omegamax tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

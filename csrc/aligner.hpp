@@ -60,25 +60,25 @@ class Aligner {
 
   // What is above strips that are computed again: the last row of every strip but the last, of one item.
   static std::int64_t checkpoints(const AlignmentGrid<T>& grid) {
-    return (grid.rows - 1) / kStripRows<T> * grid.width;
+    return (grid.rows - 1) / kStripRows<T> * grid.width * Omega::kParts;
   }
 
   // A `Ground` has the scores of an item and takes its marginals, a tile at a time.
   template <class Ground>
-  T value(const GridItem<T>& item, T* rows, Ground& ground) {
-    T found = 0;
+  double value(const GridItem<T>& item, T* rows, Ground& ground) {
+    double found = 0;
     for (std::int64_t s = 0; s < strips(item); ++s) {
       const Strip<T> strip(item, s);
       read_values(strip, s, rows);
       const bool ends = s + 1 == strips(item);
       found = ascend<false>(strip, ground, ends ? nullptr : bottom_);
-      if (!ends) keep_bottom(strip, s, bottom_, rows);
+      if (!ends) keep_values(strip, s, rows);
     }
     return finished(found);
   }
 
   template <class Ground>
-  void marginals(const GridItem<T>& item, T value, const T* rows, Ground& ground) {
+  void marginals(const GridItem<T>& item, double value, const T* rows, Ground& ground) {
     if (!prepare(item, value, ground)) return;
     for (std::int64_t s = strips(item) - 1; s >= 0; --s) {
       const Strip<T> strip(item, s);
@@ -90,15 +90,15 @@ class Aligner {
 
   // Both sweeps in one go; the weights of all strips are kept between them.
   template <class Ground>
-  T both(const GridItem<T>& item, T* rows, Ground& ground) {
-    T found = 0;
+  double both(const GridItem<T>& item, T* rows, Ground& ground) {
+    double found = 0;
     for (std::int64_t s = 0; s < strips(item); ++s) {
       const Strip<T> strip(item, s);
       read_values(strip, s, rows);
       const bool ends = s + 1 == strips(item);
       found = ascend<true>(strip, ground, ends ? nullptr : bottom_);
       weights_ += per_strip_;
-      if (!ends) keep_bottom(strip, s, bottom_, rows);
+      if (!ends) keep_values(strip, s, rows);
     }
     found = finished(found);
     const bool feasible = prepare(item, found, ground);
@@ -110,13 +110,13 @@ class Aligner {
   }
 
   template <class Ground>
-  void tangent(const GridItem<T>& item, T value, const T* rows, Ground& ground) {
+  void tangent(const GridItem<T>& item, double value, const T* rows, Ground& ground) {
     if (!prepare(item, value, ground)) return;
     for (std::int64_t s = 0; s + 1 < strips(item); ++s) {
       const Strip<T> strip(item, s);
       read_edges(strip, s, rows);
       ascend_moved<false>(strip, ground, bottom_, moved_bottom_);
-      keep_bottom(strip, s, moved_bottom_, moved_rows_);
+      keep_bottom(strip, moved_bottom_, moved_rows_ + s * grid_.width);
     }
     for (std::int64_t s = strips(item) - 1; s >= 0; --s) {
       const Strip<T> strip(item, s);
@@ -131,15 +131,15 @@ class Aligner {
   static std::int64_t room_for(std::int64_t steps) { return (steps + 2 + kLanes<T>) / kLanes<T> * kLanes<T>; }
   static std::int64_t strips(const GridItem<T>& item) { return (item.m + kStripRows<T> - 1) / kStripRows<T>; }
 
-  T finished(T found) const {
-    found = found == kInfinity<T> ? kNaN<T> : found;
-    return found / scale_ + T(0);  // no negative zero from a negative scale
+  double finished(double found) const {
+    found = found == kInfinity<double> ? kNaN<double> : found;
+    return found / static_cast<double>(scale_) + 0.0;  // no negative zero from a negative scale
   }
 
   // What flows into the last cell; false where there is nothing more to do.
   template <class Ground>
-  bool prepare(const GridItem<T>& item, T value, Ground& ground) {
-    const bool feasible = value - value == T(0);
+  bool prepare(const GridItem<T>& item, double value, Ground& ground) {
+    const bool feasible = value - value == 0;
     ground.prepare(item, feasible, value == value ? T(0) : kNaN<T>);
     for (std::int64_t j = -1; j <= grid_.grid_columns; ++j)
       coming_[j] = leaving_[j] = moved_coming_[j] = moved_leaving_[j] = 0;
@@ -147,59 +147,65 @@ class Aligner {
     return feasible;
   }
 
-  // What lies above a strip, by step; the corner above the first cell starts everything.
-  void read_edge(const Strip<T>& strip, std::int64_t s, const T* rows, T* edge, T nothing) const {
+  // What lies above a strip, by step, from row `number` as `keep_bottom` left it; the corner above the first cell
+  // starts everything.
+  void read_edge(const Strip<T>& strip, std::int64_t s, const T* rows, std::int64_t number, T* edge, T nothing,
+                 T start) const {
     for (std::int64_t t = 0; t <= strip.steps; ++t) edge[t] = nothing;
     if (s == 0) {
-      edge[0] = 0;
+      edge[0] = start;
       return;
     }
     const std::int64_t i = strip.top - 1, begin = strip.item.begin(i), end = strip.item.end(i);
-    const T* row = rows + (s - 1) * grid_.width - strip.item.shift(i);
+    const T* row = rows + number * grid_.width - strip.item.shift(i);
     for (std::int64_t t = 0; t <= strip.steps; ++t) {
       const std::int64_t j = strip.left + t - 1;
       if (j >= begin && j < end) edge[t] = row[j];
     }
   }
   void read_values(const Strip<T>& strip, std::int64_t s, const T* rows) {
-    read_edge(strip, s, rows, edge_, -kInfinity<T>);
-    Omega::encode(edge_, strip.steps + 1, stride_);
+    for (int part = 0; part < Omega::kParts; ++part)
+      read_edge(strip, s, rows, (s - 1) * Omega::kParts + part, edge_ + part * stride_,
+                Omega::template none<T>(part), Omega::template start<T>(part));
   }
   void read_edges(const Strip<T>& strip, std::int64_t s, const T* rows) {
     read_values(strip, s, rows);
-    read_edge(strip, s, moved_rows_, moved_edge_, T(0));
+    read_edge(strip, s, moved_rows_, s - 1, moved_edge_, T(0), T(0));
   }
 
-  void keep_bottom(const Strip<T>& strip, std::int64_t s, const T* bottom, T* rows) const {
+  void keep_bottom(const Strip<T>& strip, const T* bottom, T* row) const {
     const std::int64_t r = strip.height - 1, i = strip.top + r;
-    T* row = rows + s * grid_.width - strip.item.shift(i);
+    row -= strip.item.shift(i);
     for (std::int64_t j = strip.item.begin(i); j < strip.item.end(i); ++j) row[j] = bottom[j - strip.left + r];
+  }
+  // Cells are kept with all their parts: a rounded value would change the weights of the strip below.
+  void keep_values(const Strip<T>& strip, std::int64_t s, T* rows) const {
+    for (int part = 0; part < Omega::kParts; ++part)
+      keep_bottom(strip, bottom_ + part * stride_, rows + (s * Omega::kParts + part) * grid_.width);
   }
 
   template <bool kWeights, class Ground>
-  T ascend(const Strip<T>& strip, Ground& ground, T* bottom) {
+  double ascend(const Strip<T>& strip, Ground& ground, T* bottom) {
     ground.enter(strip);
     const auto read = [&](std::int64_t t, int lanes, T* tile) { ground.read(strip, t, lanes, tile); };
     return sweep<kWeights, false>(strip, read, read, bottom, nullptr);
   }
   template <bool kWeights, class Ground>
-  T ascend_moved(const Strip<T>& strip, Ground& ground, T* bottom, T* moved_bottom) {
+  double ascend_moved(const Strip<T>& strip, Ground& ground, T* bottom, T* moved_bottom) {
     ground.enter(strip);
     const auto read = [&](std::int64_t t, int lanes, T* tile) { ground.read(strip, t, lanes, tile); };
     const auto read_moved = [&](std::int64_t t, int lanes, T* tile) { ground.read_moved(strip, t, lanes, tile); };
     return sweep<kWeights, true>(strip, read, read_moved, bottom, moved_bottom);
   }
   template <bool kWeights, bool kTangent, class Read, class ReadMoved>
-  T sweep(const Strip<T>& strip, const Read& read, const ReadMoved& read_moved, T* bottom, T* moved_bottom) {
+  double sweep(const Strip<T>& strip, const Read& read, const ReadMoved& read_moved, T* bottom, T* moved_bottom) {
     if (strip.height <= Thin::kRows)
       Thin::template ascend<kWeights, kTangent>(strip, read, read_moved, edge_, bottom, stride_, last_, weights_,
                                                 moved_edge_, moved_bottom, tile_, moved_tile_);
     else
       Wide::template ascend<kWeights, kTangent>(strip, read, read_moved, edge_, bottom, stride_, last_, weights_,
                                                 moved_edge_, moved_bottom, tile_, moved_tile_);
-    if (bottom != nullptr) Omega::decode(bottom, strip.steps, stride_);
-    Omega::decode(last_, 1, stride_);
-    return last_[0];
+    return Omega::value(last_, stride_);
   }
 
   template <bool kTangent, class Ground>
@@ -211,6 +217,7 @@ class Aligner {
     else
       Wide::template descend<kTangent>(strip, weights_, coming_, leaving_, moved_coming_, moved_leaving_, write, tile_);
     ground.leave(strip);
+    restore_flow();
     T* line = coming_;
     coming_ = leaving_;
     leaving_ = line;
@@ -218,6 +225,15 @@ class Aligner {
     moved_coming_ = moved_leaving_;
     moved_leaving_ = line;
     for (std::int64_t j = -1; j <= grid_.grid_columns; ++j) leaving_[j] = moved_leaving_[j] = 0;
+  }
+
+  // Every path leaves a strip once: what leaves it adds up to 1, but for rounding that would grow with the rows.
+  void restore_flow() {
+    double total = 0;
+    for (std::int64_t j = -1; j <= grid_.grid_columns; ++j) total += leaving_[j];
+    const T factor = static_cast<T>(1 / total);
+    if (!(factor < kInfinity<T>) || factor == T(1)) return;
+    for (std::int64_t j = -1; j <= grid_.grid_columns; ++j) leaving_[j] *= factor;
   }
 
   const AlignmentGrid<T>& grid_;

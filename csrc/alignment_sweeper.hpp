@@ -25,8 +25,8 @@ struct Sweeper {
     Cells now[kVectors], above[kVectors];
     V moved_now[kVectors], moved_above[kVectors];
     for (int k = 0; k < kVectors; ++k) {
-      for (int part = 0; part < kParts; ++part)  // of cells with two parts the last says that there is nothing
-        now[k].part[part] = above[k].part[part] = part + 1 < kParts ? V{} : splat(-kInfinity<T>);
+      for (int part = 0; part < kParts; ++part)
+        now[k].part[part] = above[k].part[part] = splat(Omega::template none<T>(part));
       moved_now[k] = moved_above[k] = V{};
     }
     for (int part = 0; part < kParts; ++part) above[0].part[part][0] = edge[part * stride];

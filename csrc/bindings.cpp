@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -89,36 +90,76 @@ class Wanted {
 constexpr std::int64_t kRowsAtOnce = 16;
 constexpr std::int64_t kGrain = 1 << 14;  // elements a thread takes at a time
 
+constexpr std::int64_t kLong = 1 << 22;   // elements that may take so long that a signal should be heard meanwhile
+
 template <class Problem>
 struct Job {
   const Problem* problem;
   void (*run)(const Problem&, std::int64_t, std::int64_t);
+  Interruption* interruption = nullptr;
   static void range(const void* self, std::int64_t begin, std::int64_t end) {
     const Job& job = *static_cast<const Job*>(self);
+    if (job.interruption != nullptr) job.interruption->check();
     job.run(*job.problem, begin, end);
   }
 };
 
+// Every problem begins with the address of what it reads. A tensor whose storage has been released (`resize_(0)`) keeps its
+// shape, and its address is null, or its offset into nothing: no program has memory that low.
+template <class Problem>
+std::uintptr_t first_address(const Problem& problem) {
+  std::uintptr_t first;
+  std::memcpy(&first, &problem, sizeof first);
+  return first;
+}
+constexpr std::uintptr_t kLowest = 1 << 16;
+// Points without coordinates have no memory, and soft-DTW begins with a grid that it never writes down.
+template <class T>
+std::uintptr_t first_address(const PairwiseSquared<T>& problem) {
+  return problem.n_coordinates == 0 ? kLowest : reinterpret_cast<std::uintptr_t>(problem.x);
+}
+template <class T>
+std::uintptr_t first_address(const SoftDtw<T>& problem) {
+  return problem.n_coordinates == 0 ? kLowest : reinterpret_cast<std::uintptr_t>(problem.x);
+}
+
+template <class Problem>
+void check_memory(const Problem& problem) {
+  if (first_address(problem) < kLowest)
+    throw nb::value_error("omegamax: scores must hold numbers, got a tensor whose storage has been released; keep its "
+                          "storage, or pass a clone made before");
+}
+
 template <class Problem>
 void launch(void (*run)(const Problem&, std::int64_t, std::int64_t), const Problem& problem, std::int64_t rows,
             int threads) {
+  if (rows > 0 && problem.columns > 0) check_memory(problem);
   const Job<Problem> job{&problem, run};
   // At least a few rows each where there are enough: some kernels solve rows side by side.
   const std::int64_t share = std::min<std::int64_t>(kRowsAtOnce, rows / (2 * std::max(threads, 1)));
   const std::int64_t grain = problem.columns > 0 ? std::max<std::int64_t>({1, share, kGrain / problem.columns}) : rows;
-  Team::run(rows, grain, threads, &Job<Problem>::range, &job);
+  if (rows <= grain || rows * std::max<std::int64_t>(problem.columns, 1) < kLong)
+    return Team::run(rows, grain, threads, &Job<Problem>::range, &job);
+  Interruption interruption(&signal_came);
+  const Job<Problem> watched{&problem, run, &interruption};
+  if (threads > 1) return Team::run(rows, grain, threads, &Job<Problem>::range, &watched);
+  const std::int64_t piece = std::max(grain, kLong / 4 / problem.columns);  // kernels prepare something for each
+  for (std::int64_t begin = 0; begin < rows; begin += piece)
+    Job<Problem>::range(&watched, begin, std::min(begin + piece, rows));
 }
 
 // Declares `name(bytes, addresses and numbers ..., rows, columns, threads)`; bytes is 4 or 8, the size of a number.
 #define OMEGAMAX_BIND(module, name, Name, ARGUMENTS, FIELDS)                                          \
   module.def(name, [](int bytes, OMEGAMAX_UNPACK ARGUMENTS, std::int64_t rows, std::int64_t columns,  \
                       int threads) {                                                                  \
-    nb::gil_scoped_release release;                                                                   \
-    const Table& table = *active.load(std::memory_order_relaxed);                                     \
-    if (bytes == 4)                                                                                   \
-      launch(table.Name##_float, Name<float>{OMEGAMAX_UNPACK FIELDS, columns}, rows, threads);      \
-    else                                                                                              \
-      launch(table.Name##_double, Name<double>{OMEGAMAX_UNPACK FIELDS, columns}, rows, threads);    \
+    interruptible([&] {                                                                               \
+      nb::gil_scoped_release release;                                                                 \
+      const Table& table = *active.load(std::memory_order_relaxed);                                   \
+      if (bytes == 4)                                                                                 \
+        launch(table.Name##_float, Name<float>{OMEGAMAX_UNPACK FIELDS, columns}, rows, threads);    \
+      else                                                                                            \
+        launch(table.Name##_double, Name<double>{OMEGAMAX_UNPACK FIELDS, columns}, rows, threads);  \
+    });                                                                                               \
   })
 #define OMEGAMAX_UNPACK(...) __VA_ARGS__
 
@@ -131,11 +172,12 @@ nb::tuple kbest(At tails, At first, std::int64_t n_tails, std::int64_t n_edges, 
   std::vector<double> best;
   std::vector<std::int64_t> edges, sizes;
   bool complete;
-  {
+  interruptible([&] {
     nb::gil_scoped_release release;
+    Interruption interruption(&signal_came);
     const Graph graph{Address{tails}, Address{first}, n_tails, n_edges, n_leaves, n_nodes};
-    complete = KBest(graph, Address{scores}, Address{values}).top(goal, k, best, edges, sizes);
-  }
+    complete = KBest(graph, Address{scores}, Address{values}).top(goal, k, best, edges, sizes, interruption);
+  });
   const auto raw = [](const auto& numbers) { return nb::bytes(numbers.data(), numbers.size() * sizeof(numbers[0])); };
   return nb::make_tuple(raw(best), raw(edges), raw(sizes), complete);
 }
@@ -167,18 +209,18 @@ NB_MODULE(_native, m) {
                 (Address{scores}, Address{weights}, Wanted(value, rows * bytes)));
   OMEGAMAX_BIND(m, "softmax_product", SoftmaxProduct, (At weights, At direction, At product),
                 (Address{weights}, Address{direction}, Address{product}));
-  OMEGAMAX_BIND(m, "entmax", Entmax, (At scores, At weights, At value, At alphas, double alpha),
+  OMEGAMAX_BIND(m, "entmax", Entmax, (At scores, At alphas, double alpha, At weights, At value),
                 (Address{scores}, Address{weights}, Address{value}, Address{alphas}, alpha));
-  OMEGAMAX_BIND(m, "entmax_product", EntmaxProduct, (At weights, At direction, At product, At alphas, double alpha),
+  OMEGAMAX_BIND(m, "entmax_product", EntmaxProduct, (At weights, At alphas, double alpha, At direction, At product),
                 (Address{weights}, Address{direction}, Address{product}, Address{alphas}, alpha));
-  OMEGAMAX_BIND(m, "entmax_slope", EntmaxSlope, (At weights, At slope, At gradient, At alphas, double alpha),
+  OMEGAMAX_BIND(m, "entmax_slope", EntmaxSlope, (At weights, At alphas, double alpha, At slope, At gradient),
                 (Address{weights}, Address{slope}, Address{gradient}, Address{alphas}, alpha));
   OMEGAMAX_BIND(m, "entmax_pull", EntmaxPull,
-                (At weights, At direction, At product, At along, At alphas, double alpha),
+                (At weights, At alphas, double alpha, At direction, At product, At along),
                 (Address{weights}, Address{direction}, Address{product}, Address{along}, Address{alphas}, alpha));
-  OMEGAMAX_BIND(m, "sqpnormmax", Sqpnormmax, (At scores, At weights, At value, double p),
+  OMEGAMAX_BIND(m, "sqpnormmax", Sqpnormmax, (At scores, At /* one p for all rows */, double p, At weights, At value),
                 (Address{scores}, Address{weights}, Wanted(value, rows * bytes), p));
-  OMEGAMAX_BIND(m, "sqpnormmax_product", SqpnormmaxProduct, (At weights, At direction, At product, double p),
+  OMEGAMAX_BIND(m, "sqpnormmax_product", SqpnormmaxProduct, (At weights, double p, At direction, At product),
                 (Address{weights}, Address{direction}, Address{product}, p));
   OMEGAMAX_BIND(m, "prox_tv1d", ProxTv1d, (At rows_, At strengths, double strength, At solution, At joined),
                 (Address{rows_}, Address{strengths}, strength, Address{solution}, Address{joined}));
@@ -193,8 +235,8 @@ NB_MODULE(_native, m) {
   OMEGAMAX_BIND(m, "isotonic", Isotonic, (At rows_, At solution, At joined),
                 (Address{rows_}, Address{solution}, Address{joined}));
   OMEGAMAX_BIND(m, "oscarmax", Oscarmax,
-                (At scores, At strengths, double strength, At weights, At value, At labels),
-                (Address{scores}, Address{strengths}, strength, Address{weights}, Wanted(value, rows * bytes),
+                (At scores, At strengths, double strength, double most, At weights, At value, At labels),
+                (Address{scores}, Address{strengths}, strength, most, Address{weights}, Wanted(value, rows * bytes),
                  Address{labels}));
   OMEGAMAX_BIND(m, "oscarmax_product", OscarmaxProduct, (At weights, At labels, At direction, At product),
                 (Address{weights}, Address{labels}, Address{direction}, Address{product}));

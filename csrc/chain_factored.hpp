@@ -137,8 +137,8 @@ void factored_value(const ChainValue<T>& p, std::int64_t begin, std::int64_t end
   for (std::int64_t item = begin; item < end; ++item) {
     const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
     T* state = p.levels + item * chain.state_row(p.n_places);
-    if (chain.bad()) {
-      p.value[item] = p.total[item] = kNaN<T>;
+    if (const int found = chain.look()) {
+      p.value[item] = p.total[item] = chain.special(found);
       continue;
     }
     nodes.of(chain, state);
@@ -150,7 +150,7 @@ void factored_value(const ChainValue<T>& p, std::int64_t begin, std::int64_t end
     }
     chain.last_scores(b, other);
     total += SoftLocal<T>::last(other, width);
-    p.value[item] = p.total[item] = static_cast<T>(total);
+    p.value[item] = p.total[item] = total;
   }
 }
 

@@ -94,16 +94,17 @@ class SoftVisits {
         store<T>(share + j, load(visits + j) * load(inverse + j));
       combine(share, nodes.transitions.turned(), tags_, width_, in);
       for (std::int64_t i = 0; i < width_; i += kLanes<T>) store<T>(before + i, load(in + i) * load(a + i));
-      if (!places.any_faint[r]) continue;
-      any |= columns.each(chain, nodes, places.first + r, visits,
-                          [&](std::int64_t j, std::int64_t, Vector<T> of_power) {
-                            const Vector<T> here = of_power * load(visits + j);
-                            for (std::int64_t i = 0; i < tags_; ++i) {
-                              const Vector<T> flow = columns.power(i) * here;
-                              before[i] += sum_lanes<T>(flow);
-                              if (faint) store<T>(faint + i * width_ + j, load(faint + i * width_ + j) + flow);
-                            }
-                          });
+      if (places.any_faint[r])
+        any |= columns.each(chain, nodes, places.first + r, visits,
+                            [&](std::int64_t j, std::int64_t, Vector<T> of_power) {
+                              const Vector<T> here = of_power * load(visits + j);
+                              for (std::int64_t i = 0; i < tags_; ++i) {
+                                const Vector<T> flow = columns.power(i) * here;
+                                before[i] += sum_lanes<T>(flow);
+                                if (faint) store<T>(faint + i * width_ + j, load(faint + i * width_ + j) + flow);
+                              }
+                            });
+      restore_visits(before, width_);
     }
     for (int r = places.count; r < kTogether; ++r) fill(shares(r), width_, T(0));
     return any;

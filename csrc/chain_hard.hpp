@@ -48,7 +48,7 @@ void hard_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t
   for (std::int64_t item = begin; item < end; ++item) {
     const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
     ChainOutput<T> out(p.weights, item, tags, p.n_places);
-    out.unusual(usual(p.total[item]) ? -kInfinity<T> : p.total[item], chain.length);  // zeros, to begin with
+    out.unusual(usual(p.total[item]) ? -kInfinity<double> : p.total[item], chain.length);  // zeros, to begin with
     if (!usual(p.total[item])) continue;
     const T* state = p.values + item * chain.state_row(p.n_places);
     nodes.read(chain, state, chain.length - 1, b);

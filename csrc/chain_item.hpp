@@ -13,12 +13,23 @@ namespace chains {
 template <class T>
 inline std::int64_t padded(std::int64_t n) { return (n + kLanes<T> - 1) / kLanes<T> * kLanes<T>; }
 
+// What is special about numbers: NaN or +inf among them; finite ones of a size that leaves a float no digits for the
+// small ones beside them (spaced by a thousandth and more; a double has enough).
+enum : int { kBad = 1, kLarge = 2 };
+constexpr float kLargeScore = 16384;
+
 template <class T>
-inline bool any_bad(const T* x, std::int64_t n) {
-  int bad = 0;
-#pragma omp simd reduction(| : bad)
-  for (std::int64_t i = 0; i < n; ++i) bad |= !(x[i] < kInfinity<T>);
-  return bad != 0;
+inline int look_at(const T* x, std::int64_t n) {
+  int bad = 0, large = 0;
+#pragma omp simd reduction(| : bad, large)
+  for (std::int64_t i = 0; i < n; ++i) {
+    bad |= !(x[i] < kInfinity<T>);
+    if constexpr (sizeof(T) == 4) {
+      const T size = x[i] < 0 ? -x[i] : x[i];
+      large |= (size > kLargeScore) & (size < kInfinity<T>);
+    }
+  }
+  return (bad ? kBad : 0) | (large ? kLarge : 0);
 }
 
 template <class T>
@@ -98,12 +109,14 @@ struct ChainItem {
   const T* emissions(std::int64_t place) const { return first + place * n_tags; }
   const T* matrix(std::int64_t place) const { return dense() ? first + place * n_tags * n_tags : transitions; }
 
-  // NaN or +inf in what does not change from place to place, or in a factored item anywhere.
-  bool bad() const {
-    if (dense()) return any_bad(first, n_tags);
-    return any_bad(first, length * n_tags) || any_bad(start, n_tags) || any_bad(end, n_tags) ||
-           (length > 1 && any_bad(transitions, n_tags * n_tags));
+  // What is special about the first place of a dense item, or about a factored item anywhere.
+  int look() const {
+    if (dense()) return look_at(first, n_tags);
+    return look_at(first, length * n_tags) | look_at(start, n_tags) | look_at(end, n_tags) |
+           (length > 1 ? look_at(transitions, n_tags * n_tags) : 0);
   }
+  // The value that stands for a special item: an infinite one is to be swept in double.
+  static double special(int found) { return found & kBad ? kNaN<double> : kInfinity<double>; }
 
   void first_scores(T* to, T pad) const {
     if (dense()) read_row(to, first, n_tags, pad);
@@ -164,8 +177,8 @@ struct ChainOutput {
     fill(first + length * per_place(), (n_places - length) * per_place(), T(0));
   }
   // An item that has no answer: no structure, or not all numbers.
-  void unusual(T total, std::int64_t length) {
-    const T with = total == -kInfinity<T> ? T(0) : kNaN<T>;
+  void unusual(double total, std::int64_t length) {
+    const T with = total == -kInfinity<double> ? T(0) : kNaN<T>;
     fill(first, length * per_place(), with);
     if (dense()) {
       fill(first, n_tags * n_tags, T(0));
@@ -179,8 +192,19 @@ struct ChainOutput {
   }
 };
 
+inline bool usual(double total) { return total > -kInfinity<double> && total < kInfinity<double>; }
+
+// One tag is visited at every place: visits add up to 1, but for rounding that would grow with the chain. The visits of
+// a chain without a choice are exact already.
 template <class T>
-inline bool usual(T total) { return total > -kInfinity<T> && total < kInfinity<T>; }
+inline void restore_visits(T* visits, std::int64_t width) {
+  Vector<T> sum{};
+  for (std::int64_t i = 0; i < width; i += kLanes<T>) sum += load(visits + i);
+  const T total = sum_lanes<T>(sum);
+  if (total == T(1) || !(total > T(0))) return;
+  const T factor = 1 / total;
+  for (std::int64_t i = 0; i < width; i += kLanes<T>) store<T>(visits + i, load(visits + i) * factor);
+}
 
 // The best score of each of a vector of columns; `matrix` points at the first of them.
 template <class T>

@@ -32,8 +32,8 @@ template <class T>
 struct ChainValue {
   ChainParts<T> parts;
   const std::int64_t* lengths;
-  T* value;
-  T* total;   // the same again, for the sweeps that follow
+  double* value;  // a loss is the difference of two of these, which may be large and close to each other
+  double* total;  // the same again, for the sweeps that follow
   // Of the nodes, for a row per place (of a factored chain without every eighth): (rows, tags), or null.
   T* values;  // the largest of each place shifted to 0
   T* levels;  // what turns scores into local weights
@@ -45,7 +45,7 @@ template <class T>
 struct ChainMarginals {
   ChainParts<T> parts;
   const std::int64_t* lengths;
-  const T* total;
+  const double* total;
   const T* values;
   const T* levels;
   ChainWeights<T> weights;
@@ -57,7 +57,7 @@ template <class T>
 struct ChainTangent {
   ChainParts<T> parts;
   const std::int64_t* lengths;
-  const T* total;
+  const double* total;
   const T* values;
   const T* levels;
   ChainParts<T> direction;

@@ -115,6 +115,7 @@ void soft_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t
         }
       });
       sum_rows(visits, sums, width);
+      restore_visits(visits, width);
     }
     out.begin(visits);
     out.nothing_from(chain.length);
@@ -183,6 +184,7 @@ void soft_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t end
         }
       });
       sum_rows(visits, sums, width);
+      restore_visits(visits, width);
       sum_rows(moved, moved_sums, width);
     }
     out.begin(moved);

@@ -57,6 +57,7 @@ void sparse_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64
         }
       });
       sum_rows(visits, sum, width);
+      restore_visits(visits, width);
     }
     out.begin(visits);
     out.nothing_from(chain.length);
@@ -151,6 +152,7 @@ void sparse_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t e
         }
       });
       sum_rows(visits, sum, width);
+      restore_visits(visits, width);
       sum_rows(moved, moved_sum, width);
     }
     out.begin(moved);

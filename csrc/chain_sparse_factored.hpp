@@ -102,6 +102,7 @@ void sparse_factored_marginals(const ChainMarginals<T>& p, std::int64_t begin, s
         flows.add(j, flow);
       };
       each_visited<Power>(solved, columns, visits, b, tags, flow_from);
+      restore_visits(before, width);
       exchange(before, visits);
     }
     out.begin(visits);

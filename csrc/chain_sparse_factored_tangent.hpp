@@ -75,6 +75,7 @@ void sparse_factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::
           store<T>(before + i, load(before + i) + Power::weight(row.excess(load(scores + i))) * here[j]);
       };
       each_visited<Power>(solved, columns, here, b, tags, flow_from);
+      restore_visits(before, width);
     }
 
     along.first_scores(moves, T(0));

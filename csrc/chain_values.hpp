@@ -39,16 +39,16 @@ void sweep_up(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
   for (std::int64_t item = begin; item < end; ++item) {
     const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
     const std::int64_t offset = item * chain.state_row(p.n_places);
-    bool bad = chain.bad();
+    int found = chain.look();
     fill(b, width, -kInfinity<T>);
     chain.first_scores(b, -kInfinity<T>);
     double total = recentre(b, width);
     write_row(p.values + offset, b, tags);
-    const T* matrix = bad || chain.dense() || chain.length < 2 ? nullptr : shared.of(chain, local);
-    for (std::int64_t place = 1; place < chain.length && !bad; ++place) {
+    const T* matrix = found || chain.dense() || chain.length < 2 ? nullptr : shared.of(chain, local);
+    for (std::int64_t place = 1; place < chain.length && !found; ++place) {
       if (chain.dense()) {
-        bad = any_bad(chain.matrix(place), tags * tags);
-        if (bad) break;  // the solvers expect numbers
+        found = look_at(chain.matrix(place), tags * tags);
+        if (found) break;  // the solvers expect numbers
         matrix = chain.padded_matrix(place, room.get());
       }
       if (!(total > -kInfinity<double>)) continue;  // nothing is feasible, but what follows may not even be numbers
@@ -64,7 +64,7 @@ void sweep_up(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
     }
     chain.last_scores(b, u);
     total += Local::last(u, width);
-    p.value[item] = p.total[item] = bad ? kNaN<T> : static_cast<T>(total);
+    p.value[item] = p.total[item] = found ? chain.special(found) : total;
   }
 }
 

@@ -44,7 +44,8 @@ void run(const Entmax<T>& problem, std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) one_row(row);
     return;
   }
-  // Which rows go in lockstep depends on their own order only, not on their neighbours.
+  // Which rows go in lockstep depends on their own order only, not on their neighbours; and a row of order 1.5 or 2 goes
+  // the way that it goes where all have that order.
   const auto gentle = [](double alpha) { return alpha > 1 && alpha < 2 && alpha != 1.5; };
   GentlePanel<T> panel(n);
   for (std::int64_t first = begin; first < end; first += kLanes<T>) {
@@ -59,8 +60,12 @@ void run(const Entmax<T>& problem, std::int64_t begin, std::int64_t end) {
     if (any)
       panel.run(problem.scores + first * n, problem.weights + first * n,
                 problem.value != nullptr ? problem.value + first : nullptr, count, es);
-    for (std::int64_t row = first; row < first + count; ++row)
-      if (!gentle(alpha_of(row))) one_row(row);
+    for (std::int64_t row = first; row < first + count; ++row) {
+      const double alpha = alpha_of(row);
+      if (alpha == 1.5) threshold_rows<Square>(problem.scores, problem.weights, problem.value, n, row, row + 1);
+      else if (alpha == 2) threshold_rows<Linear>(problem.scores, problem.weights, problem.value, n, row, row + 1);
+      else if (!gentle(alpha)) one_row(row);
+    }
   }
 }
 

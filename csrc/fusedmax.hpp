@@ -6,6 +6,7 @@
 
 #include "buffer.hpp"
 #include "candidates.hpp"
+#include "fused_levels.hpp"
 #include "fused_lockstep.hpp"
 #include "problems.hpp"
 #include "strength.hpp"
@@ -65,7 +66,11 @@ template <class T>
 class FusedRows {
  public:
   explicit FusedRows(const Fusedmax<T>& problem)
-      : problem_(problem), n_(problem.columns), buffer_(bytes(n_)), solver_(buffer_, n_) {
+      : problem_(problem),
+        n_(problem.columns),
+        buffer_(bytes(n_)),
+        solver_(buffer_, n_),
+        levels_(buffer_, n_ <= kLevelColumns ? n_ : 0) {
     for (int r = 0; r < rows_at_once(n_); ++r) {
       Row& row = rows_[r];
       row.found = buffer_.template take<T>(n_ + kSlack);
@@ -84,6 +89,7 @@ class FusedRows {
 
   // Solves what was added.
   void finish() {
+    cut_crowded();
     solver_.solve(tasks_, task_count_);
     for (int r = 0; r < used_; ++r) write(rows_[r]);
     task_count_ = 0;
@@ -94,6 +100,10 @@ class FusedRows {
   using Task = TotalVariation::Task;
   static constexpr int kRows = 64;
   static constexpr double kFew = 0.7;
+  static constexpr double kStrong = 16;  // from here on the denoised row is raised before it is projected
+  static constexpr std::int64_t kLevelColumns = 8192;  // columns up to which rows are gathered for `LevelSets`
+  static constexpr std::int64_t kCrowd = 24;           // candidates from which that pays, if they are a third of the row
+  static constexpr std::int64_t kStretch = 64;         // scores compared before the first look at the result
 
   // Rows prepared before the solver runs: enough to fill its lanes, also when few runs of a short row need it, but no
   // more than stay in the cache.
@@ -101,7 +111,8 @@ class FusedRows {
 
   struct Row {
     std::int64_t index, size;
-    double top;
+    double top, least;       // the largest score; what no threshold is below, relative to it
+    bool removed, crowded;   // some scores are removed; the candidates are many, and not yet cut into runs
     T* found;                // the candidates, relative to the largest score
     std::int32_t* position;  // and where they are
     double *z, *y;           // the same with the ends of runs pulled down; denoised
@@ -112,23 +123,29 @@ class FusedRows {
     return rows_at_once(n) * (Buffer::size<T>(n + kSlack) + Buffer::size<std::int32_t>(n + kSlack) +
                               2 * Buffer::size<double>(n + kPad) +
                     Buffer::size<bool>(n)) +
-           Buffer::size<Task>(rows_at_once(n) * (n / 3 + 1)) + TotalVariation::bytes(n);
+           Buffer::size<Task>(rows_at_once(n) * (n / 3 + 1)) + TotalVariation::bytes(n) +
+           (n <= kLevelColumns ? LevelSets::bytes(n) : 0);
   }
 
-  // Gathers the candidates and cuts them into runs; short runs are solved on the spot. False: the row needs no more.
+  // Gathers the candidates and, if there are few, cuts them into runs. False: the row needs no more.
   bool prepare(Row& row, std::int64_t index) {
     const T* x = problem_.scores + index * n_;
-    const double strength = problem_.strengths ? problem_.strengths[index] : problem_.strength;
+    const double strength = strength_of(index);
     const Extent<T> whole = extent(x, n_);
     mark_removed(x, whole.removed, problem_.joined + index * n_);
     if (fill_degenerate(whole, !valid_strength(strength), problem_.weights + index * n_, problem_.value + index, n_))
       return false;
+    if (strength > 0 && !whole.removed && is_constant(x)) {
+      write_constant(index, whole.top);
+      return false;
+    }
     row.index = index;
     row.top = whole.top;
+    row.removed = whole.removed;
     std::int64_t m = gather_above(x, n_, whole.top, static_cast<T>(-1 - 4 * strength), row.found, row.position);
-    double least = -1 - 2 * strength;
+    double least = -1 - 2 * strength, better = least;
     if (m > 4) {
-      const double better = least_threshold(row.found, m, n_, strength);
+      better = least_threshold(row.found, m, n_, strength);
       // One long run is solved faster than as many short ones, unless these are much shorter together.
       const T level = just_below(static_cast<T>(better - 2 * strength));
       if (count_above(row.found, m, level) < kFew * static_cast<double>(m)) {
@@ -137,19 +154,91 @@ class FusedRows {
       }
     }
     row.size = m;
+    row.least = least;
+    row.crowded = m > kCrowd && 3 * m > n_ && strength > 0 && n_ <= kLevelColumns;
+    if (row.crowded && is_one_segment(row, strength)) row.crowded = false;
+    else if (row.crowded) row.least = better > least ? better : least;
+    else cut(row, strength);
+    return true;
+  }
+
+  // All scores are the same, as where a model has not learnt yet: one segment.
+  bool is_constant(const T* x) const {
+    for (std::int64_t i = 0; i < n_; i += kStretch) {
+      int differs = 0;
+      const std::int64_t stop = i + kStretch < n_ ? i + kStretch : n_;
+#pragma omp simd reduction(| : differs)
+      for (std::int64_t j = i; j < stop; ++j) differs |= x[j] != x[0];
+      if (differs) return false;
+    }
+    return true;
+  }
+
+  void write_constant(std::int64_t index, T top) const {
+    const double share = 1 / static_cast<double>(n_);
+    T* weights = problem_.weights + index * n_;
+    for (std::int64_t i = 0; i < n_; ++i) weights[i] = static_cast<T>(share);
+    std::memset(problem_.joined + index * n_ + 1, 1, n_ - 1);
+    problem_.value[index] = static_cast<T>(top + (0.5 - 0.5 * share));
+  }
+
+  double strength_of(std::int64_t index) const {
+    return problem_.strengths ? problem_.strengths[index] : problem_.strength;
+  }
+
+  // Whether all positions are candidates and turn out to be one segment, as in a constant row: then that is the answer.
+  bool is_one_segment(Row& row, double strength) const {
+    if (row.size < n_) return false;
+    for (std::int64_t i = 0; i < n_; ++i) row.z[i] = row.found[i];
+    return TotalVariation::solve_at_once({row.z, n_, strength, row.y, row.together});
+  }
+
+  // Finds a better bound for the rows with many candidates, and drops what is below it.
+  void cut_crowded() {
+    for (int r = 0; r < used_;) {
+      int chosen[LevelSets::kRows], count = 0;
+      for (; r < used_ && count < LevelSets::kRows; ++r) {
+        const Row& row = rows_[r];
+        if (!row.crowded) continue;
+        levels_.set(count, problem_.scores + row.index * n_, row.top, strength_of(row.index), row.least);
+        chosen[count++] = r;
+      }
+      if (count == 0) return;
+      levels_.solve(count);
+      for (int lane = 0; lane < count; ++lane) {
+        Row& row = rows_[chosen[lane]];
+        const T* x = problem_.scores + row.index * n_;
+        std::int64_t m = 0;
+        for (std::int64_t i = 0; i < n_; ++i) {  // no branch: write, and move on only if it counts
+          row.found[m] = static_cast<T>(x[i] - row.top);
+          row.position[m] = static_cast<std::int32_t>(i);
+          m += levels_.contains(i, lane) & (x[i] > -kInfinity<T>);
+        }
+        row.size = m;
+        row.least = levels_.bound(lane);
+        cut(row, strength_of(row.index));
+      }
+    }
+  }
+
+  // Cuts the candidates into runs; short runs are solved on the spot.
+  void cut(Row& row, double strength) {
+    const T* x = problem_.scores + row.index * n_;
+    const std::int64_t m = row.size;
+    const double least = row.least;
     const std::int32_t* position = row.position;
     for (std::int64_t i = 0; i < m; ++i) row.z[i] = row.found[i];
     for (std::int64_t first = 0; first < m;) {
       std::int64_t last = first;
       while (last + 1 < m && (position[last + 1] == position[last] + 1 ||
-                              (whole.removed && !any_kept(x, position[last] + 1, position[last + 1])))) ++last;
+                              (row.removed && !any_kept(x, position[last] + 1, position[last + 1])))) ++last;
       const auto drop = [&](std::int64_t k) {
         row.y[k] = -1 - 8 * strength;  // below every threshold
         row.together[k] = false;
       };
-      const bool low_before = first > 0 || (whole.removed ? any_kept(x, 0, position[first]) : position[first] > 0);
+      const bool low_before = first > 0 || (row.removed ? any_kept(x, 0, position[first]) : position[first] > 0);
       const std::int64_t next = position[last] + 1;
-      const bool low_after = last + 1 < m || (whole.removed ? any_kept(x, next, n_) : next < n_);
+      const bool low_after = last + 1 < m || (row.removed ? any_kept(x, next, n_) : next < n_);
       const std::int64_t after = last + 1;
       while (low_before && first < last && row.found[first] <= least) drop(first++);
       while (low_after && first < last && row.found[last] <= least) drop(last--);
@@ -164,7 +253,6 @@ class FusedRows {
       }
       first = after;
     }
-    return true;
   }
 
   // A removed position shows as joined without weight: the derivative by strength must know where it was.
@@ -177,9 +265,10 @@ class FusedRows {
     for (std::int64_t i = 0; i < n_; ++i) joined[i] = x[i] == -infinity;
   }
 
-  void write(const Row& row) {
+  void write(Row& row) {
     T* weights = problem_.weights + row.index * n_;
     bool* joined = problem_.joined + row.index * n_;
+    const double lift = strength_of(row.index) > kStrong ? raise(row) : 0;
     const SimplexThreshold threshold = project_simplex(row.y, row.size);
     double value = 0.5;
     if (row.size < n_) {
@@ -201,13 +290,23 @@ class FusedRows {
         joined[k] = row.together[k] & (weight > 0);
       }
     }
-    problem_.value[row.index] = static_cast<T>(row.top + value);
+    problem_.value[row.index] = static_cast<T>(row.top + lift + value);
+  }
+
+  // Takes the largest off the denoised row, and returns it. A great strength pulls the row down by about as much, to
+  // where a double has no digits left for weights that sum to 1.
+  static double raise(Row& row) {
+    double top = row.y[0];
+    for (std::int64_t k = 1; k < row.size; ++k) top = row.y[k] > top ? row.y[k] : top;
+    for (std::int64_t k = 0; k < row.size; ++k) row.y[k] -= top;
+    return top;
   }
 
   const Fusedmax<T>& problem_;
   std::int64_t n_;
   Buffer buffer_;
   TotalVariation solver_;
+  LevelSets levels_;
   Row rows_[kRows];
   Task* tasks_;
   std::int64_t task_count_ = 0;
@@ -225,32 +324,6 @@ void run(const Fusedmax<T>& problem, std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) general.add(row);
   }
   general.finish();
-}
-
-// On the support: the mean of the direction over each segment, minus its mean over the support.
-template <class T>
-void run(const FusedmaxProduct<T>& problem, std::int64_t begin, std::int64_t end) {
-  const std::int64_t n = problem.columns;
-  Buffer buffer(Buffer::size<std::int32_t>(n + kSlack));
-  std::int32_t* support = buffer.take<std::int32_t>(n + kSlack);
-  for (std::int64_t row = begin; row < end; ++row) {
-    const T* p = problem.weights + row * n;
-    const bool* joined = problem.joined + row * n;
-    const T* v = problem.direction + row * n;
-    T* out = problem.product + row * n;
-    const std::int64_t size = gather_support(p, n, support);
-    std::memset(out, 0, n * sizeof(T));
-    double total = 0;
-    for (std::int64_t k = 0; k < size; ++k) total += v[support[k]] + 0 * p[support[k]];
-    const double mean = size > 0 ? total / static_cast<double>(size) : 0;
-    for (std::int64_t start = 0; start < size;) {
-      double sum = v[support[start]];
-      std::int64_t stop = start + 1;
-      for (; stop < size && joined[support[stop]]; ++stop) sum += v[support[stop]];
-      const T centred = static_cast<T>(sum / static_cast<double>(stop - start) - mean);
-      for (; start < stop; ++start) out[support[start]] = centred;
-    }
-  }
 }
 
 }  // namespace OMEGAMAX_ARCH

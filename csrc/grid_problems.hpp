@@ -21,21 +21,21 @@ struct AlignmentGrid {
   std::int64_t rows;
   std::int64_t width;         // of a stored row
   std::int64_t grid_columns;  // of the grid
-  T* checkpoints;             // per item every 128 bytes' worth of rows: (rows - 1) / that, times width
+  T* checkpoints;             // per item every 128 bytes' worth of rows: (rows - 1) / that, times width, in two parts
 };
 
 // Smoothed dynamic time warping; `columns` is the stored size of an item.
 template <class T>
 struct AlignmentValue {
   AlignmentGrid<T> grid;
-  T* value;
+  double* value;
   std::int64_t columns;
 };
 
 template <class T>
 struct AlignmentMarginals {
   AlignmentGrid<T> grid;
-  const T* value;
+  const double* value;
   T* marginals;
   std::int64_t columns;
 };
@@ -44,7 +44,7 @@ struct AlignmentMarginals {
 template <class T>
 struct AlignmentBoth {
   AlignmentGrid<T> grid;
-  T* value;
+  double* value;
   T* marginals;
   std::int64_t columns;
 };
@@ -52,7 +52,7 @@ struct AlignmentBoth {
 template <class T>
 struct AlignmentTangent {
   AlignmentGrid<T> grid;
-  const T* value;
+  const double* value;
   const T* direction;
   T* tangent;
   std::int64_t columns;
@@ -66,7 +66,7 @@ struct SoftDtw {
   const T* x;
   const T* y;
   std::int64_t n_coordinates;
-  T* value;
+  double* value;
   T* to_x;  // or nullptr
   T* to_y;
   std::int64_t columns;

@@ -71,7 +71,10 @@ template <class C, bool one_row, class T, int parts = kParts<C, T>>
 inline void climb(const GroupBlocks& blocks, const T* y, GroupLevel<C, parts>& level, C enough) {
   // An earlier climb in less precision may have ended above the root; a step down leads below it.
   constexpr C above = sizeof(C) == 8 ? C(-1e-9) : -kInfinity<C>;
+  // r - strength is known to a few roundings of the strength: beyond that there is nothing to approach.
+  constexpr C noise = 4 * std::numeric_limits<C>::epsilon();
   for (int step = 0; step < 100; ++step) {
+    for (int k = 0; k < parts; ++k) level.low[k] = Vector<C>{};
     GroupMass<C, parts> mass = group_mass<C>(blocks, y, level);
     if constexpr (one_row) {
       share<C>(mass.total);
@@ -81,13 +84,15 @@ inline void climb(const GroupBlocks& blocks, const T* y, GroupLevel<C, parts>& l
     for (int k = 0; k < parts; ++k) {
       const Vector<C> zero{}, excess = mass.total[k] - C(1), start = C(-1) - level.strength[k], here = level.high[k];
       const Vector<C> change = mass.slope[k] > zero ? excess / mass.slope[k] : start - here;  // all groups gone: anew
-      const Vector<C> next = excess > enough - zero ? here + change : excess < above - zero ? here + change : here;
+      const Vector<C> unknown = noise * level.strength[k];
+      const Vector<C> next = excess > enough + unknown          ? here + change
+                             : excess < above - C(64) * unknown ? here + change
+                                                                : here;
       moving |= where_greater(next, here) | where_greater(here, next);
       level.high[k] = next;
       level.low[k] = next == here ? change : zero;
     }
     if (moving == 0) return;
-    for (int k = 0; k < parts; ++k) level.low[k] = Vector<C>{};
   }
 }
 
@@ -127,28 +132,23 @@ template <bool one_row, class T, int parts = kParts<double, T>>
 inline void solve_groups(const GroupBlocks& blocks, const T* y, T* p, const double* strengths, double* values) {
   const std::int64_t places = one_row ? blocks.places() : blocks.places() * kLanes<T>;
   GroupLevel<double, parts> level;
-  bool strong = false;
-  for (int lane = 0; lane < kLanes<T>; ++lane) {
-    const double strength = strengths[one_row ? 0 : lane];
-    level.strength[lane / kLanes<double>][lane % kLanes<double>] = strength;
-    strong |= strength > 100;
-  }
+  const auto strength_of = [&](int lane) { return strengths[one_row ? 0 : lane]; };
+  const auto is_strong = [&](int lane) { return strength_of(lane) > 100; };
+  for (int lane = 0; lane < kLanes<T>; ++lane)
+    level.strength[lane / kLanes<double>][lane % kLanes<double>] = strength_of(lane);
   for (int k = 0; k < parts; ++k) {
     level.high[k] = -1 - level.strength[k];
     level.low[k] = Doubles{};
   }
   if constexpr (sizeof(T) == 4) {
-    if (!strong) {
-      GroupLevel<T, 1> rough;
-      for (int lane = 0; lane < kLanes<T>; ++lane) {
-        rough.high[0][lane] = static_cast<T>(level.high[lane / kLanes<double>][lane % kLanes<double>]);
-        rough.strength[0][lane] = static_cast<T>(strengths[one_row ? 0 : lane]);
-      }
-      rough.low[0] = Vector<T>{};
-      climb<T, one_row>(blocks, y, rough, T(1e-4));
-      for (int lane = 0; lane < kLanes<T>; ++lane)
-        level.high[lane / kLanes<double>][lane % kLanes<double>] = rough.high[0][lane];
+    GroupLevel<T, 1> rough;
+    for (int lane = 0; lane < kLanes<T>; ++lane) {  // a strong lane is computed without its strength, and not used
+      rough.strength[0][lane] = is_strong(lane) ? T(0) : static_cast<T>(strength_of(lane));
+      rough.high[0][lane] = T(-1) - rough.strength[0][lane];
     }
+    if (!(one_row && is_strong(0))) climb<T, one_row>(blocks, y, rough, T(1e-4));
+    for (int lane = 0; lane < kLanes<T>; ++lane)
+      if (!is_strong(lane)) level.high[lane / kLanes<double>][lane % kLanes<double>] = rough.high[0][lane];
   }
   climb<double, one_row>(blocks, y, level, 1e-15);
   Doubles total[parts] = {}, half_squares[parts] = {};

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "interruption.hpp"
+
 namespace omegamax {
 
 struct Graph {
@@ -29,9 +31,10 @@ class KBest {
 
   // Appends the k best derivations of the goal; true if there are no others.
   bool top(std::int64_t goal, std::int64_t k, std::vector<double>& scores, std::vector<std::int64_t>& edges,
-           std::vector<std::int64_t>& sizes) {
+           std::vector<std::int64_t>& sizes, Interruption& interruption) {
     if (!(values_[goal] > -std::numeric_limits<double>::infinity())) return true;
     for (std::int64_t rank = 0; rank < k; ++rank) {
+      interruption.check();
       if (!find(goal, rank)) return true;
       scores.push_back(-at(goal).found[rank].cost);
       const std::size_t before = edges.size();

@@ -7,8 +7,10 @@
 
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "buffer.hpp"
+#include "equality_polytope.hpp"
 #include "oracle.hpp"
 
 namespace omegamax {
@@ -40,6 +42,28 @@ class LatticeOracle {
       found.values[found.size++] = counts[i];
       counts[i] = 0;
     }
+  }
+
+  // The goal is derived once, and every other node as often as it is used. That describes the parts where each edge has
+  // a part of its own, which no other edge has.
+  bool equalities(std::int64_t item, EqualitySystem& found) const {
+    const std::int64_t goal = goals_[item];
+    std::vector<char> seen(n_parts_, 0);
+    found.right.assign(goal + 1 - n_leaves_, 0.0);
+    found.right[goal - n_leaves_] = 1;
+    for (std::int64_t node = n_leaves_; node <= goal; ++node)
+      for (std::int64_t edge = first_[node]; edge < first_[node + 1]; ++edge) {
+        const std::int64_t entry = first_entry_[edge];
+        if (first_entry_[edge + 1] != entry + 1 || scale_[entry] != 1 || seen[part_[entry]]++) return false;
+        found.begin(static_cast<std::int32_t>(part_[entry]));
+        found.put(node - n_leaves_, 1);
+        for (std::int64_t t = 0; t < n_tails_; ++t) {
+          const std::int64_t tail = tails_[t * n_edges_ + edge];
+          if (tail >= n_leaves_ && tail < n_nodes_) found.put(tail - n_leaves_, -1);
+        }
+        found.end();
+      }
+    return true;
   }
 
  private:

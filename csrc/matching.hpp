@@ -7,6 +7,7 @@
 #pragma once
 
 #include "assignment.hpp"
+#include "equality_polytope.hpp"
 #include "oracle.hpp"
 #include "problems.hpp"
 
@@ -120,6 +121,21 @@ class MatchingOracle {
       if (matching_.column_of(i) < 0) add(found, rows_ * columns_ + i);
     for (std::int64_t j = 0; j < c; ++j)
       if (matching_.column_is_alone(j)) add(found, rows_ * columns_ + rows_ + j);
+  }
+
+  // Rows and columns sum to one. Where a side is larger, or may stay alone, its sums are bounded only.
+  bool equalities(std::int64_t item, EqualitySystem& found) const {
+    const std::int64_t n = row_lengths_[item];
+    if (alone_ || column_lengths_[item] != n) return false;
+    found.right.assign(2 * n, 1.0);
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t j = 0; j < n; ++j) {
+        found.begin(static_cast<std::int32_t>(i * columns_ + j));
+        found.put(i, 1);
+        found.put(n + j, 1);
+        found.end();
+      }
+    return true;
   }
 
  private:

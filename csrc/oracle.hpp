@@ -5,6 +5,8 @@
 
 namespace omegamax {
 
+struct EqualitySystem;
+
 // A vertex as its non-zero entries, in ascending order of place; there is room for all parts.
 struct Vertex {
   static constexpr std::int64_t kInfeasible = -1;   // no vertex has a score above -inf
@@ -31,6 +33,7 @@ struct OracleSpec {
 struct OracleTable {
   void* (*open)(const OracleSpec& spec);
   void (*best)(void* oracle, std::int64_t item, const double* scores, Vertex& found);
+  bool (*equalities)(void* oracle, std::int64_t item, EqualitySystem& found);  // false where they are not known
   void (*close)(void* oracle);
 };
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "buffer.hpp"
+#include "equality_polytope.hpp"
 #include "lattice_oracle.hpp"
 #include "oracle.hpp"
 #include "problems.hpp"
@@ -58,6 +59,25 @@ class ChainOracle {
                                tags_, 0},
         0, 1);
     gather(weights_.get(), n_parts_, found);
+  }
+
+  // One unit enters the first place, and what flows into a tag flows out of it. Emissions, which several transitions
+  // share, have no such equations.
+  bool equalities(std::int64_t item, EqualitySystem& found) const {
+    if (factored_) return false;
+    const std::int64_t n = lengths_[item], c = tags_;
+    found.right.assign(1 + (n - 1) * c, 0.0);
+    found.right[0] = 1;
+    for (std::int64_t place = 0; place < n; ++place)
+      for (std::int64_t from = 0; from < (place == 0 ? 1 : c); ++from)
+        for (std::int64_t to = 0; to < c; ++to) {
+          found.begin(static_cast<std::int32_t>((place * c + from) * c + to));
+          if (place == 0) found.put(0, 1);
+          else found.put(1 + (place - 1) * c + from, -1);
+          if (place + 1 < n) found.put(1 + place * c + to, 1);
+          found.end();
+        }
+    return true;
   }
 
  private:

@@ -72,6 +72,49 @@ inline SupportedBlocks project_descending(Pooling::Blocks blocks) {
   return {tau, ((rest[0] + rest[1]) + (rest[2] + rest[3])) / size, {blocks.first, end}};
 }
 
+// Whether all d scores get the same weight: the k largest exceed the mean by no more than the penalty gains,
+//
+//     sum_{i <= k} (x_i - mean)  <=  strength k (d - k)/2    for all k,
+//
+// with the scores sorted downwards. Told without sorting, from bounds of the left side: k (max - mean), (d - k) (mean - min)
+// and, by Cauchy and Schwarz, sqrt(variance k (d - k)). Some rows that are flat are not recognised; no other row is.
+struct Flatness {
+  bool flat;
+  double mean;  // relative to the largest
+};
+template <class T>
+inline Flatness find_flatness(const T* x, std::int64_t n, T top, double kept, double strength) {
+  const T infinity = static_cast<T>(__builtin_inf());
+  const double most = strength * kept;  // max - mean and mean - min are at most half of it in a flat row
+  const T range = static_cast<T>(most * 1.000001);
+  constexpr std::int64_t kFirst = 64;
+  for (std::int64_t i = 0; i < (n < kFirst ? n : kFirst); ++i)
+    if (top - x[i] > range && x[i] != -infinity) return {false, 0};
+  double sum = 0, squares = 0, low = 0;
+#pragma omp simd reduction(+ : sum, squares) reduction(min : low)
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double d = x[i] == -infinity ? 0.0 : static_cast<double>(x[i]) - static_cast<double>(top);
+    sum += d;
+    squares += d * d;
+    low = d < low ? d : low;
+  }
+  const double mean = sum / kept;
+  const double until = kept + 2 * mean / strength, from = 2 * (mean - low) / strength;  // of k, by the first two bounds
+  if (until >= from) return {true, mean};
+  const double variance = squares / kept - mean * mean;
+  const double inside = kept * kept / 4 - 4 * (variance > 0 ? variance : 0) / (strength * strength);
+  if (!(inside >= 0)) return {false, mean};
+  const double reach = __builtin_sqrt(inside);
+  return {kept / 2 - reach <= until && from <= kept / 2 + reach, mean};
+}
+
+template <class T>
+inline void write_flat(const T* x, std::int64_t n, double kept, T* weights, std::int32_t* labels) {
+  const T infinity = static_cast<T>(__builtin_inf()), share = static_cast<T>(1 / kept);
+  for (std::int64_t i = 0; i < n; ++i) weights[i] = x[i] == -infinity ? T(0) : share;
+  for (std::int64_t i = 0; labels && i < n; ++i) labels[i] = x[i] == -infinity ? -2 : 0;
+}
+
 constexpr std::int64_t kSortedAtOnce = 24;  // candidates sorted in no more time than it takes to find a better bound
 
 // x_i + strength i differs from z_i above by a constant, which the projection does not see and the value takes back.
@@ -90,7 +133,7 @@ void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
     const T* x = problem.scores + row * n;
     T* weights = problem.weights + row * n;
     std::int32_t* labels = problem.labels ? problem.labels + row * n : nullptr;
-    const double strength = problem.strengths ? problem.strengths[row] : problem.strength;
+    double strength = problem.strengths ? problem.strengths[row] : problem.strength;
     const Extent<T> whole = extent(x, n);
     if (labels) std::memset(labels, 0xff, n * sizeof(std::int32_t));
     if (fill_degenerate(whole, !valid_strength(strength), weights, problem.value + row, n)) continue;
@@ -101,18 +144,30 @@ void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = 0; labels && i < n; ++i) labels[i] = x[i] == -infinity ? -2 : -1;
     }
 
-    const double window = useful_window(x, n, whole.top, static_cast<double>(kept), strength);
+    const double size = static_cast<double>(kept);
+    if (strength * size > problem.most) strength = problem.most / size;
+    if (strength > 0) {
+      const Flatness flatness = find_flatness(x, n, whole.top, size, strength);
+      if (flatness.flat) {
+        write_flat(x, n, size, weights, labels);
+        problem.value[row] =
+            static_cast<T>(whole.top + (flatness.mean + 0.5 - 0.5 / size - strength * (size - 1) / 2));
+        continue;
+      }
+    }
+
+    const double window = useful_window(x, n, whole.top, size, strength);
     std::int64_t m = gather_above(x, n, whole.top, static_cast<T>(-window), found, position);
     if (strength > 0 && m > kSortedAtOnce) {
       for (std::int64_t i = 0; i < m; ++i) z[i] = found[i];
       const double level = lowest_useful(z, m, strength);
-      std::int64_t size = 0;
+      std::int64_t useful = 0;
       for (std::int64_t i = 0; i < m; ++i) {
-        found[size] = found[i];
-        position[size] = position[i];
-        size += found[i] > level;
+        found[useful] = found[i];
+        position[useful] = position[i];
+        useful += found[i] > level;
       }
-      m = size;
+      m = useful;
     }
 
     const auto put = [&](std::int64_t i, std::int64_t k) {  // the i-th candidate comes k-th
@@ -129,7 +184,7 @@ void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
     }
     const SupportedBlocks supported = project_descending(pooling.pool(z, m));
 
-    double value = 0.5 - strength * static_cast<double>(kept - 1);
+    double value = 0.5 - strength * (size - 1);
     std::memset(weights, 0, n * sizeof(T));
     std::int32_t label = -1;
     std::int64_t k = 0;

@@ -57,7 +57,7 @@ class Panel {
     store(bounds, tau);
     unsigned whole = 0;
     for (std::int64_t row = 0; row < (is_long ? count : 0); ++row)
-      if (is_crowded(x + row * n_, floors[row])) {
+      if (((good >> row) & 1u) != 0 && is_crowded(x + row * n_, floors[row])) {
         whole |= 1u << row;
         floors[row] = kInfinity<T>;
       }
@@ -112,6 +112,10 @@ class Panel {
       const T* from = x + row * n_;
       T* to = weights + row * n_;
       T unwanted, *own = value != nullptr ? value + row : &unwanted;
+      if (((good >> row) & 1u) == 0) {
+        fill_unusual(has_bad(from, n_), to, own, n_);
+        continue;
+      }
       if ((whole >> row) & 1u) {
         const auto threshold = find_crowded<Power>(WholeRow<T>{from, n_, shift, scale}, bounds[row]);
         write_row<Power>(from, to, own, n_, shift, threshold, [](std::int64_t) { return false; });
@@ -121,7 +125,6 @@ class Panel {
         const Vector<T> scaled = (load_lanes(from + i, width, -kInfinity<T>) - shift) * scale;
         store_lanes(to + i, width, Power::weight(larger((scaled - high) - low, zero)));
       });
-      if (((good >> row) & 1u) == 0) fill_unusual(has_bad(from, n_), to, own, n_);
     }
   }
 

@@ -69,7 +69,8 @@ struct Fair {
     log2 = log2 * m - 2.12070062f;
     log2 = log2 * m + 4.07011729f;
     log2 = log2 * m + (k - 2.51286471f);
-    const Floats t = order * log2;
+    // No power of u <= 1 is above 1: the error of the logarithm, times a large order, must not make it so.
+    const Floats product = order * log2, t = product < Floats{} ? product : Floats{};
 #if defined(__AVX512F__)
     const Floats whole = nearest_integer(t), f = t - whole;
 #else

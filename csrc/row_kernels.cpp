@@ -3,6 +3,7 @@
 #include "entmax_pull.hpp"
 #include "entmax_slope.hpp"
 #include "fusedmax.hpp"
+#include "fusedmax_product.hpp"
 #include "groupmax.hpp"
 #include "groupmax_product.hpp"
 #include "hardmax.hpp"

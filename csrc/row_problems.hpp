@@ -168,6 +168,7 @@ struct Oscarmax {
   const T* scores;
   const double* strengths;  // one per row, or nullptr: then `strength`
   double strength;
+  double most;  // of strength times the number of positions that are not removed: a row of more takes less strength
   T* weights;
   T* value;  // one per row
   std::int32_t* labels;

@@ -167,16 +167,16 @@ void run(const SoftDtw<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t strips = grid.rows / kStripRows<T> + 1;
   const bool fits = 3 * static_cast<std::int64_t>(sizeof(T)) * problem.columns <= kCacheBytes;
   const int stored = !differentiates ? 0 : fits ? static_cast<int>(3 * strips) : 3;
-  Buffer buffer(PointGround<T>::bytes(problem) + Buffer::size<T>(strips * grid.width));
+  Buffer buffer(PointGround<T>::bytes(problem) + Buffer::size<T>(2 * strips * grid.width));
   PointGround<T> ground(problem, buffer);
-  T* rows = buffer.take<T>(strips * grid.width);
+  T* rows = buffer.take<T>(2 * strips * grid.width);  // of cells in two parts
   with_omega(grid, begin, end, stored, [&](auto& aligner) {
     for (std::int64_t number = begin; number < end; ++number) {
       const GridItem<T> item(grid, number);
       ground.look_at(item, number);
-      const T value = differentiates && fits ? aligner.both(item, rows, ground) : aligner.value(item, rows, ground);
+      const double value = differentiates && fits ? aligner.both(item, rows, ground) : aligner.value(item, rows, ground);
       if (differentiates && !fits) aligner.marginals(item, value, rows, ground);
-      if (differentiates && value - value == T(0)) ground.finish(item);
+      if (differentiates && value - value == 0) ground.finish(item);
       problem.value[number] = value;
     }
   });

@@ -5,6 +5,9 @@
 // Each step asks the oracle for the best vertex along the gradient g; the gap <g, vertex> - <g, mu> bounds what is left
 // to win. The derivative lives on the face of all vertices that are best along g. Where scores tie, the active set may
 // not span it: then MAP calls along g, slightly turned to either side of the hull, bring the missing vertices.
+//
+// Nearly flat scores end on a face of hundreds of vertices, which come one by one and leave again. Where the polytope is
+// known by its equations, the search stops early to solve for mu itself, and takes mu apart into vertices.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +18,8 @@
 #include <vector>
 
 #include "active_set.hpp"
+#include "equality_polytope.hpp"
+#include "interruption.hpp"
 #include "oracle.hpp"
 
 namespace omegamax {
@@ -25,6 +30,7 @@ struct SparsemapOptions {
   std::int64_t n_parts, n_regularized, max_calls;
   double atol;
   bool wants_face;  // a derivative will be asked for
+  Interruption* interruption = nullptr;
 };
 
 // What is known before: vertices with probabilities, or none.
@@ -34,6 +40,29 @@ struct SparsemapStart {
   const std::int32_t* places;
   const double* values;
   const double* probabilities;
+};
+
+// Vertices that are being collected, with probabilities.
+struct VertexList {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int32_t> places;
+  std::vector<double> values, probabilities;
+
+  void append(const Vertex& vertex, double probability) {
+    sizes.push_back(vertex.size);
+    places.insert(places.end(), vertex.places, vertex.places + vertex.size);
+    values.insert(values.end(), vertex.values, vertex.values + vertex.size);
+    probabilities.push_back(probability);
+  }
+  std::vector<Vertex> vertices() {
+    std::vector<Vertex> found;
+    std::int64_t entry = 0;
+    for (const std::int64_t size : sizes) {
+      found.push_back({places.data() + entry, values.data() + entry, size});
+      entry += size;
+    }
+    return found;
+  }
 };
 
 struct SparsemapItem {
@@ -47,10 +76,11 @@ struct SparsemapItem {
 
 class SparsemapSearch {
  public:
-  // `ask(scores, vertex)` is the oracle for this item.
+  // `ask(scores, vertex)` is the oracle for this item; `ask.equalities(system)` writes the equations of its polytope, if
+  // the oracle knows them.
   template <class Ask>
   static SparsemapItem run(const DenseAlgebra& algebra, const double* scores, const SparsemapOptions& options,
-                           const SparsemapStart& start, Ask ask) {
+                           const SparsemapStart& start, Ask& ask) {
     SparsemapSearch search(algebra, scores, options);
     search.find(start, ask);
     const Ending ending = search.found_.ending;
@@ -60,65 +90,111 @@ class SparsemapSearch {
 
  private:
   SparsemapSearch(const DenseAlgebra& algebra, const double* scores, const SparsemapOptions& options)
-      : scores_(scores), options_(options), set_(algebra, scores, options.n_parts, options.n_regularized),
-        gradient_(options.n_parts), turned_(options.n_parts), places_(options.n_parts), values_(options.n_parts),
+      : scores_(scores), options_(options), set_(algebra, scores, options.n_parts, options.n_regularized, options.interruption),
+        turned_(options.n_parts), places_(options.n_parts), values_(options.n_parts),
         vertex_{places_.data(), values_.data(), 0} {}
 
   template <class Ask>
-  void find(const SparsemapStart& start, Ask ask) {
+  void find(const SparsemapStart& start, Ask& ask) {
     if (!begin(start)) {
       ++found_.n_calls;
       if (!answered(ask, scores_)) return;
       set_.add(vertex_);
     }
-    double best = -std::numeric_limits<double>::infinity();
+    double least = std::numeric_limits<double>::infinity(), best = -least;
     std::int64_t n_idle = 0;
+    bool may_solve = true;
     while (found_.n_calls < options_.max_calls) {
-      set_.direction(gradient_.data(), options_.n_parts);
       ++found_.n_calls;
-      if (!answered(ask, gradient_.data())) {
+      if (!answered(ask, set_.gradient().data())) {
         if (found_.ending == Ending::kInfeasible) found_.ending = Ending::kBadOracle;  // it found a vertex before
         return;
       }
-      const double level = set_.level();
-      found_.gap = along(gradient_.data()) - level;
-      const double rounding = kRounding * (size_along(gradient_.data()) + set_.magnitude());
-      if (found_.gap < -1e4 * rounding) {
+      const double gap = along(set_.gradient()) - set_.level(), rounding = set_.rounding() * size_of_terms();
+      found_.gap = std::max(0.0, gap);
+      if (gap < -1e4 * rounding) {
+        found_.gap = gap;  // how much better the mean is
         found_.ending = Ending::kBadOracle;
         return;
       }
-      if (found_.gap <= options_.atol + rounding || set_.holds(vertex_)) {
+      if (gap <= options_.atol + rounding || set_.holds(vertex_)) {
         found_.ending = Ending::kOptimal;
         return;
       }
       // A gap wins about its square, which may be less than the value can show: but not for ever.
       const double value = set_.value();
-      if (value > best) best = value, n_idle = 0;
-      else if (++n_idle > kIdle + set_.size()) {
-        found_.ending = found_.gap <= 1e4 * rounding ? Ending::kOptimal : Ending::kNotConverged;
+      if (value > best || gap < 0.5 * least) n_idle = 0;
+      best = std::max(best, value), least = std::min(least, gap);
+      if (++n_idle > (gap <= 8 * rounding ? kIdle : kIdle + set_.size())) {
+        found_.ending = gap <= 1e3 * rounding ? Ending::kOptimal : Ending::kNotConverged;
         return;
       }
       set_.add(vertex_);
+      if (may_solve && set_.size() >= kMany) {
+        may_solve = false;
+        solve_equations(ask);
+      }
     }
     found_.ending = Ending::kNotConverged;
   }
 
+  // Replaces the active set by the vertices of mu, where mu can be solved for.
+  template <class Ask>
+  void solve_equations(Ask& ask) {
+    EqualitySystem system;
+    if (!ask.equalities(system)) return;
+    EqualityPolytope polytope(system, scores_);
+    std::vector<double> rest(options_.n_parts, 0.0);
+    if (polytope.work() > kMostWork || !polytope.nearest(rest.data(), options_.interruption)) return;
+    VertexList list;
+    take_apart(rest, list, ask);
+    if (list.probabilities.empty()) return;
+    set_.clear();
+    set_.append_all(list.vertices(), list.probabilities);
+    set_.restart();
+  }
+
+  // Vertices on the support of mu, each with all the probability that mu can spare: then one part of mu is used up, and
+  // the later vertices do not have it, so they are linearly independent.
+  template <class Ask>
+  void take_apart(std::vector<double>& rest, VertexList& list, Ask& ask) {
+    constexpr double kDust = 1e-15;  // what Newton's method leaves of a zero
+    double left = 1;
+    std::vector<double> allowed(options_.n_parts);
+    while (left > kDust && found_.n_calls < options_.max_calls) {
+      for (std::int64_t i = 0; i < options_.n_parts; ++i)
+        allowed[i] = rest[i] > kDust ? rest[i] : -std::numeric_limits<double>::infinity();
+      ++found_.n_calls;
+      ask(allowed.data(), vertex_);
+      if (vertex_.size <= 0) return;
+      double step = left;
+      for (std::int64_t e = 0; e < vertex_.size; ++e)
+        step = std::min(step, rest[vertex_.places[e]] / vertex_.values[e]);
+      for (std::int64_t e = 0; e < vertex_.size; ++e) rest[vertex_.places[e]] -= step * vertex_.values[e];
+      list.append(vertex_, step);
+      left -= step;
+    }
+  }
+
   bool begin(const SparsemapStart& start) {
     std::int64_t entry = 0;
+    std::vector<Vertex> vertices;
+    std::vector<double> probabilities;
     for (std::int64_t i = 0; i < start.n_vertices; ++i) {
       const Vertex given{const_cast<std::int32_t*>(start.places) + entry, const_cast<double*>(start.values) + entry,
                          start.sizes[i]};
       entry += given.size;
-      bool usable = true;
+      bool usable = start.probabilities[i] > 0;
       for (std::int64_t e = 0; e < given.size; ++e) usable &= std::isfinite(scores_[given.places[e]]);
-      if (usable && start.probabilities[i] > 0) set_.append(given, start.probabilities[i]);
+      if (usable) vertices.push_back(given), probabilities.push_back(start.probabilities[i]);
     }
+    set_.append_all(vertices, probabilities);
     if (set_.size() > 0) set_.restart();
     return set_.size() > 0;
   }
 
   template <class Ask>
-  void finish(Ask ask) {
+  void finish(Ask& ask) {
     if (options_.wants_face) span_face(ask);
     const std::int64_t n = set_.size();
     found_.probabilities = set_.probabilities();
@@ -133,16 +209,16 @@ class SparsemapSearch {
   // A generic direction orthogonal to the hull is constant on the face only if the hull spans it: so where both ways of
   // turning the gradient bring nothing new, nothing is missing.
   template <class Ask>
-  void span_face(Ask ask) {
+  void span_face(Ask& ask) {
     std::vector<double> side(options_.n_regularized);
-    set_.direction(gradient_.data(), options_.n_parts);
+    const std::vector<double> gradient = set_.gradient();
     const double level = set_.level();
     while (set_.size() <= options_.n_regularized) {
       for (double& number : side) number = next_random();
       set_.remove_hull(side.data());
       bool grown = false;
       for (const double turn : {kTurn, -kTurn}) {
-        grown = turn_to(turn, side, level, ask);
+        grown = turn_to(turn, gradient, side, level, ask);
         if (grown) break;
       }
       if (!grown) return;
@@ -151,42 +227,51 @@ class SparsemapSearch {
 
   // Turns the gradient, less and less where a vertex just off the face comes first; true if a vertex has entered.
   template <class Ask>
-  bool turn_to(double turn, const std::vector<double>& side, double level, Ask ask) {
+  bool turn_to(double turn, const std::vector<double>& gradient, const std::vector<double>& side, double level,
+               Ask& ask) {
     for (int finer = 0; finer < 3; ++finer, turn *= kFiner) {
-      turned_ = gradient_;
-      const double scale = turn * (1 + largest_on_members());
+      turned_ = gradient;
+      const double scale = turn * largest_on_members(gradient);
       for (std::int64_t i = 0; i < options_.n_regularized; ++i) turned_[i] += scale * side[i];
       ask(turned_.data(), vertex_);
       if (vertex_.size < 0) return false;  // an oracle that fails now does not undo what was found
-      const double tied = kTied * (size_along(gradient_.data()) + set_.magnitude() + 1);
-      if (along(gradient_.data()) >= level - tied) return !set_.holds(vertex_) && set_.append(vertex_, 0.0);
+      const double tied = kTied * (size_along(gradient) + set_.magnitude() + set_.lift());
+      if (along(gradient) >= level - tied) return !set_.holds(vertex_) && set_.append(vertex_, 0.0);
     }
     return false;
   }
 
   template <class Ask>
-  bool answered(Ask ask, const double* scores) {
+  bool answered(Ask& ask, const double* scores) {
     ask(scores, vertex_);
     if (vertex_.size == Vertex::kNotANumber) found_.ending = Ending::kNotANumber;
     else if (vertex_.size < 0) found_.ending = Ending::kInfeasible;
     return vertex_.size >= 0;
   }
 
-  double along(const double* numbers) const {
+  double along(const std::vector<double>& numbers) const {
     double total = 0;
     for (std::int64_t e = 0; e < vertex_.size; ++e) total += vertex_.values[e] * numbers[vertex_.places[e]];
     return total;
   }
-  double size_along(const double* numbers) const {
+  double size_along(const std::vector<double>& numbers) const {
     double total = 0;
     for (std::int64_t e = 0; e < vertex_.size; ++e)
       total += std::abs(vertex_.values[e] * numbers[vertex_.places[e]]);
     return total;
   }
-  double largest_on_members() const {
+  // What rounding errors of the gap are relative to. Twice the gap bounds the squared error of mu, which rounding has a
+  // part in, too.
+  double size_of_terms() const { return size_along(set_.gradient()) + set_.magnitude() + kEpsilon * set_.lift(); }
+
+  // Of the gradient, and of the entries of vertices, which it is made of.
+  double largest_on_members(const std::vector<double>& gradient) const {
     double largest = 0;
     for (const ActiveSet::Member& member : set_.members())
-      for (const std::int32_t place : member.places) largest = std::max(largest, std::abs(gradient_[place]));
+      for (std::size_t e = 0; e < member.places.size(); ++e) {
+        largest = std::max(largest, std::abs(gradient[member.places[e]]));
+        if (static_cast<std::int64_t>(e) < member.n_regularized) largest = std::max(largest, std::abs(member.values[e]));
+      }
     return largest;
   }
 
@@ -197,16 +282,18 @@ class SparsemapSearch {
     return static_cast<double>(static_cast<std::int64_t>((z ^ (z >> 31)) >> 11)) * 0x1p-52 - 1;
   }
 
-  static constexpr double kRounding = 2 * std::numeric_limits<double>::epsilon();
+  static constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
   static constexpr double kTied = 1e-11;    // relative: scores closer than this are one score
   static constexpr double kTurn = 1e-7;     // of the gradient: far above rounding ...
   static constexpr double kFiner = 1e-2;    // ... and then less
-  static constexpr std::int64_t kIdle = 64;
+  static constexpr std::int64_t kIdle = 32;
+  static constexpr std::int64_t kMany = 64;  // members, from which on the equations are worth a look
+  static constexpr double kMostWork = 1e8;   // multiplications of one step of Newton's method
 
   const double* scores_;
   const SparsemapOptions options_;
   ActiveSet set_;
-  std::vector<double> gradient_, turned_;
+  std::vector<double> turned_;
   std::vector<std::int32_t> places_;
   std::vector<double> values_;
   Vertex vertex_;

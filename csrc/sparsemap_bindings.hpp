@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "interruption.hpp"
 #include "problems.hpp"
 #include "solvers.hpp"
 
@@ -86,6 +87,22 @@ struct Starts {
   }
 };
 
+// Runs the handlers of signals that have come; true where one raised.
+inline bool signal_came() {
+  nanobind::gil_scoped_acquire hold;
+  return PyErr_CheckSignals() != 0;
+}
+
+// Calls f, which releases the interpreter lock and may be stopped by a signal.
+template <class F>
+auto interruptible(F f) {
+  try {
+    return f();
+  } catch (const Interrupted&) {
+    throw nanobind::python_error();  // which the signal's handler has set
+  }
+}
+
 inline void bind_sparsemap(nanobind::module_& m, const Table& (*active_table)()) {
   namespace nb = nanobind;
   using At = std::uintptr_t;
@@ -102,11 +119,15 @@ inline void bind_sparsemap(nanobind::module_& m, const Table& (*active_table)())
         for (std::size_t i = 0; i < sizes.size(); ++i) spec.sizes[i] = sizes[i];
         for (std::size_t i = 0; i < integers.size(); ++i)
           spec.integers[i] = reinterpret_cast<const std::int64_t*>(integers[i]);
-        nb::gil_scoped_release release;
-        const Starts starts(start[0], start[1], start[2], start[3], start[4], n_items);
-        return Faces(sparsemap(active_table().oracle, active_table().algebra, spec, {n_parts, n_regularized, max_calls, atol, wants_face},
-                               reinterpret_cast<const double*>(scores), n_items,
-                               starts.items.empty() ? nullptr : starts.items.data(), threads));
+        return interruptible([&] {
+          nb::gil_scoped_release release;
+          const Starts starts(start[0], start[1], start[2], start[3], start[4], n_items);
+          Interruption interruption(&signal_came);
+          return Faces(sparsemap(active_table().oracle, active_table().algebra, spec,
+                                 {n_parts, n_regularized, max_calls, atol, wants_face},
+                                 reinterpret_cast<const double*>(scores), n_items,
+                                 starts.items.empty() ? nullptr : starts.items.data(), threads, interruption));
+        });
       },
       "SparseMAP of a batch with a compiled oracle.");
   m.def(

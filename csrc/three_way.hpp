@@ -1,6 +1,7 @@
 // The local problems of an alignment grid, many at once: max_Omega over three tails, its weights and their derivative.
 //
-// `next` gives a cell from its three tails and its score; `encode` and `decode` take rows of values to cells and back.
+// `next` gives a cell from its three tails and its score. A cell holds its value in one part or two; `start` and `none`
+// are the parts of the values 0 and -inf, and `value` puts the parts together.
 #pragma once
 
 #include "power_of_two.hpp"
@@ -37,8 +38,43 @@ struct PlainThree {
     const Three<V> values{x.diagonal.part[0], x.up.part[0], x.left.part[0]};
     return {{score + Own::template solve<kWeights>(values, q)}};
   }
-  template <class T> static void encode(T*, std::int64_t, std::int64_t) {}
-  template <class T> static void decode(T*, std::int64_t, std::int64_t) {}
+  template <class T> static T start(int) { return 0; }
+  template <class T> static T none(int) { return -kInfinity<T>; }
+  template <class T> static double value(const T* part, std::int64_t) { return part[0]; }
+};
+
+// Cells that are values in two parts, the second of which holds what the first has rounded away: along a path of a
+// thousand cells a float would have three digits left for the differences between its tails. `Own` solves for the
+// weights of differences to the largest, and returns how far max_Omega lies above it.
+template <class Own>
+struct PairedThree {
+  static constexpr int kParts = 2;
+  template <bool kWeights, class V>
+  static inline Cell<V, 2> next(const Three<Cell<V, 2>>& x, V score, Three<V>& q) {
+    using T = typename Traits<V>::Number;
+    const V nothing = -kInfinity<T> - V{}, zero = V{};
+    const Three<V> high{x.diagonal.part[0], x.up.part[0], x.left.part[0]};
+    const Three<V> low{x.diagonal.part[1], x.up.part[1], x.left.part[1]};
+    const V largest = largest_of(high), top = largest == nothing ? zero : largest;
+    const V lowest = largest_of(Three<V>{high.diagonal == top ? low.diagonal : nothing,
+                                         high.up == top ? low.up : nothing, high.left == top ? low.left : nothing});
+    const V rest = lowest == nothing ? zero : lowest;
+    const V above = Own::template solve<kWeights>(
+        {(high.diagonal - top) + (low.diagonal - rest), (high.up - top) + (low.up - rest),
+         (high.left - top) + (low.left - rest)}, q);
+    // The exact sum of top and score is `sum` + `lost`.
+    const V best = settled(high, largest, top), sum = best + score, part = sum - best;
+    const V lost = (best - (sum - part)) + (score - part);
+    const V more = lost + (rest + above), value = sum + more;
+    const V left = more - (value - sum);
+    const V finite = value - value;  // zero, or NaN
+    return {{finite == zero ? value : sum, finite == zero ? left : zero}};
+  }
+  template <class T> static T start(int) { return 0; }
+  template <class T> static T none(int part) { return part == 0 ? -kInfinity<T> : T(0); }
+  template <class T> static double value(const T* part, std::int64_t stride) {
+    return static_cast<double>(part[0]) + static_cast<double>(part[stride]);
+  }
 };
 
 struct HardThree : PlainThree<HardThree> {
@@ -76,6 +112,10 @@ struct ShannonThree {
     if constexpr (kWeights) {
       const V share = sum == V{} ? V{} : T(1) / sum;
       q = {diagonal * share, up * share, left * share};
+      // Weights that add up to less than 1 would lose a part of the flow in every cell of a long path. A single tail
+      // has weight 1 exactly.
+      const V missing = T(1) - (q.diagonal + q.up + q.left);
+      q = {q.diagonal + q.diagonal * missing, q.up + q.up * missing, q.left + q.left * missing};
     }
     V k, more;
     const V m = split_octaves(sum * exp_in_octaves(score, k), more);
@@ -86,36 +126,20 @@ struct ShannonThree {
     return {q.diagonal * (d.diagonal - mean), q.up * (d.up - mean), q.left * (d.left - mean)};
   }
 
-  // `row` has its parts `stride` apart, room for whole vectors, and values in the first. Beyond `count` there may be
-  // anything, which is not looked at: 1 = 1 2^0 stands in for it.
-  template <class T>
-  static void encode(T* row, std::int64_t count, std::int64_t stride) {
-    for (std::int64_t i = 0; i < count; i += kLanes<T>) {
-      Vector<T> k;
-      store(row + i, exp_in_octaves(load_up_to(row + i, count - i, T(0)), k));
-      store(row + stride + i, k);
-    }
-  }
-  template <class T>
-  static void decode(T* row, std::int64_t count, std::int64_t stride) {
-    for (std::int64_t i = 0; i < count; i += kLanes<T>) {
-      const Vector<T> m = load_up_to(row + i, count - i, T(1)), k = load_up_to(row + stride + i, count - i, T(0));
-      store(row + i, log_of_octaves(m, k));
-    }
-  }
-  template <class T>
-  static Vector<T> load_up_to(const T* from, std::int64_t count, T fill) {
-    return count < kLanes<T> ? load_some(from, count, fill) : load(from);
+  template <class T> static T start(int part) { return part == 0 ? T(1) : T(0); }
+  template <class T> static T none(int part) { return part == 0 ? T(0) : -kInfinity<T>; }
+  template <class T> static double value(const T* part, std::int64_t stride) {
+    return log_of_octaves<double>(part[0], part[stride]);
   }
 };
 
-// The threshold of the simplex projection is the largest of (sum of the k largest - 1) / k.
-struct SquaredThree : PlainThree<SquaredThree> {
+// The threshold of the simplex projection is the largest of (sum of the k largest - 1) / k. The tails are given by their
+// differences to the largest of them.
+struct SquaredThree : PairedThree<SquaredThree> {
   template <bool kWeights, class V>
   static inline V solve(const Three<V>& x, Three<V>& q) {
     using T = typename Traits<V>::Number;
-    const V largest = largest_of(x), top = largest == -kInfinity<T> - V{} ? V{} : largest;
-    const V a = x.diagonal - top, b = x.up - top, c = x.left - top;
+    const V a = x.diagonal, b = x.up, c = x.left;
     const V high = larger(a, b), low = a + b == a + b ? (a < b ? a : b) : a + b;
     const V middle = high < c ? high : c;  // the largest is 0, the smallest is below both others
     const V second = larger(low, middle), third = low < middle ? low : middle;
@@ -123,7 +147,7 @@ struct SquaredThree : PlainThree<SquaredThree> {
     level = larger((second + third - T(1)) * T(1.0 / 3), level);
     q = {larger(a - level, V{}), larger(b - level, V{}), larger(c - level, V{})};
     const V squares = q.diagonal * q.diagonal + q.up * q.up + q.left * q.left;
-    return settled(x, largest, top + (T(0.5) * squares + level + T(0.5)));
+    return T(0.5) * squares + level + T(0.5);
   }
   template <class V>
   static inline Three<V> moved(const Three<V>& q, const Three<V>& d, V) {

@@ -86,7 +86,7 @@ def main() -> None:
     try:
         from omegamax.plots import attention_maps
     except ImportError:
-        print('for a picture: pip install "omegamax[plot]"')
+        print('for a picture: pip install ".[plot]" in the clone of omegamax')
         return
     path = Path("report") / "attention.png"
     path.parent.mkdir(exist_ok=True)

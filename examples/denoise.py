@@ -49,7 +49,7 @@ def main() -> None:
     try:
         from omegamax.plots import denoising
     except ImportError:
-        print('for a picture: pip install "omegamax[plot]"')
+        print('for a picture: pip install ".[plot]" in the clone of omegamax')
         return
     path = Path("report") / "denoise.png"
     path.parent.mkdir(exist_ok=True)

@@ -23,11 +23,14 @@ def _public() -> dict[str, _typing.Any]:
     return names
 
 
-def __getattr__(name: str) -> _typing.Any:
-    """Rooms and public names where they were not loaded at import."""
-    if name == "__all__":
-        return list(_public())
-    if not name.startswith("_"):
+if not _typing.TYPE_CHECKING:  # with it, type checkers would accept every name
+
+    def __getattr__(name: str) -> _typing.Any:
+        """Rooms and public names where they were not loaded at import."""
+        if name == "__all__":
+            return list(_public())
+        if name.startswith("_"):
+            raise AttributeError(f"module 'omegamax' has no attribute {name!r}")
         from importlib import import_module
         from importlib.util import find_spec
 
@@ -36,7 +39,23 @@ def __getattr__(name: str) -> _typing.Any:
         names = _public()
         if name in names:
             return names[name]
-    raise AttributeError(f"module 'omegamax' has no attribute {name!r}")
+        raise _missing(name, names)
+
+
+def _missing(name: str, names: _typing.Iterable[str]) -> AttributeError:
+    """The error for a name that is not here: where it is, or what it might have been."""
+    from importlib import import_module
+    from pathlib import Path
+    from pkgutil import iter_modules
+
+    from omegamax.spelling import no_attribute
+
+    for room in ("models", "integrations", "attention", "operators", "structures", "losses"):
+        if name in vars(import_module(f"omegamax.{room}")):
+            return AttributeError(f"module 'omegamax' has no attribute {name!r}; it is omegamax.{room}.{name}")
+    return no_attribute(
+        "omegamax", name, [*names, *(module.name for module in iter_modules([str(Path(__file__).parent)]))]
+    )
 
 
 def __dir__() -> list[str]:
@@ -49,6 +68,15 @@ def __dir__() -> list[str]:
 # are registered with it; structures, losses and layers come when one of them is named. The command line wants to answer
 # --help first.
 if _typing.TYPE_CHECKING:
+    from omegamax import attention as attention
+    from omegamax import inference as inference
+    from omegamax import losses as losses
+    from omegamax import models as models
+    from omegamax import operators as operators
+    from omegamax import plots as plots
+    from omegamax import recipes as recipes
+    from omegamax import registry as registry
+    from omegamax import structures as structures
     from omegamax.public import *  # noqa: F403
 elif not _is_the_command():
     from omegamax.rows import *  # noqa: F403

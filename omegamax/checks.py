@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import numbers
-import sys
-import warnings
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from omegamax.warning import warn as warn
 
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -60,16 +60,32 @@ def check_mask(who: str, scores: Tensor, mask: Any, *, onto: str = "scores", fix
         raise ValueError(f"{who}: mask must broadcast to {onto} {tuple(scores.shape)}, got {tuple(mask.shape)}; {fix}")
 
 
-def check_lengths(who: str, batch_shape: tuple[int, ...], lengths: Any) -> None:
-    """Integers, one per item of the leading batch axes."""
+def as_lengths(lengths: Any) -> Any:
+    """Lengths as a tensor, from a number, a list, a tuple or a NumPy array; what is none of these stays as it is."""
+    if lengths is None or isinstance(lengths, Tensor):
+        return lengths
+    if isinstance(lengths, (list, tuple)) and not lengths:
+        return torch.zeros(0, dtype=torch.long)
+    try:
+        return torch.as_tensor(lengths)
+    except (TypeError, ValueError, RuntimeError):
+        return lengths  # which a check will refuse
+
+
+def check_lengths(who: str, batch_shape: tuple[int, ...], lengths: Any) -> Tensor:
+    """Integers, one per item of the leading batch axes, as a tensor."""
+    lengths = as_lengths(lengths)
     if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.dtype is torch.bool:
         kind = lengths.dtype if isinstance(lengths, Tensor) else type(lengths).__name__
-        raise TypeError(f"{who}: lengths must be an integer Tensor, got {kind}; use torch.tensor([...])")
+        raise TypeError(
+            f"{who}: lengths must be an integer Tensor or a list of integers, got {kind}; use torch.tensor([...])"
+        )
     if tuple(lengths.shape) != tuple(batch_shape[: lengths.dim()]):
         raise ValueError(
             f"{who}: lengths must match the leading batch axes {tuple(batch_shape)}, got {tuple(lengths.shape)}; "
             "give one length per batch item"
         )
+    return lengths
 
 
 def _check_number(
@@ -137,10 +153,22 @@ def check_strength(who: str, strength: Any) -> None:
     _check_parameter(who, "strength", strength, 0.0, False, "non-negative and finite", "0 switches the penalty off")
 
 
+def check_default_strength(who: str, strength: Any) -> None:
+    """A non-negative penalty, or None: the default that depends on the length of the row."""
+    if strength is not None:
+        check_strength(who, strength)
+
+
 def check_p(who: str, p: Any) -> None:
     """A norm order in (1, 2]."""
     holds, fix = _is_number(p) and 1 < p <= 2, "2 is sparsemax, 1.5 the paper's choice"
     _check_number(who, "p", p, holds, "in (1, 2]", fix, kind="a number")
+
+
+def check_finite(who: str, name: str, number: Any, fix: str) -> None:
+    """A finite number."""
+    holds = _is_number(number) and -math.inf < number < math.inf
+    _check_number(who, name, number, holds, "finite", fix, kind="a number")
 
 
 def check_above(who: str, bound: Any, start: Any) -> None:
@@ -252,10 +280,10 @@ def common_batch(who: str, components: tuple[tuple[Tensor, int], ...]) -> tuple[
         return shapes[0]
     first = components[0][0]
     for tensor, _ in components:
-        if tensor.dtype != first.dtype or tensor.device != first.device:
+        if tensor.device != first.device:
             raise TypeError(
-                f"{who}: all potentials must have one dtype and device, got {first.dtype} on {first.device} and "
-                f"{tensor.dtype} on {tensor.device}; convert them with .to(...)"
+                f"{who}: all potentials must be on one device, got {first.device} and {tensor.device}; move them with "
+                ".to(...)"
             )
     try:
         return tuple(torch.broadcast_shapes(*shapes))
@@ -269,9 +297,7 @@ def check_structure_lengths(
     who: str, batch_shape: tuple[int, ...], lengths: Any, limits: tuple[int, ...], *, least: int = 1
 ) -> tuple[Tensor, ...]:
     """One CPU tensor (batch,) per axis that has a length, from `least` to the axis' size, which is the default."""
-    given = tuple(lengths) if isinstance(lengths, (tuple, list)) else (lengths,)
-    if lengths is None:
-        given = (None,) * len(limits)
+    given = (None,) * len(limits) if lengths is None else _per_axis(lengths, len(limits), batch_shape)
     if not limits and lengths is not None:
         raise ValueError(f"{who}: lengths must be None, got {type(lengths).__name__}; no axis of {who} has a length")
     if len(given) != len(limits):
@@ -283,9 +309,12 @@ def check_structure_lengths(
         if each is None:
             found.append(torch.full((n_items,), limit, dtype=torch.long))
             continue
+        each = as_lengths(each)
         if not isinstance(each, Tensor) or each.is_floating_point() or each.dtype is torch.bool:
-            found_kind = each.dtype if isinstance(each, Tensor) else type(each).__name__
-            raise TypeError(f"{who}: lengths must be an integer Tensor, got {found_kind}; use torch.tensor([...])")
+            came = each.dtype if isinstance(each, Tensor) else type(each).__name__
+            raise TypeError(
+                f"{who}: lengths must be an integer Tensor or a list of integers, got {came}; use torch.tensor([...])"
+            )
         if tuple(each.shape) != batch_shape:
             raise ValueError(
                 f"{who}: lengths must have the batch shape {batch_shape}, got {tuple(each.shape)}; give one per item"
@@ -301,9 +330,12 @@ def check_structure_lengths(
     return tuple(found)
 
 
-def warn(message: str, kind: type[Warning] = UserWarning) -> None:
-    """A warning that points at the user's line: the nearest outside of omegamax and PyTorch."""
-    frame, depth = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("omegamax", "torch"):
-        frame, depth = frame.f_back, depth + 1
-    warnings.warn(message, kind, stacklevel=depth)
+def _per_axis(lengths: Any, n_axes: int, batch_shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Lengths for each axis that has them. A list for one axis is its lengths, or holds them as its only entry."""
+    if n_axes != 1:
+        return (lengths,) if isinstance(lengths, Tensor) or not hasattr(lengths, "__len__") else tuple(lengths)
+    whole = as_lengths(lengths)
+    if isinstance(lengths, (list, tuple)) and len(lengths) == 1:
+        fits = isinstance(whole, Tensor) and tuple(whole.shape) == batch_shape
+        return (whole,) if fits else tuple(lengths)
+    return (whole,)

@@ -21,9 +21,11 @@ from torch import Tensor
 
 from omegamax import checks, routing
 from omegamax.groups import check_groups
+from omegamax.operators import evaluation
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
 from omegamax.operators.hard import Hard
+from omegamax.operators.operator import Operator
 from omegamax.operators.oscar import Oscar
 from omegamax.operators.scaled import Scaled
 from omegamax.operators.shannon import Shannon
@@ -31,8 +33,9 @@ from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.operators.squared_pnorm import SquaredPNorm
 from omegamax.operators.tsallis import Tsallis
 from omegamax.smoothmax import SmoothMax
+from omegamax.wrong_kinds import instead_of, kind_of
 
-_HARD, _SHANNON, _SQUARED_NORM, _ENTMAX15 = Hard(), Shannon(), SquaredNorm(), Tsallis(1.5)
+_HARD, _SHANNON, _SQUARED_NORM, _ENTMAX15, _OSCAR = Hard(), Shannon(), SquaredNorm(), Tsallis(1.5), Oscar()
 
 
 def hardmax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask: Tensor | None = None) -> Tensor:
@@ -42,10 +45,18 @@ def hardmax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask:
 
     Ties go to the lowest index; gamma changes nothing. Its derivative is zero wherever it exists.
 
+    Arguments:
+        scores: a floating tensor with any axes; −inf takes an entry out of its row
+        dim: the axis of the rows
+        gamma: the temperature; without effect
+        mask: boolean, broadcasts to the scores; True means "may receive weight"
+
+    Returns weights shaped as the scores; a row with nothing allowed gives zeros.
+
     >>> hardmax(torch.tensor([1.0, 3.0, 3.0]))
     tensor([0., 1., 0.])
     """
-    return weights_along("hardmax", _HARD, scores, dim, gamma, mask)
+    return _weights("hardmax", _HARD, scores, dim, gamma, mask)
 
 
 def softmax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask: Tensor | None = None) -> Tensor:
@@ -53,10 +64,18 @@ def softmax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask:
 
         argmax_{p in simplex}  <p, scores> - gamma * sum p log p
 
+    Arguments:
+        scores: a floating tensor with any axes; −inf takes an entry out of its row
+        dim: the axis of the rows
+        gamma: the temperature: a positive number, or a tensor with size 1 along `dim`, which may learn
+        mask: boolean, broadcasts to the scores; True means "may receive weight"
+
+    Returns weights shaped as the scores; a row with nothing allowed gives zeros.
+
     >>> softmax(torch.tensor([1.0, 1.0, 5.0]), mask=torch.tensor([True, True, False]))
     tensor([0.5000, 0.5000, 0.0000])
     """
-    return weights_along("softmax", _SHANNON, scores, dim, gamma, mask)
+    return _weights("softmax", _SHANNON, scores, dim, gamma, mask)
 
 
 def sparsemax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask: Tensor | None = None) -> Tensor:
@@ -66,19 +85,35 @@ def sparsemax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mas
 
     Many weights are exactly zero (Martins & Astudillo, 2016).
 
+    Arguments:
+        scores: a floating tensor with any axes; −inf takes an entry out of its row
+        dim: the axis of the rows
+        gamma: the temperature: a positive number, or a tensor with size 1 along `dim`, which may learn
+        mask: boolean, broadcasts to the scores; True means "may receive weight"
+
+    Returns weights shaped as the scores; a row with nothing allowed gives zeros.
+
     >>> sparsemax(torch.tensor([1.0, 0.9, -1.0]))
     tensor([0.5500, 0.4500, 0.0000])
     """
-    return weights_along("sparsemax", _SQUARED_NORM, scores, dim, gamma, mask)
+    return _weights("sparsemax", _SQUARED_NORM, scores, dim, gamma, mask)
 
 
 def entmax15(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask: Tensor | None = None) -> Tensor:
     """Entmax of order 1.5: halfway between softmax and sparsemax, smooth and sparse.
 
+    Arguments:
+        scores: a floating tensor with any axes; −inf takes an entry out of its row
+        dim: the axis of the rows
+        gamma: the temperature: a positive number, or a tensor with size 1 along `dim`, which may learn
+        mask: boolean, broadcasts to the scores; True means "may receive weight"
+
+    Returns weights shaped as the scores; a row with nothing allowed gives zeros.
+
     >>> entmax15(torch.tensor([1.0, 0.5, -2.0]))
     tensor([0.6740, 0.3260, 0.0000])
     """
-    return weights_along("entmax15", _ENTMAX15, scores, dim, gamma, mask)
+    return _weights("entmax15", _ENTMAX15, scores, dim, gamma, mask)
 
 
 def entmax(
@@ -96,11 +131,20 @@ def entmax(
     `alpha` may be a tensor that broadcasts against scores with size 1 along `dim`, one order per row or per head, and
     its gradient is exact, also at and near 1 (Peters et al., 2019; Correia et al., 2019).
 
+    Arguments:
+        scores: a floating tensor with any axes; −inf takes an entry out of its row
+        dim: the axis of the rows
+        alpha: the order, from 1
+        gamma: the temperature: a positive number, or a tensor with size 1 along `dim`, which may learn
+        mask: boolean, broadcasts to the scores; True means "may receive weight"
+
+    Returns weights shaped as the scores; a row with nothing allowed gives zeros.
+
     >>> entmax(torch.tensor([1.0, 0.5, -2.0]), alpha=2.0)
     tensor([0.7500, 0.2500, 0.0000])
     """
     tsallis = _leaf("entmax", Tsallis, checks.check_alpha, alpha, scores, dim)
-    return weights_along("entmax", tsallis, scores, dim, gamma, mask)
+    return _weights("entmax", tsallis, scores, dim, gamma, mask)
 
 
 def sqpnormmax(
@@ -112,11 +156,20 @@ def sqpnormmax(
 
     Sparse like sparsemax (p = 2) but smoother where a weight leaves zero (Niculae & Blondel, 2017).
 
+    Arguments:
+        scores: a floating tensor with any axes; −inf takes an entry out of its row
+        dim: the axis of the rows
+        p: of the norm, 1 < p ≤ 2
+        gamma: the temperature: a positive number, or a tensor with size 1 along `dim`, which may learn
+        mask: boolean, broadcasts to the scores; True means "may receive weight"
+
+    Returns weights shaped as the scores; a row with nothing allowed gives zeros.
+
     >>> sqpnormmax(torch.tensor([1.0, 0.5, -2.0]))
     tensor([0.8474, 0.1526, 0.0000])
     """
     squared_pnorm = _leaf("sqpnormmax", SquaredPNorm, checks.check_p, p, scores, dim)
-    return weights_along("sqpnormmax", squared_pnorm, scores, dim, gamma, mask)
+    return _weights("sqpnormmax", squared_pnorm, scores, dim, gamma, mask)
 
 
 def fusedmax(
@@ -133,18 +186,27 @@ def fusedmax(
 
     Masked positions are taken out: their neighbours become adjacent (Niculae & Blondel, 2017).
 
+    Arguments:
+        scores: a floating tensor with any axes; −inf takes an entry out of its row
+        dim: the axis of the rows
+        strength: of the penalty, non-negative; a number or a tensor, as `gamma`
+        gamma: the temperature: a positive number, or a tensor with size 1 along `dim`, which may learn
+        mask: boolean, broadcasts to the scores; True means "may receive weight"
+
+    Returns weights shaped as the scores; a row with nothing allowed gives zeros.
+
     >>> fusedmax(torch.tensor([1.0, 0.9, -1.0]), strength=0.1)
     tensor([0.5000, 0.5000, 0.0000])
     """
     fused = _leaf("fusedmax", Fused, checks.check_strength, strength, scores, dim)
-    return weights_along("fusedmax", fused, scores, dim, gamma, mask)
+    return _weights("fusedmax", fused, scores, dim, gamma, mask)
 
 
 def oscarmax(
     scores: Tensor,
     dim: int = -1,
     *,
-    strength: float | Tensor = 0.01,
+    strength: float | Tensor | None = None,
     gamma: float | Tensor = 1.0,
     mask: Tensor | None = None,
 ) -> Tensor:
@@ -152,13 +214,24 @@ def oscarmax(
 
         argmax_{p in simplex}  <p, scores> - gamma * (1/2 ||p||^2 + strength * sum_{i<j} max(p_i, p_j))
 
-    Exact for scores of any sign; the published composition is not (Niculae & Blondel, 2017).
+    Exact for scores of any sign; the published composition is not (Niculae & Blondel, 2017). Without a strength each
+    row of d positions that are not masked takes min(0.01, 1/d): the paper's 0.01 up to d = 100, and beyond that what
+    keeps long rows from collapsing to equal weights.
+
+    Arguments:
+        scores: a floating tensor with any axes; −inf takes an entry out of its row
+        dim: the axis of the rows
+        strength: of the penalty, non-negative; a number or a tensor, as `gamma`
+        gamma: the temperature: a positive number, or a tensor with size 1 along `dim`, which may learn
+        mask: boolean, broadcasts to the scores; True means "may receive weight"
+
+    Returns weights shaped as the scores; a row with nothing allowed gives zeros.
 
     >>> oscarmax(torch.tensor([1.0, -1.0, 0.95]), strength=0.1)
     tensor([0.5000, 0.0000, 0.5000])
     """
-    oscar = _leaf("oscarmax", Oscar, checks.check_strength, strength, scores, dim)
-    return weights_along("oscarmax", oscar, scores, dim, gamma, mask)
+    oscar = _OSCAR if strength is None else _leaf("oscarmax", Oscar, checks.check_strength, strength, scores, dim)
+    return _weights("oscarmax", oscar, scores, dim, gamma, mask)
 
 
 def groupmax(
@@ -176,13 +249,23 @@ def groupmax(
 
     `groups` gives the group number of each position, or the positions of each group.
 
+    Arguments:
+        scores: a floating tensor with any axes; −inf takes an entry out of its row
+        dim: the axis of the rows
+        groups: of the positions along `dim`
+        strength: of the penalty, non-negative; a number or a tensor, as `gamma`
+        gamma: the temperature: a positive number, or a tensor with size 1 along `dim`, which may learn
+        mask: boolean, broadcasts to the scores; True means "may receive weight"
+
+    Returns weights shaped as the scores; a row with nothing allowed gives zeros.
+
     >>> groupmax(torch.tensor([1.0, 0.8, 0.5, -1.0]), groups=[0, 0, 1, 1], strength=0.5)
     tensor([0.5587, 0.4413, 0.0000, 0.0000])
     """
     checks.check_strength("groupmax", strength)
     labels = check_groups("groupmax", groups)
     leaf = GroupLasso.of_checked(labels, _oriented(strength, scores, dim))
-    return weights_along("groupmax", leaf, scores, dim, gamma, mask)
+    return _weights("groupmax", leaf, scores, dim, gamma, mask)
 
 
 def smooth_max(
@@ -197,11 +280,23 @@ def smooth_max(
 
         max_{p in simplex}  <p, scores> - gamma * Ω(p)
 
+    Arguments:
+        scores: a floating tensor with any axes; −inf takes an entry out of its row
+        regularizer: Ω, such as `SquaredNorm()`
+        dim: the axis of the rows
+        gamma: the temperature: a positive number, or a tensor with size 1 along `dim`, which may learn
+        mask: boolean, broadcasts to the scores; True means "may receive weight"
+
+    Returns one number per row, shaped as the scores without `dim`; a row with nothing allowed gives −inf.
+
     >>> smooth_max(torch.tensor([1.0, 0.9, -1.0]), SquaredNorm())
     tensor(1.2025)
     """
     smooth, scores = _turned("smooth_max", _smooth("smooth_max", regularizer), scores, dim, gamma, mask)
-    return smooth.weigh(scores).value
+    if isinstance(smooth, Operator):
+        smooth.check_fit(scores)
+        return evaluation.value_and_weights(smooth, scores).value
+    return smooth.max(scores)
 
 
 def smooth_argmax(
@@ -216,6 +311,15 @@ def smooth_argmax(
 
         argmax_{p in simplex}  <p, scores> - gamma * Ω(p)
 
+    Arguments:
+        scores: a floating tensor with any axes; −inf takes an entry out of its row
+        regularizer: Ω, such as `SquaredNorm()`
+        dim: the axis of the rows
+        gamma: the temperature: a positive number, or a tensor with size 1 along `dim`, which may learn
+        mask: boolean, broadcasts to the scores; True means "may receive weight"
+
+    Returns weights shaped as the scores.
+
     >>> smooth_argmax(torch.tensor([1.0, 0.9, -1.0]), SquaredNorm())
     tensor([0.5500, 0.4500, 0.0000])
     """
@@ -227,6 +331,13 @@ def gate(scores: Tensor, regularizer: SmoothMax, *, gamma: float | Tensor = 1.0)
 
     The sigmoid under Shannon; under a sparse Ω it is exactly 0 or 1 outside an interval, so that what is gated off
     need not be computed. A tensor `gamma` broadcasts against scores: every entry may have its own.
+
+    Arguments:
+        scores: a floating tensor with any axes
+        regularizer: Ω, such as `SquaredNorm()`
+        gamma: the temperature
+
+    Returns numbers in [0, 1] shaped as the scores.
 
     >>> gate(torch.tensor([-2.0, 0.0, 0.5, 2.0]), SquaredNorm())
     tensor([0.0000, 0.5000, 0.7500, 1.0000])
@@ -242,12 +353,18 @@ def weights_along(
     who: str, smooth: SmoothMax, scores: Tensor, dim: int, gamma: float | Tensor, mask: Tensor | None
 ) -> Tensor:
     """Moves `dim` last, applies mask and temperature, solves, and moves the weights back."""
-    bare = routing.is_bare(scores)
-    if bare and dim == -1 and mask is None and type(gamma) is float and gamma == 1:  # the usual case, quickly
-        return smooth.bare_weights(scores)
     smooth, scores = _turned(who, smooth, scores, dim, gamma, mask)
-    weights = smooth.bare_weights(scores) if bare and routing.is_bare(scores) else smooth.weights_of(scores)
+    weights = smooth.argmax(scores)
     return weights if dim == -1 else weights.movedim(-1, dim)
+
+
+def _weights(
+    who: str, operator: Operator, scores: Tensor, dim: int, gamma: float | Tensor, mask: Tensor | None
+) -> Tensor:
+    """`weights_along` for an operator of this library, quickly in the usual case."""
+    if dim == -1 and mask is None and type(gamma) is float and gamma == 1:
+        return evaluation.weights(operator, scores, who)
+    return weights_along(who, operator, scores, dim, gamma, mask)
 
 
 def _turned(
@@ -262,20 +379,20 @@ def _turned(
         checks.check_dim(who, scores, dim)
         gamma = _oriented(gamma, scores, dim)
         scores = scores.movedim(dim, -1)
-    if isinstance(gamma, Tensor) or gamma != 1:
+    if type(gamma) is not float or gamma != 1:
         checks.check_gamma(who, gamma)
-        smooth = Scaled(smooth, gamma)
+        smooth = smooth if not isinstance(gamma, Tensor) and gamma == 1 else Scaled(smooth, gamma)
     return smooth, scores
 
 
 def _leaf(
     who: str,
-    build: Callable[[Any], SmoothMax],
+    build: Callable[[Any], Operator],
     check: Callable[[str, Any], None],
     parameter: Any,
     scores: Tensor,
     dim: int,
-) -> SmoothMax:
+) -> Operator:
     """The regularizer with this parameter, which is checked first; with a plain number it is made once and kept."""
     if type(parameter) is float and not routing.is_compiling():
         return _kept(who, build, check, parameter)
@@ -284,7 +401,7 @@ def _leaf(
 
 
 @lru_cache(maxsize=128)
-def _kept(who: str, build: Callable[[Any], SmoothMax], check: Callable[[str, Any], None], number: float) -> SmoothMax:
+def _kept(who: str, build: Callable[[Any], Operator], check: Callable[[str, Any], None], number: float) -> Operator:
     check(who, number)
     return build(number)
 
@@ -303,7 +420,7 @@ def _oriented(parameter: Any, scores: Tensor, dim: int) -> Any:
 def _smooth(who: str, regularizer: SmoothMax) -> SmoothMax:
     if not isinstance(regularizer, SmoothMax):
         raise TypeError(
-            f"{who}: regularizer must be a SmoothMax such as SquaredNorm(), got {type(regularizer).__name__}; "
-            "wrap a function of the weights as Differentiable(fn)"
+            f"{who}: regularizer must be a SmoothMax such as SquaredNorm(), got {kind_of(regularizer)}; "
+            f"{instead_of(regularizer, 'Differentiable(fn) around a function of the weights')}"
         )
     return regularizer

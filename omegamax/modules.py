@@ -6,6 +6,7 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from omegamax import checks
 from omegamax.functional import _oriented, weights_along
 from omegamax.groups import check_groups
+from omegamax.module_repr import shown
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
 from omegamax.operators.hard import Hard
@@ -26,6 +28,13 @@ from omegamax.smoothmax import SmoothMax
 
 class Above(nn.Module):
     """A learnable number (or tensor) kept above a bound: bound + softplus(raw).
+
+    Arguments:
+        bound: what the number stays above
+        start: its first value
+        shape: of the tensor; () is one number
+
+    Called without arguments it returns the current value.
 
     >>> Above(1.0, start=1.5)()
     tensor(1.5000, grad_fn=<AddBackward0>)
@@ -49,7 +58,12 @@ class Above(nn.Module):
 
 
 class ArgmaxModule(nn.Module, ABC):
-    """argmax_Ω along `dim` as a layer. `gamma` is a number, a tensor, or an `Above` that learns."""
+    """argmax_Ω along `dim` as a layer: `scores` and a `mask` to weights of the same shape.
+
+    `gamma` is a number, a tensor, or an `Above` that learns.
+    """
+
+    rows_sum_to_one: ClassVar[bool] = True
 
     gamma: float | Tensor | Above
 
@@ -80,11 +94,7 @@ class ArgmaxModule(nn.Module, ABC):
         """The axis and the hyper-parameters; of a tensor its shape. An `Above` is a module and shows itself."""
         names = inspect.signature(type(self).__init__).parameters
         held = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        return ", ".join(f"{name}={_shown(value)}" for name, value in held.items() if not isinstance(value, Above))
-
-
-def _shown(value: object) -> str:
-    return f"<{tuple(value.shape)}>" if isinstance(value, Tensor) and value.dim() else f"{value}"
+        return shown(**held)
 
 
 def _current(parameter: float | Tensor | Above) -> float | Tensor:
@@ -92,7 +102,12 @@ def _current(parameter: float | Tensor | Above) -> float | Tensor:
 
 
 class Hardmax(ArgmaxModule):
-    """`hardmax` as a layer."""
+    """`hardmax` as a layer.
+
+    Arguments:
+        dim: the axis of the rows
+        gamma: the temperature; without effect
+    """
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Hard."""
@@ -100,7 +115,12 @@ class Hardmax(ArgmaxModule):
 
 
 class Softmax(ArgmaxModule):
-    """`softmax` as a layer."""
+    """`softmax` as a layer.
+
+    Arguments:
+        dim: the axis of the rows
+        gamma: the temperature: a number, a tensor, or an `Above` that learns
+    """
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Shannon."""
@@ -108,7 +128,12 @@ class Softmax(ArgmaxModule):
 
 
 class Sparsemax(ArgmaxModule):
-    """`sparsemax` as a layer."""
+    """`sparsemax` as a layer.
+
+    Arguments:
+        dim: the axis of the rows
+        gamma: the temperature: a number, a tensor, or an `Above` that learns
+    """
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """SquaredNorm."""
@@ -116,7 +141,12 @@ class Sparsemax(ArgmaxModule):
 
 
 class Entmax15(ArgmaxModule):
-    """`entmax15` as a layer."""
+    """`entmax15` as a layer.
+
+    Arguments:
+        dim: the axis of the rows
+        gamma: the temperature: a number, a tensor, or an `Above` that learns
+    """
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Tsallis(1.5)."""
@@ -124,7 +154,13 @@ class Entmax15(ArgmaxModule):
 
 
 class Entmax(ArgmaxModule):
-    """`entmax` as a layer; `alpha=Above(1.0, start=1.5, shape=(heads, 1, 1))` learns one order per head."""
+    """`entmax` as a layer; `alpha=Above(1.0, start=1.5, shape=(heads, 1, 1))` learns one order per head.
+
+    Arguments:
+        dim: the axis of the rows
+        alpha: the order, from 1: a number, a tensor, or an `Above` that learns
+        gamma: the temperature: a number, a tensor, or an `Above` that learns
+    """
 
     alpha: float | Tensor | Above
 
@@ -142,7 +178,13 @@ class Entmax(ArgmaxModule):
 
 
 class SqPNormMax(ArgmaxModule):
-    """`sqpnormmax` as a layer."""
+    """`sqpnormmax` as a layer.
+
+    Arguments:
+        dim: the axis of the rows
+        p: of the norm, 1 < p ≤ 2
+        gamma: the temperature: a number, a tensor, or an `Above` that learns
+    """
 
     def __init__(self, dim: int = -1, *, p: float = 1.5, gamma: float | Tensor | Above = 1.0) -> None:
         super().__init__(dim, gamma=gamma)
@@ -155,7 +197,13 @@ class SqPNormMax(ArgmaxModule):
 
 
 class Fusedmax(ArgmaxModule):
-    """`fusedmax` as a layer; `strength=Above(0.0, start=0.1)` learns it."""
+    """`fusedmax` as a layer; `strength=Above(0.0, start=0.1)` learns it.
+
+    Arguments:
+        dim: the axis of the rows
+        strength: of the penalty: a number, a tensor, or an `Above` that learns
+        gamma: the temperature: a number, a tensor, or an `Above` that learns
+    """
 
     strength: float | Tensor | Above
 
@@ -173,25 +221,39 @@ class Fusedmax(ArgmaxModule):
 
 
 class Oscarmax(ArgmaxModule):
-    """`oscarmax` as a layer; `strength=Above(0.0, start=0.01)` learns it."""
+    """`oscarmax` as a layer; `strength=Above(0.0, start=0.01)` learns it.
 
-    strength: float | Tensor | Above
+    Arguments:
+        dim: the axis of the rows
+        strength: of the penalty: a number, a tensor, an `Above` that learns, or None: min(0.01, 1/d) for d positions
+        gamma: the temperature: a number, a tensor, or an `Above` that learns
+    """
+
+    strength: float | Tensor | Above | None
 
     def __init__(
-        self, dim: int = -1, *, strength: float | Tensor | Above = 0.01, gamma: float | Tensor | Above = 1.0
+        self, dim: int = -1, *, strength: float | Tensor | Above | None = None, gamma: float | Tensor | Above = 1.0
     ) -> None:
         super().__init__(dim, gamma=gamma)
         if not isinstance(strength, Above):
-            checks.check_strength("Oscarmax", strength)
+            checks.check_default_strength("Oscarmax", strength)
         self._hold("strength", strength)
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Oscar."""
-        return Oscar(_oriented(_current(self.strength), scores, self.dim))
+        strength = None if self.strength is None else _current(self.strength)
+        return Oscar(_oriented(strength, scores, self.dim))
 
 
 class Groupmax(ArgmaxModule):
-    """`groupmax` as a layer, for rows that always have the same groups."""
+    """`groupmax` as a layer, for rows that always have the same groups.
+
+    Arguments:
+        dim: the axis of the rows
+        groups: the group number of each position, or the positions of each group
+        strength: of the penalty: a number, a tensor, or an `Above` that learns
+        gamma: the temperature: a number, a tensor, or an `Above` that learns
+    """
 
     strength: float | Tensor | Above
 

@@ -23,6 +23,12 @@ def project_simplex(x: Tensor, dim: int = -1) -> Tensor:
 
         argmin_{y >= 0, sum y = 1}  1/2 ||y - x||^2
 
+    Arguments:
+        x: a floating tensor with any axes
+        dim: the axis of the rows
+
+    Returns y, shaped as x.
+
     >>> project_simplex(torch.tensor([1.0, 0.9, -1.0]))
     tensor([0.5500, 0.4500, 0.0000])
     """
@@ -33,6 +39,13 @@ def prox_tv1d(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
     """Total-variation denoising: piecewise constant y, in linear time on any input (Johnson, 2013).
 
         argmin_y  1/2 ||y - x||^2 + strength * sum |y_{i+1} - y_i|
+
+    Arguments:
+        x: a floating tensor with any axes
+        strength: of the penalty, a number or a tensor with size 1 along `dim`
+        dim: the axis of the sequences
+
+    Returns y, shaped as x.
 
     >>> prox_tv1d(torch.tensor([0.0, 0.2, 3.0, 3.2]), 0.5)
     tensor([0.3500, 0.3500, 2.8500, 2.8500])
@@ -45,6 +58,13 @@ def prox_oscar(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
     """Prox of the OSCAR norm: entries of similar size are pooled, wherever they stand.
 
         argmin_y  1/2 ||y - x||^2 + strength * sum_{i<j} max(|y_i|, |y_j|)
+
+    Arguments:
+        x: a floating tensor with any axes
+        strength: of the penalty, a number or a tensor with size 1 along `dim`
+        dim: the axis of the rows
+
+    Returns y, shaped as x.
 
     >>> prox_oscar(torch.tensor([2.0, -1.9, 0.3]), 0.1)
     tensor([ 1.8000, -1.8000,  0.3000])
@@ -60,6 +80,13 @@ def prox_owl(x: Tensor, weights: Tensor, dim: int = -1) -> Tensor:
 
     Equal weights are soft thresholding; one weight followed by zeros is the prox of the largest magnitude.
 
+    Arguments:
+        x: a floating tensor with any axes
+        weights: (n,), non-negative and not increasing
+        dim: the axis of the rows
+
+    Returns y, shaped as x.
+
     >>> prox_owl(torch.tensor([2.0, -1.0, 0.3]), torch.tensor([0.5, 0.5, 0.5]))
     tensor([ 1.5000, -0.5000,  0.0000])
     """
@@ -73,6 +100,14 @@ def prox_group(
     """Prox of the group lasso: shrinks each group, and drops those whose norm is at most `strength`.
 
         argmin_y  1/2 ||y - x||^2 + strength * sum_g ||y_g||
+
+    Arguments:
+        x: a floating tensor with any axes
+        groups: the group number of each position, or the positions of each group
+        strength: of the penalty, a number or a tensor with size 1 along `dim`
+        dim: the axis of the rows
+
+    Returns y, shaped as x.
 
     >>> prox_group(torch.tensor([3.0, 4.0, 0.1, 0.1]), [0, 0, 1, 1], 1.0)
     tensor([2.4000, 3.2000, 0.0000, 0.0000])
@@ -89,6 +124,13 @@ def isotonic_regression(x: Tensor, dim: int = -1, *, increasing: bool = True) ->
     """The closest monotone sequence, by pooling adjacent violators.
 
         argmin_{y_1 <= y_2 <= ...}  1/2 ||y - x||^2
+
+    Arguments:
+        x: a floating tensor with any axes
+        dim: the axis of the sequences
+        increasing: whether y rises; else it falls
+
+    Returns y, shaped as x.
 
     >>> isotonic_regression(torch.tensor([1.0, 3.0, 2.0, 4.0]))
     tensor([1.0000, 2.5000, 2.5000, 4.0000])

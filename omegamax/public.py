@@ -106,6 +106,7 @@ from omegamax.losses import oscarmax_loss as oscarmax_loss
 from omegamax.losses import softmax_loss as softmax_loss
 from omegamax.losses import sparsemax_loss as sparsemax_loss
 from omegamax.losses import sqpnormmax_loss as sqpnormmax_loss
+from omegamax.models import CRF as CRF
 from omegamax.rows import *  # noqa: F403
 from omegamax.structures import CTC as CTC
 from omegamax.structures import Alignment as Alignment

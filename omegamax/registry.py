@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from omegamax import checks
 from omegamax.operators import Fused, GroupLasso, Hard, Oscar, Scaled, Shannon, SquaredNorm, SquaredPNorm, Tsallis
 from omegamax.smoothmax import SmoothMax
 
@@ -25,6 +26,7 @@ def regularizer(name: str, *, gamma: float = 1.0, **options: Any) -> SmoothMax:
     """The regularizer whose argmax has this name, e.g. `regularizer("fusedmax", strength=0.1)`."""
     if name not in OPERATORS:
         raise ValueError(f"regularizer: name must be one of {', '.join(OPERATORS)}, got {name!r}; choose one of these")
+    checks.check_gamma("regularizer", gamma)
     smooth = OPERATORS[name](**options)
     return smooth if gamma == 1 else Scaled(smooth, gamma)
 

@@ -1,20 +1,30 @@
-"""How a computation is reached: the one file that decides, and the one that touches private names of PyTorch.
+"""How a computation is reached: who records it, and whether native kernels may read its memory.
 
-| context                                   | what runs                                              |
-|-------------------------------------------|--------------------------------------------------------|
-| plain CPU tensors, no gradient asked      | the bare native kernel                                 |
-| autograd or forward-mode AD               | an autograd Function around it                         |
-| `torch.func` transforms                   | the same Function in `setup_context` form, with vmap   |
-| `torch.compile`, `torch.export`, `make_fx`, fake, meta, subclasses | the registered operator `omegamax::solve` |
-| ONNX export, other devices                | the PyTorch twin                                       |
+`context(...)` answers both at once for row operators and kernels:
+
+| context      | who records                                                   | what runs                             |
+|--------------|---------------------------------------------------------------|---------------------------------------|
+| `NATIVE`     | nobody, and native kernels may read the memory                | the native kernel                     |
+| `PLAIN`      | nobody, on another device or without the extension            | the PyTorch reference                 |
+| `AUTOGRAD`   | reverse mode, and nothing else                                | an autograd Function around it        |
+| `FORWARD`    | a level of forward-mode AD                                    | the same Function                     |
+| `TRANSFORM`  | a `torch.func` transform                                      | its `setup_context` form, with vmap   |
+| `WATCHED`    | a dispatch mode: a counter, `make_fx`                         | the registered operator               |
+| `GRAPH`      | `torch.compile`, `torch.export`; fake, meta, subclass tensors | the registered operator               |
+| `EXPORT`     | ONNX export, `torch.jit.trace`                                | the PyTorch reference                 |
+
+`omegamax.operators.evaluation` matches the context for row operators. Private names of PyTorch are used in this file
+and in no other.
 """
 
 from __future__ import annotations
 
+import enum
+import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -22,13 +32,17 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
+from omegamax.warning import SlowKernelsWarning, warn
+
+_missing = ""  # why there are no compiled kernels
 try:
     native: Any = importlib.import_module("omegamax._native")
-except ImportError:  # installed without a compiler: the PyTorch twins do all the work
-    native = None
+except ImportError as error:  # installed without a compiler: the PyTorch twins do all the work
+    native, _missing = None, str(error)
 
+slowness_reported = False  # or need not be, where the user chose the slow kernels
 if os.environ.get("OMEGAMAX_KERNELS", "").lower() == "reference":
-    native = None
+    native, slowness_reported = None, True
 
 _PLAIN_TYPES = (Tensor, Parameter)
 _NATIVE_DTYPES = (torch.float32, torch.float64)
@@ -36,15 +50,139 @@ _STRIDED = torch.strided
 
 is_compiling = torch.compiler.is_compiling
 transforms_active = torch._C._are_functorch_transforms_active
-alive = torch._C._functorch.unwrap_if_dead  # a tensor that outlived its transform, without what that left around it
-outside_transforms = torch._C._DisableFuncTorch  # a context: tensors made inside are plain
-# How many modes watch every operation (fake tensors, `make_fx`, counters): they would not see a bare kernel, and what
-# it allocates under them may have no memory.
-watching_modes = torch._C._len_torch_dispatch_stack
+unwrap_dead = torch._C._functorch.unwrap_if_dead  # the tensor inside a functorch wrapper whose transform has ended
+outside_transforms = torch._C._DisableFuncTorch  # a context manager: tensors made inside are plain
+outside_graphs = (
+    torch._disable_dynamo
+)  # a decorator: torch.compile breaks its graph there, and runs the function as it is
+_n_modes = torch._C._len_torch_dispatch_stack
+_tracing_state = torch._C._get_tracing_state
 
 
-def plain_apply(function: type[torch.autograd.Function]) -> Callable[..., Any]:
-    """`function.apply` without its look for transforms, for where there are none and the inputs are `alive`."""
+_is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # since PyTorch 2.7
+
+
+def may_break_graph() -> bool:
+    """Whether torch.compile records this call and may leave it out of its graph, as torch.export may not."""
+    return torch.compiler.is_dynamo_compiling() and not _is_exporting()
+
+
+class Context(enum.Enum):
+    """Who records an operation on some inputs; see the table above."""
+
+    NATIVE = enum.auto()
+    PLAIN = enum.auto()
+    AUTOGRAD = enum.auto()
+    FORWARD = enum.auto()
+    TRANSFORM = enum.auto()
+    WATCHED = enum.auto()
+    GRAPH = enum.auto()
+    EXPORT = enum.auto()
+
+
+# Members read through their class cost a tenth of a microsecond more, and every call asks.
+_NATIVE, _PLAIN, _AUTOGRAD = Context.NATIVE, Context.PLAIN, Context.AUTOGRAD
+
+
+def context(scores: Any, *others: Any) -> Context:
+    """Who records an operation on these inputs. What is not a tensor among the others is ignored."""
+    if (
+        not is_compiling()
+        and not transforms_active()
+        and forward_ad._current_level < 0
+        and not _n_modes()
+        and _tracing_state() is None
+    ):
+        # The usual case is one tensor and perhaps a number. It is answered in the time that a small kernel takes.
+        if (
+            (not others or (len(others) == 1 and type(others[0]) is float))
+            and type(scores) in _PLAIN_TYPES
+            and scores.is_cpu
+            and scores.dtype in _NATIVE_DTYPES
+            and native is not None
+            and scores.layout is _STRIDED
+        ):
+            return _AUTOGRAD if scores.requires_grad and torch.is_grad_enabled() else _NATIVE
+        tensors = _tensors(scores, *others)
+        if all(map(is_concrete, tensors)):
+            if needs_grad(*tensors):
+                return _AUTOGRAD
+            if native is not None and tensors and all(_is_readable(t) or _is_row_parameter(t, scores) for t in tensors):
+                return _NATIVE
+            return _PLAIN
+    return _other_context(_tensors(scores, *others))
+
+
+def _tensors(*inputs: Any) -> list[Tensor]:
+    return [tensor for tensor in inputs if type(tensor) is not float and isinstance(tensor, Tensor)]
+
+
+def _other_context(tensors: list[Tensor]) -> Context:
+    """Who records, where it is not autograd alone."""
+    if is_tracing():
+        return Context.EXPORT
+    if is_compiling() or not all(map(is_concrete, tensors)):
+        return Context.EXPORT if exporting_to_onnx() else Context.GRAPH
+    if transforms_active():
+        return Context.TRANSFORM
+    return Context.FORWARD if dual_level_active() else Context.WATCHED
+
+
+def _is_readable(tensor: Tensor) -> bool:
+    """Whether native kernels may read a plain tensor; each kernel knows the type of its integers and masks."""
+    has_native_type = tensor.dtype in _NATIVE_DTYPES or not tensor.is_floating_point()
+    return tensor.is_cpu and has_native_type and tensor.layout is _STRIDED
+
+
+def _is_row_parameter(tensor: Tensor, scores: Tensor) -> bool:
+    """Whether a tensor is one number for each row, which native kernels take in double precision, whatever its type."""
+    is_small = tensor is not scores and (tensor.ndim == 0 or tensor.shape[-1] == 1 != scores.shape[-1])
+    return is_small and tensor.is_cpu and tensor.is_floating_point() and tensor.layout is _STRIDED
+
+
+def in_native_memory(*tensors: Tensor) -> bool:
+    """Whether a native program may read and write these tensors, also where autograd records: it asks for no gradient.
+
+    Programs of structures ask before they are differentiated, so `context` would say `AUTOGRAD` to them.
+    """
+    if native is None:
+        report_slowness(*tensors)
+        return False
+    if is_compiling() or transforms_active() or is_tracing() or _n_modes():
+        return False
+    return all(type(t) in _PLAIN_TYPES and t.is_cpu and t.dtype in _NATIVE_DTYPES for t in tensors)
+
+
+def needs_grad(*tensors: Any) -> bool:
+    """Whether autograd would have to record an operation on these inputs; numbers among them are ignored."""
+    if torch.is_grad_enabled():
+        for tensor in tensors:
+            if isinstance(tensor, Tensor) and tensor.requires_grad:
+                return True
+    return False
+
+
+def is_concrete(tensor: Tensor) -> bool:
+    """Whether the tensor holds numbers (it is not fake or meta) and is of no subclass."""
+    return type(tensor) in _PLAIN_TYPES and not tensor.is_meta
+
+
+def is_tracing() -> bool:
+    """Whether `torch.jit.trace` (or the older ONNX exporter) is recording: a bare kernel would become a constant."""
+    return _tracing_state() is not None
+
+
+def exporting_to_onnx() -> bool:
+    """Whether `torch.onnx.export` is recording this call; its graph may hold standard operators only.
+
+    `torch.onnx.is_in_onnx_export()` asks the same, but TorchDynamo folds it to False: the exporter's own flag is read.
+    """
+    flags = sys.modules.get("torch.onnx._internal.exporter._flags")
+    return flags is not None and bool(flags._is_onnx_exporting)
+
+
+def apply_without_functorch(function: type[torch.autograd.Function]) -> Callable[..., Any]:
+    """`function.apply` without its look for transforms: for where there are none and inputs passed `unwrap_dead`."""
     return super(torch.autograd.Function, function).apply  # type: ignore[misc]
 
 
@@ -71,54 +209,6 @@ def without_tangent(tensor: Tensor) -> Tensor:
     return forward_ad.unpack_dual(tensor).primal if tensor.is_floating_point() else tensor
 
 
-def is_tracing() -> bool:
-    """Whether `torch.jit.trace` (or the older ONNX exporter) is recording: a bare kernel would become a constant."""
-    return torch._C._get_tracing_state() is not None
-
-
-def exporting_to_onnx() -> bool:
-    """Whether `torch.onnx.export` is recording this call; its graph may hold standard operators only.
-
-    `torch.onnx.is_in_onnx_export()` asks the same, but TorchDynamo folds it to False: the exporter's own flag is read.
-    """
-    flags = sys.modules.get("torch.onnx._internal.exporter._flags")
-    return flags is not None and bool(flags._is_onnx_exporting)
-
-
-def is_concrete(tensor: Tensor) -> bool:
-    """Whether the tensor holds numbers (it is not fake or meta) and is nobody's subclass."""
-    return type(tensor) in _PLAIN_TYPES and not tensor.is_meta
-
-
-def is_bare(scores: Any) -> bool:
-    """Whether scores are dense rows of plain numbers, and only numbers are wanted: native kernels may have them."""
-    return (
-        native is not None
-        and not is_compiling()
-        and type(scores) in _PLAIN_TYPES
-        and not (scores.requires_grad and torch.is_grad_enabled())
-        and scores.is_cpu
-        and scores.dtype in _NATIVE_DTYPES
-        and scores.layout is _STRIDED
-        and scores.ndim > 0
-        and not transforms_active()
-        and forward_ad._current_level < 0
-        and torch._C._get_tracing_state() is None
-        and not watching_modes()
-    )
-
-
-def holds_rows(scores: Tensor) -> bool:
-    """Whether a native kernel may have these scores, where the context has been looked at (inside a Function)."""
-    return (
-        native is not None
-        and scores.is_cpu
-        and scores.dtype in _NATIVE_DTYPES
-        and scores.layout is _STRIDED
-        and scores.ndim > 0
-    )
-
-
 def unwrapped(tensor: Tensor) -> Tensor:
     """The plain tensor inside those of transforms: for constants, which a transform wraps like everything else."""
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
@@ -135,51 +225,58 @@ def detached(tensor: Tensor) -> Tensor:
     return tensor if is_many_gradients(tensor) else tensor.detach()
 
 
-def needs_grad(*tensors: Any) -> bool:
-    """Whether autograd would have to record an operation on these inputs; numbers among them are ignored."""
-    if torch.is_grad_enabled():
-        for tensor in tensors:
-            if isinstance(tensor, Tensor) and tensor.requires_grad:
-                return True
-    return False
-
-
-def records_plainly(scores: Tensor, *parameters: Tensor) -> bool:
-    """Whether autograd records an operation on these inputs and nothing else looks on."""
-    return (
-        needs_grad(scores, *parameters)
-        and is_concrete(scores)
-        and not is_compiling()
-        and not transforms_active()
-        and forward_ad._current_level < 0
-        and torch._C._get_tracing_state() is None
-        and not watching_modes()
+def report_slowness(*inputs: Any) -> None:
+    """Warns once in a process that the compiled kernels are missing, at the first call that would have used them."""
+    global slowness_reported
+    if slowness_reported or is_compiling() or not any(isinstance(i, Tensor) and i.is_cpu for i in inputs):
+        return
+    slowness_reported = True
+    warn(
+        f"omegamax: compiled kernels are expected, got none ({_missing}), so PyTorch does their work, 20 to 1000 times "
+        "slower; install a C++17 compiler and then omegamax again, as in pip install --force-reinstall --no-deps . in "
+        "its clone, or set OMEGAMAX_KERNELS=reference to keep the slow kernels without this warning",
+        SlowKernelsWarning,
     )
 
 
-def holds_native_memory(*tensors: Tensor) -> bool:
-    """Whether a native program may read and write these tensors: inside an autograd Function gradients are its own."""
-    if native is None or is_compiling() or transforms_active() or is_tracing() or watching_modes():
-        return False
-    return all(type(t) in _PLAIN_TYPES and t.is_cpu and t.dtype in _NATIVE_DTYPES for t in tensors)
+def autocasts(tensor: Tensor) -> bool:
+    """Whether `torch.autocast` is on for the device of a tensor."""
+    return torch.is_autocast_enabled(tensor.device.type)
 
 
-def runs_native(*inputs: Any) -> bool:
-    """Whether the native kernel may run on these inputs; numbers among them are ignored.
+def in_float32(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Makes a loss or a distance behave under `torch.autocast` as PyTorch's own do: computed and returned in float32.
 
-    Gradient-carrying inputs go to the twin, which is made of differentiable operations: that is how the
-    product kernels are differentiated again.
+    Half-precision arguments become float32 and the function runs with autocast switched off; gradients have the type
+    of the arguments. Without autocast nothing changes.
     """
-    if native is None or is_compiling() or transforms_active() or dual_level_active() or watching_modes():
-        return False
-    grad_enabled = torch.is_grad_enabled()
-    for tensor in inputs:
-        if type(tensor) in _PLAIN_TYPES:
-            if not tensor.is_cpu or (grad_enabled and tensor.requires_grad):
-                return False
-            if tensor.dtype not in _NATIVE_DTYPES and tensor.is_floating_point():
-                return False
-        elif type(tensor) is not float and isinstance(tensor, Tensor):
-            return False
-    last = inputs[-1]  # where a gradient stands
-    return not isinstance(last, Tensor) or not is_many_gradients(last)
+
+    @functools.wraps(function)
+    def wrapped(*arguments: Any, **options: Any) -> Tensor:
+        devices = {tensor.device.type for tensor in _tensors_in((*arguments, *options.values()))}
+        casting = [device for device in devices if torch.is_autocast_enabled(device)]
+        if not casting:
+            return function(*arguments, **options)
+        with torch.autocast(casting[0], enabled=False):
+            wide = {name: _single(option) for name, option in options.items()}
+            return function(*(_single(argument) for argument in arguments), **wide)
+
+    return wrapped
+
+
+def _tensors_in(values: Any) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, tuple):
+            yield from _tensors_in(value)
+
+
+def _single(value: Any) -> Any:
+    """Half-precision tensors, also those in (named) tuples, as float32."""
+    if isinstance(value, Tensor):
+        return value.float() if value.dtype in (torch.float16, torch.bfloat16) else value
+    if isinstance(value, tuple):
+        wide = [_single(each) for each in value]
+        return type(value)(*wide) if hasattr(value, "_fields") else tuple(wide)
+    return value

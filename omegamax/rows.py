@@ -34,6 +34,9 @@ from omegamax.operators import Shannon as Shannon
 from omegamax.operators import SquaredNorm as SquaredNorm
 from omegamax.operators import SquaredPNorm as SquaredPNorm
 from omegamax.operators import Tsallis as Tsallis
+from omegamax.operators.solution import Pullback as Pullback
+from omegamax.operators.solution import Slope as Slope
+from omegamax.operators.solution import Solution as Solution
 from omegamax.proximal import isotonic_regression as isotonic_regression
 from omegamax.proximal import project_simplex as project_simplex
 from omegamax.proximal import prox_group as prox_group
@@ -43,8 +46,5 @@ from omegamax.proximal import prox_tv1d as prox_tv1d
 from omegamax.sampling import gumbel_argmax as gumbel_argmax
 from omegamax.sampling import sample as sample
 from omegamax.sampling import straight_through_argmax as straight_through_argmax
-from omegamax.smoothmax import Pulled as Pulled
-from omegamax.smoothmax import Slope as Slope
 from omegamax.smoothmax import SmoothMax as SmoothMax
-from omegamax.smoothmax import Solution as Solution
-from omegamax.smoothmax import Weighed as Weighed
+from omegamax.smoothmax import ValueAndWeights as ValueAndWeights

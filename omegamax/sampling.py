@@ -20,12 +20,20 @@ def sample(weights: Tensor, n_samples: int, *, generator: torch.Generator | None
     A row of zeros (nothing was allowed) gives rows of zeros; a row with NaN or an infinity gives NaN. The mean over
     samples tends to the weights, and positions of weight zero are never drawn.
 
+    Arguments:
+        weights: (..., n), rows that sum to one
+        n_samples: how many are drawn from each row
+        generator: the source of random numbers; None is PyTorch's own
+
     >>> sample(torch.tensor([0.0, 1.0, 0.0]), 2)
     tensor([[0., 1., 0.],
             [0., 1., 0.]])
     """
     checks.check_scores("sample", weights, name="weights")
-    if not isinstance(n_samples, int) or isinstance(n_samples, bool) or n_samples < 0:
+    if not isinstance(n_samples, int) or isinstance(n_samples, bool):
+        kind = type(n_samples).__name__
+        raise TypeError(f"sample: n_samples must be a non-negative int, got {kind}; say how many to draw")
+    if n_samples < 0:
         raise ValueError(f"sample: n_samples must be a non-negative int, got {n_samples!r}; say how many to draw")
     single = weights.detach().float() if weights.dtype in (torch.float16, torch.bfloat16) else weights.detach()
     if single.numel() and checks.is_readable(single) and bool((single < 0).any()):
@@ -64,6 +72,16 @@ def gumbel_argmax(
 
     With `Hard()` it is an exact sample (the Gumbel trick); with Shannon the concrete distribution; with a sparse Ω many
     relaxed samples are exactly one-hot. Maddison, Mnih & Teh (2017); Jang, Gu & Poole (2017).
+
+    Arguments:
+        scores: a floating tensor with any axes; −inf takes an entry out of its row
+        regularizer: Ω, such as `SquaredNorm()`
+        dim: the axis of the rows
+        gamma: the temperature: a positive number, or a tensor with size 1 along `dim`, which may learn
+        mask: boolean, broadcasts to the scores; True means "may receive weight"
+        generator: the source of random numbers; None is PyTorch's own
+
+    Returns weights shaped as the scores.
     """
     checks.check_scores("gumbel_argmax", scores)
     noisy = scores + _gumbel_like(scores, generator)
@@ -82,6 +100,16 @@ def straight_through_argmax(
     """A one-hot sample from softmax(scores) in the forward pass, with the gradient of the relaxed sample.
 
     The value is hardmax(scores + G), the derivative that of argmax_Ω(scores + G) (Bengio et al., 2013).
+
+    Arguments:
+        scores: a floating tensor with any axes; −inf takes an entry out of its row
+        regularizer: Ω of the relaxed sample, such as `SquaredNorm()`
+        dim: the axis of the rows
+        gamma: the temperature: a positive number, or a tensor with size 1 along `dim`, which may learn
+        mask: boolean, broadcasts to the scores; True means "may receive weight"
+        generator: the source of random numbers; None is PyTorch's own
+
+    Returns one-hot rows shaped as the scores.
     """
     checks.check_scores("straight_through_argmax", scores)
     noisy = scores + _gumbel_like(scores, generator)

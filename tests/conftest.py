@@ -11,6 +11,8 @@ import torch
 
 from omegamax import routing
 
+routing.slowness_reported = True  # tests that switch the compiled kernels off, or never had them, mean to
+
 hypothesis.settings.register_profile("omegamax", deadline=None, derandomize=True, database=None, max_examples=15)
 hypothesis.settings.load_profile("omegamax")
 

@@ -3,6 +3,9 @@
 import doctest
 import importlib.util
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,3 +80,38 @@ def test_public_names_are_in_the_reference():
     public = [name for name in omegamax.__all__ if callable(getattr(omegamax, name))]
     missing = [name for name in public if not re.search(rf"^::: omegamax\S*\.{name}$", reference, re.MULTILINE)]
     assert not missing, f"add {missing} to docs/api.md"
+
+
+def test_commands_can_be_copied():
+    """Without the prompt of a terminal before them."""
+    for path in PAGES:
+        for block in re.findall(r"^ *```.*?\n(.*?)^ *```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+            assert not re.search(r"^ *\$ ", block, re.MULTILINE), f"{path.name} has a prompt in: {block}"
+
+
+def test_the_readme_of_a_package_points_to_nothing_that_is_not_there():
+    """A registry has no docs/images beside it: what is relative in the README is taken out of the package's copy."""
+    tomllib = pytest.importorskip("tomllib")
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    hook = settings["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = readme
+    for each in hook["substitutions"]:
+        shown = re.sub(each["pattern"], each["replacement"], shown)
+    links = r"\]\((?!https?:|#)[^)]+\)"
+    assert re.search(links, readme) and not re.search(links, shown)
+    assert re.findall(r"^```.*?^```", shown, re.MULTILINE | re.DOTALL) == re.findall(
+        r"^```.*?^```", readme, re.MULTILINE | re.DOTALL
+    )
+    assert len(shown) > 0.8 * len(readme)
+
+
+def test_the_documentation_needs_no_kernels():
+    packages = subprocess.run(
+        [sys.executable, ROOT / "docs" / "packages.py"], capture_output=True, text=True, check=True
+    ).stdout.split("\n")
+    assert any("mkdocs" in each for each in packages) and not any("omegamax" in each for each in packages)
+    if shutil.which("make") is None:
+        pytest.skip("there is no make")
+    plan = subprocess.run(["make", "-nB", "docs"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "mkdocs build --strict" in plan and " -e " not in plan and "_native" not in plan

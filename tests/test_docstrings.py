@@ -2,7 +2,9 @@
 
 import doctest
 import importlib
+import inspect
 import pkgutil
+import re
 
 import pytest
 import torch
@@ -37,3 +39,51 @@ def test_the_everyday_functions_have_examples():
     functions = """hardmax softmax sparsemax entmax15 entmax sqpnormmax fusedmax oscarmax groupmax smooth_max
         smooth_argmax gate""".split()  # noqa: SIM905
     assert set(functions) <= shown
+
+
+def public_callables():
+    """Functions and classes of the public table and of the rooms with names of their own, each once."""
+    hf = importlib.import_module("omegamax.integrations.transformers")
+    found = {name: getattr(omegamax, name) for name in omegamax.__all__}
+    found |= {f"models.{name}": getattr(omegamax.models, name) for name in omegamax.models.__all__}
+    found |= {"integrations.convert": omegamax.integrations.convert, "hf.register": hf.register, "hf.check": hf.check}
+    return {
+        name: thing
+        for name, thing in found.items()
+        if callable(thing) and not (isinstance(thing, type) and issubclass(thing, tuple))
+    }
+
+
+def says(text, name):
+    """Whether a parameter is in backticks, or has a line of its own among the arguments."""
+    quoted = re.search(rf"`[^`\n]*\b{re.escape(name)}\b[^`\n]*`", text)
+    return quoted or re.search(rf"^ *{re.escape(name)}: \S", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", public_callables())
+def test_every_parameter_is_described(name):
+    thing = public_callables()[name]
+    inherits_init = isinstance(thing, type) and thing.__init__ is torch.nn.Module.__init__  # (*args, **kwargs)
+    parameters = [] if inherits_init else [each for each in inspect.signature(thing).parameters if each != "self"]
+    missing = [each for each in parameters if not says(inspect.getdoc(thing) or "", each)]
+    assert not missing, f"{name}: the docstring must say what {missing} are; add an `Arguments:` table"
+
+
+def test_every_parameter_of_a_method_is_described():
+    """In the method's docstring, in that of the method it overrides, or among the common arguments of a class."""
+    missing = []
+    for name, thing in public_callables().items():
+        if not isinstance(thing, type):
+            continue
+        bases = [base for base in thing.__mro__ if base.__module__.startswith("omegamax.")]
+        for method, function in vars(thing).items():
+            function = getattr(function, "__func__", function)
+            if method.startswith("_") or not inspect.isfunction(function):
+                continue
+            texts = [inspect.getdoc(base) for base in bases]
+            texts += [inspect.getdoc(getattr(base, method)) for base in bases if hasattr(base, method)]
+            text = "\n".join(filter(None, texts)).lower()
+            for each in inspect.signature(function).parameters:
+                if each not in ("self", "cls") and not re.search(rf"\b{re.escape(each.lower())}\b", text):
+                    missing.append(f"{name}.{method}({each})")
+    assert not missing, f"say in the docstrings what these are: {', '.join(missing)}"

@@ -94,7 +94,7 @@ ERRORS = {
     "groups a number": (lambda: om.groupmax(X, groups=3), TypeError, "groupmax", "sequence", "int", "number of its group"),
     "groups of letters": (lambda: om.GroupLasso("aab"), TypeError, "GroupLasso", "hold ints", "'a'", "its group's number"),
     "groups of two kinds": (lambda: om.GroupLasso([[0], 1, 2]), TypeError, "GroupLasso", "hold ints", "(0,)", "number"),
-    "no regularizer": (lambda: om.smooth_max(X, "sparsemax"), TypeError, "smooth_max", "SmoothMax", "str", "Differentiable"),
+    "no regularizer": (lambda: om.smooth_max(X, "sparsemax"), TypeError, "smooth_max", "SmoothMax", "the string", "om.SquaredNorm()"),
     "a function": (lambda: om.smooth_argmax(X, torch.sum), TypeError, "smooth_argmax", "SmoothMax", "got", "Differentiable"),
     "gate of integers": (lambda: om.gate(X.int(), om.Shannon()), TypeError, "gate", "floating point", "int32", ".float()"),
     "lengths of floats": (
@@ -118,6 +118,23 @@ ERRORS = {
         lambda: om.prox_owl(X, torch.ones(3, requires_grad=True)), ValueError, "prox_owl", "gradient", "requires_grad", "detach",
     ),
     "samples": (lambda: om.sample(X, -1), ValueError, "sample", "non-negative int", "-1", "how many"),
+    "gamma a boolean": (lambda: om.sparsemax(X, gamma=True), TypeError, "sparsemax", "gamma must be a number", "bool", "hard maximum"),
+    "gamma a boolean elsewhere": (
+        lambda: om.smooth_max(X, om.Shannon(), gamma=True), TypeError, "smooth_max", "gamma must be a number", "bool", "hard maximum",
+    ),
+    "gamma of a CRF a boolean": (
+        lambda: om.CRFLoss(om.Chain(), gamma=True), TypeError, "CRFLoss", "gamma must be a number", "bool", "hard maximum",
+    ),
+    "samples a boolean": (lambda: om.sample(X, True), TypeError, "sample", "non-negative int", "bool", "how many"),
+    "margin a boolean": (
+        lambda: om.MarginLoss(om.Hard(), margin=True), TypeError, "MarginLoss", "margin must be a number", "bool", "costs",
+    ),
+    "scale a boolean": (
+        lambda: om.ScaledDotProduct(scale=True), TypeError, "ScaledDotProduct", "scale must be a number", "bool", "leave it out",
+    ),
+    "noise a boolean": (
+        lambda: om.MonotonicAttention(noise=True), TypeError, "MonotonicAttention", "noise must be a number", "bool", "switches",
+    ),
     "sampling scores": (lambda: om.sample(X - 1, 2), ValueError, "sample", "non-negative", "-1.0", "normalise"),
     "Above its bound": (lambda: om.Above(1.0, start=1.0), ValueError, "Above", "exceed 1.0", "got 1.0", "above"),
     "fn of another shape": (

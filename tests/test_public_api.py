@@ -19,7 +19,7 @@ EXPECTED = """
     SmoothMax Solution project_simplex prox_tv1d prox_oscar prox_owl prox_group isotonic_regression
     sample gumbel_argmax straight_through_argmax Above
     Structure DynamicProgram Smoothed SparseMAP Sparsemap Polytope WithExtra
-    Chain CTC Dag Hypergraph HypergraphBuilder ctc_loss FactorGraph FactorGraphBuilder
+    CRF Chain CTC Dag Hypergraph HypergraphBuilder ctc_loss FactorGraph FactorGraphBuilder
     FenchelYoungLoss SoftmaxLoss SparsemaxLoss EntmaxLoss Entmax15Loss FusedmaxLoss PerceptronLoss CRFLoss SparseMAPLoss
     MarginLoss MarginSparseMAPLoss CTCLoss SoftDTWLoss fenchel_young_loss sparsemax_loss entmax15_loss entmax_loss
     soft_dtw_barycenter
@@ -94,7 +94,7 @@ def test_signatures_are_alike(name):
 
 
 def test_defaults_are_the_papers():
-    expected = {"fusedmax": ("strength", 0.1), "oscarmax": ("strength", 0.01), "sqpnormmax": ("p", 1.5)}
+    expected = {"fusedmax": ("strength", 0.1), "oscarmax": ("strength", None), "sqpnormmax": ("p", 1.5)}
     modules = {"fusedmax": om.Fusedmax, "oscarmax": om.Oscarmax, "sqpnormmax": om.SqPNormMax}
     leaves = {"fusedmax": om.Fused, "oscarmax": om.Oscar, "sqpnormmax": om.SquaredPNorm}
     for name, (option, value) in expected.items():
@@ -102,6 +102,8 @@ def test_defaults_are_the_papers():
         assert getattr(modules[name](), option) == value
         assert getattr(leaves[name](), option) == value
     assert om.Scaled(om.Hard()).gamma == 1.0
+    scores = torch.randn(4, 100)  # oscarmax's 0.01, up to the lengths of the paper
+    assert torch.equal(om.oscarmax(scores), om.oscarmax(scores, strength=0.01))
 
 
 def test_regularizers_are_frozen():

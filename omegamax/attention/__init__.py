@@ -78,3 +78,6 @@ from omegamax.attention.transformer_stack import DecoderCache as DecoderCache
 from omegamax.attention.transformer_stack import Stepped as Stepped
 from omegamax.attention.turing_memory import TuringMemory as TuringMemory
 from omegamax.attention.turing_memory import TuringState as TuringState
+from omegamax.spelling import install as _install
+
+_install(__name__)

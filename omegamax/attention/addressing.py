@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from omegamax import checks
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
+from omegamax.module_repr import shown
 from omegamax.operators.shannon import Shannon
 
 _SHANNON = Shannon()
@@ -101,6 +102,14 @@ class NTMHead(nn.Module):
 
     Controller (..., controller_size), memory (..., slots, width) and earlier weights (..., heads, slots) give weights
     of the same shape. `normalizer` is for the content, `shift_normalizer` for the shifts −max_shift ... max_shift.
+
+    Arguments:
+        controller_size: features of the controller's output
+        width: features of a slot
+        n_heads: how many heads there are
+        max_shift: how far a head moves in a step
+        normalizer: for the content
+        shift_normalizer: for the shifts
     """
 
     def __init__(
@@ -132,7 +141,14 @@ class NTMHead(nn.Module):
         return Address(key.tanh(), softplus(sharpness), gate.sigmoid(), shifts, 1 + softplus(power))
 
     def forward(self, controller: Tensor, memory: Tensor, before: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Content, interpolate, shift, sharpen. A slot that is False in `mask` (..., slots) is not there."""
+        """Content, interpolate, shift, sharpen. A slot that is False in `mask` (..., slots) is not there.
+
+        Arguments:
+            controller: (..., controller_size)
+            memory: (..., slots, width)
+            before: the last weights (..., heads, slots)
+            mask: (..., slots)
+        """
         mask = None if mask is None else mask.unsqueeze(-2)  # for every head
         key, sharpness, gate, shifts, power = self.address(controller)
         weights = content_weights(memory, key, sharpness, normalizer=self.normalizer, mask=mask)
@@ -140,7 +156,14 @@ class NTMHead(nn.Module):
 
     def extra_repr(self) -> str:
         """The number of heads."""
-        return f"n_heads={self.n_heads}"
+        width, max_shift = self.sizes[0], self.sizes[3] // 2
+        return shown(
+            width=width,
+            n_heads=self.n_heads,
+            max_shift=max_shift,
+            normalizer=self.normalizer,
+            shift_normalizer=self.shift_normalizer,
+        )
 
 
 def erase_and_add(memory: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor:

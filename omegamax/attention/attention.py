@@ -33,6 +33,11 @@ class Attention(ScoredAttention):
     normalizer is a regularizer (each row of scores on its own), a layer that learns its temperature or order, or a
     structured smoothed maximum that sees the whole matrix.
 
+    Arguments:
+        score: how queries meet keys: `DotProduct()`, `Additive(...)`, ...; None is the scaled dot product
+        normalizer: what turns scores into weights: a regularizer, a structured SmoothMax or a layer such as `Entmax()`
+        dropout: the share of weights that training drops
+
     >>> attention = Attention(DotProduct(), normalizer=SquaredNorm())
     >>> query, key = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.5, 0.0], [-1.0, 0.0]])
     >>> attention(query, key, torch.eye(3)).weights

@@ -35,6 +35,11 @@ class CausalTransformer(nn.Module):
     Tokens (..., N) are integers below `vocabulary_size`. The options are those of `TransformerEncoder`, but positions
     are sinusoidal unless others are given (None adds none).
 
+    Arguments:
+        vocabulary_size: how many tokens there are
+        size: features of a token
+        options: `n_heads`, `n_layers`, `normalizer`, ... of `TransformerEncoder`
+
     >>> model = CausalTransformer(20, 8, n_heads=2, n_layers=1, hidden_size=16, normalizer=SquaredNorm()).eval()
     >>> tokens = torch.tensor([[3, 4, 5]])
     >>> whole = model(tokens).logits                                     # (1, 3, 20)
@@ -50,11 +55,23 @@ class CausalTransformer(nn.Module):
         self.embedding = TiedEmbedding(vocabulary_size, size)
 
     def forward(self, tokens: Tensor, *, lengths: Tensor | None = None, need_weights: bool = False) -> Continued:
-        """Logits of the token that follows each; `lengths` counts the tokens of an item."""
+        """Logits of the token that follows each; `lengths` counts the tokens of an item.
+
+        Arguments:
+            tokens: integers (..., N)
+            lengths: how many tokens each item has
+            need_weights: whether weights are returned
+        """
         output, weights = self.stack(self.embedding(tokens), lengths=lengths, causal=True, need_weights=need_weights)
         return Continued(self.embedding.logits(output), weights)
 
     def step(self, tokens: Tensor, cache: DecoderCache | None = None, *, need_weights: bool = False) -> Stepped:
-        """Goes on by tokens (..., N), usually one, first without a cache; `output` are the logits of what follows."""
+        """Goes on by tokens (..., N), usually one, first without a cache; `output` are the logits of what follows.
+
+        Arguments:
+            tokens: integers (..., N)
+            cache: what the step before returned; None begins
+            need_weights: whether weights are returned
+        """
         stepped = self.stack.step(self.embedding(tokens), cache, need_weights=need_weights)
         return stepped._replace(output=self.embedding.logits(stepped.output))

@@ -24,6 +24,13 @@ class CoverageAttention(RecallingAttention):
     Queries (..., Q, query_size) and keys (..., K, key_size). `state` is the coverage, (..., K), zeros at first. Train
     it with `coverage_loss`, without which it learns little (See et al., section 2.3).
 
+    Arguments:
+        query_size: features of a query
+        key_size: features of a key
+        hidden_size: of the additive score; None takes `query_size`
+        max_fertility: the largest weight in all that one key can give; None counts weights as they are
+        normalizer: what turns scores into weights: a regularizer, a structured SmoothMax or a layer such as `Entmax()`
+
     >>> attention = CoverageAttention(3, 5)
     >>> output, weights, coverage = attention(torch.randn(4, 3), torch.randn(7, 5))
     >>> torch.allclose(coverage, weights.sum(-2))
@@ -71,6 +78,10 @@ def coverage_loss(weights: Tensor, *, coverage: Tensor | None = None) -> Tensor:
 
     Weights (..., Q, K) give (..., Q). It is zero if and only if no key gets weight twice. `coverage` (..., K) is what
     came before, zeros by default. See, Liu & Manning, ACL 2017, equation 12.
+
+    Arguments:
+        weights: (..., Q, K), one row after the other
+        coverage: (..., K), what the keys got before
 
     >>> coverage_loss(torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.2, 0.8]]))
     tensor([0.0000, 0.2000])

@@ -35,6 +35,12 @@ class CTCHead(nn.Module):
 
     Features (..., T, size) give (..., T, n_classes); the blank is one of the classes, as in PyTorch. `regularizer`
     smooths the loss over alignments: Shannon is CTC itself. Losses and decoders take (batch, T, n_classes).
+
+    Arguments:
+        size: features of a frame
+        n_classes: how many classes there are, with the blank
+        blank: which class is the blank
+        regularizer: Ω of the loss; None is Shannon
     """
 
     def __init__(self, size: int, n_classes: int, *, blank: int = 0, regularizer: SmoothMax | None = None) -> None:
@@ -48,20 +54,34 @@ class CTCHead(nn.Module):
     def forward(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Log-probabilities of the classes at every frame; frames beyond the `lengths` may hold anything, NaN too."""
         if lengths is not None:
-            checks.check_lengths("CTCHead", tuple(features.shape[:-2]), lengths)
+            lengths = checks.check_lengths("CTCHead", tuple(features.shape[:-2]), lengths)
         return self.project(within(features, lengths)).log_softmax(-1)
 
     def loss(
         self, log_probs: Tensor, targets: Tensor, lengths: Tensor | None = None, target_lengths: Tensor | None = None
     ) -> Tensor:
-        """Minus the log-probability of targets (batch, S), per label, averaged; a target that does not fit costs 0."""
+        """Minus the log-probability of targets (batch, S), per label, averaged; a target that does not fit costs 0.
+
+        Arguments:
+            log_probs: (batch, T, n_classes)
+            targets: integers (batch, S)
+            lengths: how many frames each item has
+            target_lengths: how many labels each target has
+        """
         targets, lengths, target_lengths = _padded(log_probs, targets, lengths, target_lengths)
         return self._loss(log_probs.transpose(0, 1), targets, lengths, target_lengths)
 
     def align(
         self, log_probs: Tensor, targets: Tensor, lengths: Tensor | None = None, target_lengths: Tensor | None = None
     ) -> Tensor:
-        """The class of every frame (batch, T) on the best path that spells the targets; −1 beyond the length."""
+        """The class of every frame (batch, T) on the best path that spells the targets; −1 beyond the length.
+
+        Arguments:
+            log_probs: (batch, T, n_classes)
+            targets: integers (batch, S)
+            lengths: how many frames each item has
+            target_lengths: how many labels each target has
+        """
         targets, lengths, target_lengths = _padded(log_probs, targets, lengths, target_lengths)
         potentials = CTC.from_log_probs(log_probs.transpose(0, 1), targets, target_lengths, blank=self.blank)
         best = CTC().map(potentials, lengths=lengths)
@@ -70,13 +90,25 @@ class CTCHead(nn.Module):
     def log_prob(
         self, log_probs: Tensor, targets: Tensor, lengths: Tensor | None = None, target_lengths: Tensor | None = None
     ) -> Tensor:
-        """The log-probability of the targets, (batch,)."""
+        """The log-probability of the targets, (batch,).
+
+        Arguments:
+            log_probs: (batch, T, n_classes)
+            targets: integers (batch, S)
+            lengths: how many frames each item has
+            target_lengths: how many labels each target has
+        """
         targets, lengths, target_lengths = _padded(log_probs, targets, lengths, target_lengths)
         potentials = CTC.from_log_probs(log_probs.transpose(0, 1), targets, target_lengths, blank=self.blank)
         return CTC().max(potentials, Shannon(), lengths=lengths)
 
     def best_path(self, log_probs: Tensor, lengths: Tensor | None = None) -> list[Transcript]:
-        """What the likeliest path spells, and the log-probability of that path."""
+        """What the likeliest path spells, and the log-probability of that path.
+
+        Arguments:
+            log_probs: (batch, T, n_classes)
+            lengths: how many frames each item has
+        """
         values, classes = log_probs.detach().max(-1)
         found = []
         for row, path, length in zip(values.tolist(), classes.tolist(), _frames(lengths, log_probs).tolist()):
@@ -91,6 +123,12 @@ class CTCHead(nn.Module):
 
         A prefix beam search: `width` prefixes survive each frame. With a width as large as the number of prefixes the
         answer is exact; else log-probabilities are lower bounds.
+
+        Arguments:
+            log_probs: (batch, T, n_classes)
+            lengths: how many frames each item has
+            width: how many prefixes are kept
+            n_best: how many transcripts are returned for each item
         """
         checks.check_count("CTCHead", "width", width)
         checks.check_count("CTCHead", "n_best", n_best)
@@ -141,6 +179,7 @@ def _padded(
         )
     if target_lengths is None:
         target_lengths = torch.full((len(targets),), targets.shape[1], dtype=torch.long)
+    target_lengths = checks.check_lengths("CTCHead", tuple(targets.shape[:1]), target_lengths)
     return nn.functional.pad(targets, (0, max(0, 1 - targets.shape[1]))), lengths, target_lengths
 
 
@@ -151,4 +190,6 @@ def _frames(lengths: Tensor | None, log_probs: Tensor) -> Tensor:
             f"CTCHead: log_probs must be (batch, T, n_classes), got {tuple(log_probs.shape)}; one item is "
             "log_probs.unsqueeze(0)"
         )
-    return torch.full((len(log_probs),), log_probs.shape[1], dtype=torch.long) if lengths is None else lengths
+    if lengths is None:
+        return torch.full((len(log_probs),), log_probs.shape[1], dtype=torch.long)
+    return checks.check_lengths("CTCHead", tuple(log_probs.shape[:1]), lengths)

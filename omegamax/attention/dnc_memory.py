@@ -69,7 +69,15 @@ def update_links(links: Tensor, precedence: Tensor, write_weights: Tensor) -> Li
 
 
 class DNCMemory(ExternalMemory):
-    """Writes to free slots or by content; reads by content, or forward and backward in the order of writing."""
+    """Writes to free slots or by content; reads by content, or forward and backward in the order of writing.
+
+    Arguments:
+        controller_size: features of the controller's output
+        n_slots: how many slots the memory has
+        width: features of a slot
+        n_reads: how many read heads there are
+        normalizer: what makes weights of the content scores
+    """
 
     def __init__(
         self, controller_size: int, *, n_slots: int, width: int, n_reads: int = 1, normalizer: Normalizer = _SHANNON

@@ -51,6 +51,10 @@ class DrawAttention(nn.Module):
     `write` are the parts. DRAW reads the image and the error with one window (put both in the channels), and writes
     with another: use a second `DrawAttention`.
 
+    Arguments:
+        hidden_size: features of the hidden state
+        patch_size: N, the rows and columns of a patch
+
     >>> draw = DrawAttention(8, patch_size=3)
     >>> window = draw.window(torch.zeros(8), 28, 28)
     >>> draw.read(torch.rand(1, 28, 28), window).shape, draw.write(torch.rand(1, 3, 3), window, 28, 28).shape
@@ -67,7 +71,13 @@ class DrawAttention(nn.Module):
         self.of_hidden = nn.Linear(hidden_size, 5)
 
     def window(self, hidden: Tensor, height: int, width: int) -> DrawWindow:
-        """(g̃_X, g̃_Y, log σ², log δ̃, log γ) = W h, scaled so that zeros cover the whole image from its centre."""
+        """(g̃_X, g̃_Y, log σ², log δ̃, log γ) = W h, scaled so that zeros cover the whole image from its centre.
+
+        Arguments:
+            hidden: (..., hidden_size)
+            height: rows of the image
+            width: columns of the image
+        """
         numbers = self.of_hidden(hidden)
         if numbers.dtype in (torch.float16, torch.bfloat16):  # too coarse for positions
             numbers = numbers.float()

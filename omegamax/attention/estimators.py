@@ -31,7 +31,12 @@ class Chosen(NamedTuple):
 
 
 class Estimator(nn.Module, ABC):
-    """What is chosen, and an objective whose gradient is that of L_s, exactly or on average."""
+    """What is chosen, and an objective whose gradient is that of L_s, exactly or on average.
+
+    Common arguments: `weights` (..., Q, K), each row a distribution; `generator`, the source of random numbers;
+    `log_likelihood` (n, ..., Q) or (n, ...) of the n choices; `chosen`, what `choose` returned; `entropy` (..., Q) of
+    the weights.
+    """
 
     @abstractmethod
     def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Chosen:
@@ -47,7 +52,11 @@ class Estimator(nn.Module, ABC):
 
 
 class MovingAverage(nn.Module):
-    """A baseline that remembers past rewards: b ← decay · b + (1 − decay) · mean reward, starting at 0."""
+    """A baseline that remembers past rewards: b ← decay · b + (1 − decay) · mean reward, starting at 0.
+
+    Arguments:
+        decay: the share of the past that is kept
+    """
 
     value: Tensor
 
@@ -84,6 +93,12 @@ class Reinforce(Estimator):
     scale at 1 and no bonus the gradient is right on average, whatever b is. A reward of −inf has no score function.
 
     Williams, Machine Learning 1992; Xu et al., "Show, attend and tell", ICML 2015.
+
+    Arguments:
+        n_samples: how many keys are drawn for each query
+        baseline: a module from rewards to b, such as `MovingAverage()`; None takes off nothing
+        reward_scale: what the score function is multiplied by
+        entropy_bonus: what the entropy of the choice is multiplied by
     """
 
     def __init__(
@@ -123,6 +138,9 @@ class StraightThrough(Estimator):
 
     The choice is one-hot to the bit; its gradient is biased, unless log p(y | s) is linear in the choice.
     Bengio, Léonard & Courville, arXiv:1308.3432.
+
+    Arguments:
+        n_samples: how many keys are drawn for each query
     """
 
     def __init__(self, *, n_samples: int = 1) -> None:
@@ -193,6 +211,10 @@ class SometimesSoft(Estimator):
 
     In training only. It lowers the variance of `Reinforce`; the score function of a replaced item is zero.
     Xu et al., ICML 2015.
+
+    Arguments:
+        estimator: what estimates where nothing is replaced
+        probability: how often an item is replaced
     """
 
     def __init__(self, estimator: Estimator, *, probability: float = 0.5) -> None:

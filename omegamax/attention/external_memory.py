@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks
+from omegamax.module_repr import shown
 
 
 class Recalled(NamedTuple):
@@ -26,7 +27,14 @@ class Recalled(NamedTuple):
 
 
 class ExternalMemory(nn.Module, ABC):
-    """Slots that a controller reads and writes. Without learned contents: those are the state's, and passed along."""
+    """Slots that a controller reads and writes. Without learned contents: those are the state's, and passed along.
+
+    Arguments:
+        controller_size: features of the controller's output
+        n_slots: how many slots the memory has
+        width: features of a slot
+        n_reads: how many read heads there are
+    """
 
     def __init__(self, controller_size: int, n_slots: int, width: int, n_reads: int) -> None:
         super().__init__()
@@ -56,8 +64,9 @@ class ExternalMemory(nn.Module, ABC):
         return mask.to(like.device).expand(shape)
 
     def extra_repr(self) -> str:
-        """The sizes."""
-        return f"n_slots={self.n_slots}, width={self.width}, n_reads={self.n_reads}"
+        """The sizes and the normalizer."""
+        sizes = {"n_slots": self.n_slots, "width": self.width, "n_reads": self.n_reads}
+        return shown(**sizes, n_writes=getattr(self, "n_writes", None), normalizer=getattr(self, "normalizer", None))
 
 
 class ControllerState(NamedTuple):
@@ -77,7 +86,13 @@ class ControllerRun(NamedTuple):
 
 
 class MemoryController(nn.Module):
-    """An LSTM with a memory beside it: sequences (batch, T, input_size) to (batch, T, output_size)."""
+    """An LSTM with a memory beside it: sequences (batch, T, input_size) to (batch, T, output_size).
+
+    Arguments:
+        input_size: features of an input
+        output_size: features of an output
+        memory: a `TuringMemory` or `DNCMemory`; its `controller_size` is that of the LSTM
+    """
 
     def __init__(self, input_size: int, output_size: int, memory: ExternalMemory) -> None:
         super().__init__()
@@ -87,8 +102,18 @@ class MemoryController(nn.Module):
         self.lstm = nn.LSTMCell(input_size + read_size, memory.controller_size)
         self.out = nn.Linear(memory.controller_size + read_size, output_size)
 
+    def extra_repr(self) -> str:
+        """The size of the input."""
+        return shown(input_size=self.input_size)
+
     def initial(self, batch: int, *, like: Tensor, mask: Tensor | None = None) -> ControllerState:
-        """Zeros, and the memory's own beginning; `mask` says which slots each item has."""
+        """Zeros, and the memory's own beginning; `mask` says which slots each item has.
+
+        Arguments:
+            batch: how many items there are
+            like: a tensor of the type and device of the state
+            mask: (batch, slots), True where an item has the slot
+        """
         zeros = like.new_zeros(batch, self.memory.controller_size)
         reads = like.new_zeros(batch, self.memory.n_reads * self.memory.width)
         return ControllerState(zeros, zeros, reads, self.memory.initial(batch, like=like, mask=mask))
@@ -99,6 +124,11 @@ class MemoryController(nn.Module):
         """Outputs of all steps, and the state after the last, which continues the sequence.
 
         `lengths` (batch,) counts the steps of each item: beyond them its outputs are zero and its state stays.
+
+        Arguments:
+            inputs: (batch, T, input_size)
+            state: to go on from; None begins
+            lengths: how many steps each item has
         """
         if inputs.dim() != 3 or inputs.shape[-1] != self.input_size:
             raise ValueError(
@@ -109,7 +139,7 @@ class MemoryController(nn.Module):
         state = self.initial(batch, like=inputs) if state is None else state
         there = None
         if lengths is not None:
-            checks.check_lengths("MemoryController", (batch,), lengths)
+            lengths = checks.check_lengths("MemoryController", (batch,), lengths)
             checks.check_counts("MemoryController", "lengths", lengths, n_steps, "count the steps of each item")
             there = torch.arange(n_steps, device=inputs.device) < lengths.to(inputs.device).unsqueeze(-1)  # (batch, T)
             inputs = torch.where(there.unsqueeze(-1), inputs, 0)  # padding may be NaN, whose gradient is NaN too

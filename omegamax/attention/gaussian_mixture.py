@@ -18,6 +18,7 @@ from omegamax.attention.averages import average, values_of
 from omegamax.attention.located import Located
 from omegamax.attention.masks import allowed_for, batch_of
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
+from omegamax.module_repr import shown
 
 
 class Window(NamedTuple):
@@ -34,6 +35,11 @@ class GaussianMixtureAttention(nn.Module):
     Queries (..., Q, query_size) and values (..., K, features). The weights are φ itself and need not sum to one;
     a `normalizer` is applied to log φ instead, with Shannon it gives φ / Σφ. `state` is κ, (..., components): queries
     that come later, one at a time, go on from there.
+
+    Arguments:
+        query_size: features of a query
+        n_components: how many Gaussians a query has
+        normalizer: applied to log φ; None takes φ itself
 
     >>> attention = GaussianMixtureAttention(3, n_components=2)
     >>> output, weights, state = attention(torch.randn(4, 3), torch.randn(7, 5))
@@ -59,7 +65,15 @@ class GaussianMixtureAttention(nn.Module):
         mask: Tensor | None = None,
         lengths: Tensor | None = None,
     ) -> Located:
-        """Averages of the values, the weights and κ. True in `mask` (..., Q, K) means "may attend"."""
+        """Averages of the values, the weights and κ. True in `mask` (..., Q, K) means "may attend".
+
+        Arguments:
+            query: (..., Q, query_size)
+            value: (..., K, features)
+            state: κ (..., components) to go on from; None begins at zero
+            mask: boolean, broadcasts to (..., Q, K)
+            lengths: how many values each item has
+        """
         value = values_of("GaussianMixtureAttention", value, None)
         allowed = allowed_for("GaussianMixtureAttention", query, value, mask=mask, lengths=lengths)
         window = self.window(query, value.shape[-2], state=state)
@@ -73,7 +87,13 @@ class GaussianMixtureAttention(nn.Module):
         return Located(average(weights, value, allowed), weights, window.state)
 
     def window(self, query: Tensor, n_keys: int, *, state: Tensor | None = None) -> Window:
-        """Log φ for every query and position, before masks."""
+        """Log φ for every query and position, before masks.
+
+        Arguments:
+            query: (..., Q, query_size)
+            n_keys: how many positions there are
+            state: κ (..., components) to go on from
+        """
         of_query = self.of_query(query)
         if of_query.dtype in (torch.float16, torch.bfloat16):  # half types cannot count to a thousand
             of_query = of_query.float()
@@ -89,4 +109,4 @@ class GaussianMixtureAttention(nn.Module):
 
     def extra_repr(self) -> str:
         """The number of Gaussians."""
-        return f"n_components={self.n_components}"
+        return shown(n_components=self.n_components, normalizer=self.normalizer)

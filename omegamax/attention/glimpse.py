@@ -21,6 +21,11 @@ class GlimpseSensor(nn.Module):
     image is interpolated linearly, so glimpses are continuous in the location and have a derivative there except
     where a sample falls on a pixel; in the image they are linear.
 
+    Arguments:
+        patch_size: N, the rows and columns of a patch
+        n_scales: how many patches there are, each coarser than the one before
+        scale: how much larger each patch is than the one before
+
     >>> glimpse = GlimpseSensor(patch_size=2, n_scales=2)
     >>> image = torch.arange(16.0).reshape(1, 4, 4)
     >>> glimpse(image, torch.zeros(2))

@@ -31,6 +31,12 @@ class GridAttention(ScoredAttention):
     (..., Q, features) and the weights are (..., Q, H, W). A regularizer, or a layer, sees the cells of the grid as one
     row, row after row; a smoothed maximum of two axes, such as `GridTV`, sees the grid of each query.
 
+    Arguments:
+        score: how queries meet keys: `DotProduct()`, `Additive(...)`, ...; None is the scaled dot product
+        normalizer: what turns scores into weights: a regularizer, a structured SmoothMax or a layer such as `Entmax()`;
+            over a row of cells, or over the grid
+        dropout: the share of weights that training drops
+
     >>> attention = GridAttention(DotProduct(), normalizer=GridTV(strength=0.2))
     >>> annotations = torch.tensor([[[1.0], [0.9], [0.0]], [[0.8], [0.9], [0.1]]])
     >>> attention(torch.tensor([[1.0]]), annotations).weights

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from omegamax.attention.averages import average, values_of
 from omegamax.attention.estimators import Chosen, Estimator, Marginalize, Reinforce, row_entropy
-from omegamax.attention.normalizers import Normalizer, makes_distributions
+from omegamax.attention.normalizers import Normalizer
 from omegamax.attention.scored import ScoredAttention
 from omegamax.attention.scores import Score
 from omegamax.operators.shannon import Shannon
@@ -48,7 +48,14 @@ class HardAttention(ScoredAttention):
     """Attention that chooses one key for each query, and an estimator that learns to choose.
 
     Queries (..., Q, dq), keys (..., K, dk), values (..., K, features). The normalizer must make every row a
-    distribution. Compute log p(y | s) from `output`, then maximise `objective(log_likelihood, glimpses)`:
+    distribution.
+
+    Arguments:
+        score: how queries meet keys: `DotProduct()`, `Additive(...)`, ...; None is the scaled dot product
+        normalizer: a regularizer or layer that makes a distribution of every row
+        estimator: how choosing is learned; None is `Reinforce()`
+
+    Compute log p(y | s) from `output`, then maximise `objective(log_likelihood, glimpses)`:
 
     >>> attention = HardAttention(DotProduct(), normalizer=SquaredNorm(), estimator=Marginalize())
     >>> query, key = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.5, 0.0], [-1.0, 0.0]])
@@ -67,7 +74,7 @@ class HardAttention(ScoredAttention):
         estimator: Estimator | None = None,
     ) -> None:
         super().__init__(score, normalizer)
-        if not makes_distributions(normalizer):
+        if not normalizer.rows_sum_to_one:
             raise TypeError(
                 "HardAttention: normalizer must make every row a distribution, got the structured "
                 f"{type(normalizer).__name__}; use a regularizer such as om.SquaredNorm()"

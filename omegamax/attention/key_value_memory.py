@@ -16,6 +16,7 @@ from omegamax import checks
 from omegamax.attention.attention import Attention
 from omegamax.attention.normalizers import Normalizer
 from omegamax.attention.scores import DotProduct, Score
+from omegamax.module_repr import shown
 from omegamax.operators.shannon import Shannon
 
 _SHANNON = Shannon()
@@ -32,6 +33,12 @@ class KeyValueMemory(nn.Module):
     """Hops over pairs: questions (..., Q, size), keys (..., K, size) and values (..., K, size).
 
     R_j are learned matrices, identities at first. Masks are those of `Attention`.
+
+    Arguments:
+        size: features of questions, keys and values
+        n_hops: how often the memory is read
+        score: how questions meet keys; None is the dot product
+        normalizer: what turns scores into weights: a regularizer, a structured SmoothMax or a layer such as `Entmax()`
     """
 
     def __init__(
@@ -44,10 +51,22 @@ class KeyValueMemory(nn.Module):
         for layer in self.update:
             nn.init.eye_(layer.weight)  # type: ignore[arg-type]
 
+    def extra_repr(self) -> str:
+        """The number of hops."""
+        return shown(n_hops=len(self.update))
+
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None
     ) -> Hops:
-        """The question after all hops, and what each of them looked at."""
+        """The question after all hops, and what each of them looked at.
+
+        Arguments:
+            query: (..., Q, size)
+            key: (..., K, size)
+            value: (..., K, size)
+            mask: boolean, broadcasts to (..., Q, K); True means "may attend"
+            lengths: how many pairs each item has
+        """
         seen = []
         for update in self.update:
             found, weights = self.attention(query, key, value, mask=mask, lengths=lengths)

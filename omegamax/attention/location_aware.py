@@ -23,6 +23,14 @@ class LocationAware(RecallingAttention):
     query they are zeros: the first weights are those of `Additive` alone. Similar keys far apart, which content cannot
     tell from each other, are told apart by where attention was.
 
+    Arguments:
+        query_size: features of a query
+        key_size: features of a key
+        hidden_size: of the additive score; None takes `query_size`
+        n_filters: how many features the last weights give
+        width: how many keys a filter sees, odd
+        normalizer: what turns scores into weights: a regularizer, a structured SmoothMax or a layer such as `Entmax()`
+
     >>> attention = LocationAware(3, 5, normalizer=SquaredNorm())
     >>> attention(torch.randn(4, 3), torch.randn(7, 5)).weights.shape
     torch.Size([4, 7])

@@ -22,7 +22,7 @@ def attention_mask(
         checks.check_mask(who, scores, mask)
         allowed = mask
     if lengths is not None:
-        checks.check_lengths(who, tuple(scores.shape[:-2]), lengths)
+        lengths = checks.check_lengths(who, tuple(scores.shape[:-2]), lengths)
         checks.check_counts(who, "lengths", lengths, scores.shape[-1], "count the keys of each item")
         shaped = lengths.to(scores.device).reshape(lengths.shape + (1,) * (scores.dim() - lengths.dim()))
         within = torch.arange(scores.shape[-1], device=scores.device) < shaped

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from omegamax import checks
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
+from omegamax.module_repr import shown
 from omegamax.operators.shannon import Shannon
 
 _SHANNON = Shannon()
@@ -28,7 +29,7 @@ _SPREAD = 0.1  # of all tables at the beginning, as in the paper
 
 
 class WordEncoding(ABC):
-    """How the words of a sentence are weighted before they are added up."""
+    """How the words of a sentence, `words` (..., J), are weighted before their vectors of `size` features are added."""
 
     @abstractmethod
     def weights(self, words: Tensor, size: int) -> Tensor:
@@ -64,7 +65,14 @@ class Tables(NamedTuple):
 
 
 class StoryEmbeddings(nn.Module, ABC):
-    """The tables of a memory network and how hops share them."""
+    """The tables of a memory network and how hops share them.
+
+    Arguments:
+        n_words: the size of the vocabulary; word 0 is padding
+        size: features of a word
+        n_hops: how often the memory is read
+        max_sentences: the longest story
+    """
 
     def __init__(self, n_words: int, size: int, *, n_hops: int, max_sentences: int) -> None:
         super().__init__()
@@ -85,18 +93,33 @@ class StoryEmbeddings(nn.Module, ABC):
 
     @abstractmethod
     def carry(self, question: Tensor) -> Tensor:
-        """H u."""
+        """H u.
+
+        Arguments:
+            question: (..., size), u after a hop
+        """
 
     @abstractmethod
     def answer(self) -> Tensor:
         """W, (n_words, size)."""
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        return shown(n_words=self.n_words, size=self.size, n_hops=self.n_hops, max_sentences=self.max_sentences)
 
     def _table(self, n_rows: int) -> nn.Parameter:
         return nn.Parameter(_SPREAD * torch.randn(n_rows, self.size))
 
 
 class AdjacentEmbeddings(StoryEmbeddings):
-    """What one hop reads out is what the next one looks for: n_hops + 1 pairs of tables."""
+    """What one hop reads out is what the next one looks for: n_hops + 1 pairs of tables.
+
+    Arguments:
+        n_words: the size of the vocabulary; word 0 is padding
+        size: features of a word
+        n_hops: how often the memory is read
+        max_sentences: the longest story
+    """
 
     def __init__(self, n_words: int, size: int, *, n_hops: int = 3, max_sentences: int = 50) -> None:
         super().__init__(n_words, size, n_hops=n_hops, max_sentences=max_sentences)
@@ -125,7 +148,14 @@ class AdjacentEmbeddings(StoryEmbeddings):
 
 
 class LayerWiseEmbeddings(StoryEmbeddings):
-    """Every hop has the same tables, as a recurrent network has, and H is learned."""
+    """Every hop has the same tables, as a recurrent network has, and H is learned.
+
+    Arguments:
+        n_words: the size of the vocabulary; word 0 is padding
+        size: features of a word
+        n_hops: how often the memory is read
+        max_sentences: the longest story
+    """
 
     def __init__(self, n_words: int, size: int, *, n_hops: int = 3, max_sentences: int = 50) -> None:
         super().__init__(n_words, size, n_hops=n_hops, max_sentences=max_sentences)
@@ -166,6 +196,11 @@ class MemoryNetwork(nn.Module):
     """Stories (..., sentences, words) and questions (..., words), as numbers of words, to scores of answers.
 
     Word 0 is padding; a sentence of padding is no sentence. Sentences are in the order in which they were said.
+
+    Arguments:
+        embeddings: the tables, `AdjacentEmbeddings(...)` or `LayerWiseEmbeddings(...)`
+        encoding: how words make a sentence: `PositionEncoding()` (None) or `BagOfWords()`
+        normalizer: what turns scores into weights: a regularizer, a structured SmoothMax or a layer such as `Entmax()`
     """
 
     def __init__(
@@ -181,8 +216,17 @@ class MemoryNetwork(nn.Module):
         self.encoding = PositionEncoding() if encoding is None else encoding
         self.normalizer = normalizer
 
+    def extra_repr(self) -> str:
+        """How words make a sentence, and the normalizer."""
+        return shown(encoding=self.encoding, normalizer=self.normalizer)
+
     def forward(self, story: Tensor, question: Tensor) -> Answered:
-        """Scores of every word as the answer, and the sentences that each hop looked at."""
+        """Scores of every word as the answer, and the sentences that each hop looked at.
+
+        Arguments:
+            story: integers (..., sentences, words)
+            question: integers (..., words)
+        """
         limit = self.embeddings.max_sentences
         if story.shape[-2] > limit:
             raise ValueError(

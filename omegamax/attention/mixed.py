@@ -28,6 +28,11 @@ class MixedAttention(ScoredAttention):
 
     Queries (..., Q, dq), keys (..., K, dk), values (..., K, features). `state` is the window's κ, (..., components).
 
+    Arguments:
+        score: how queries meet keys: `DotProduct()`, `Additive(...)`, ...
+        location: the window, a `GaussianMixtureAttention`
+        normalizer: what turns scores into weights: a regularizer, a structured SmoothMax or a layer such as `Entmax()`
+
     >>> attention = MixedAttention(DotProduct(), GaussianMixtureAttention(3, 2), normalizer=SquaredNorm())
     >>> attention(torch.randn(4, 3), torch.randn(7, 3)).weights.sum(-1)
     tensor([1., 1., 1., 1.], grad_fn=<SumBackward1>)

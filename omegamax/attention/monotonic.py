@@ -13,14 +13,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from omegamax import checks
 from omegamax.attention.averages import average, values_of
 from omegamax.attention.located import Located
 from omegamax.attention.masks import allowed_for
 from omegamax.attention.padding import only_asking, only_read
 from omegamax.attention.scores import Score, score_of
 from omegamax.functional import gate
+from omegamax.module_repr import shown, unless
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
+from omegamax.wrong_kinds import instead_of, kind_of
 
 _SHANNON = Shannon()
 
@@ -34,6 +37,12 @@ class MonotonicAttention(nn.Module):
     0 or 1 outside an interval, so that training becomes hard by itself. `offset` learns, and begins negative for long
     sequences (the paper takes −4), so that reading goes on; `noise` is the deviation of normal noise on the scores in
     training, which drives them to decide.
+
+    Arguments:
+        score: how queries meet keys: `DotProduct()`, `Additive(...)`, ...; None is the scaled dot product
+        regularizer: Ω of the choice between stopping and reading on
+        offset: added to the scores; learns
+        noise: the deviation of the noise on the scores in training
 
     >>> attention = MonotonicAttention(DotProduct()).eval()
     >>> query, key = torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([[-1.0], [2.0], [-3.0], [-1.0]])
@@ -54,9 +63,10 @@ class MonotonicAttention(nn.Module):
         super().__init__()
         if not isinstance(regularizer, SmoothMax) or regularizer.event_ndim != 1:
             raise TypeError(
-                f"MonotonicAttention: regularizer must act on a row, got {type(regularizer).__name__}; it smooths the "
-                "choice between stopping and reading on, use for example om.SquaredNorm()"
+                f"MonotonicAttention: regularizer must act on a row, got {kind_of(regularizer)}; it smooths the choice "
+                f"between stopping and reading on, {instead_of(regularizer, 'om.SquaredNorm()')}"
             )
+        checks.check_finite("MonotonicAttention", "noise", noise, "0 switches it off")
         if not noise >= 0:
             raise ValueError(f"MonotonicAttention: noise must be non-negative, got {noise}; 0 switches it off")
         self.score = score_of("MonotonicAttention", score)
@@ -79,6 +89,15 @@ class MonotonicAttention(nn.Module):
 
         `mask` is boolean and broadcasts to (..., Q, K): True means "may stop here"; `lengths` counts the keys of an
         item; `generator` is for the noise.
+
+        Arguments:
+            query: (..., Q, dq)
+            key: (..., K, dk)
+            value: (..., K, features); None takes the keys
+            state: the last alignment (..., K) to go on from
+            mask: as above
+            lengths: how many keys each item has
+            generator: the source of random numbers
         """
         value = values_of("MonotonicAttention", key, value)
         allowed = allowed_for("MonotonicAttention", query, key, mask=mask, lengths=lengths)
@@ -103,7 +122,7 @@ class MonotonicAttention(nn.Module):
 
     def extra_repr(self) -> str:
         """The regularizer, and the noise where there is any."""
-        return f"regularizer={self.regularizer}" + (f", noise={self.noise}" if self.noise else "")
+        return shown(regularizer=self.regularizer, noise=unless(self.noise, 0))
 
 
 def monotonic_alignment(probabilities: Tensor, *, start: Tensor | None = None) -> Tensor:
@@ -113,6 +132,10 @@ def monotonic_alignment(probabilities: Tensor, *, start: Tensor | None = None) -
 
     Probabilities (..., Q, K) give an alignment of that shape; a row sums to one, or less by what read past the end.
     `start` (..., K) is α_0, by default the first key. Nothing is divided, so no probability is too close to 0 or 1.
+
+    Arguments:
+        probabilities: (..., Q, K), in [0, 1]
+        start: (..., K), where the last query stopped
 
     >>> monotonic_alignment(torch.tensor([[0.5, 1.0], [0.0, 0.5]]))
     tensor([[0.5000, 0.5000],

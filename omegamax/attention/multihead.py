@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 from omegamax.attention.padding import finite_unless_read, only_asking, only_read
+from omegamax.module_repr import shown
 from omegamax.operators.shannon import Shannon
 
 _SHANNON = Shannon()
@@ -39,6 +40,21 @@ class MultiheadAttention(nn.MultiheadAttention):
     `Entmax(alpha=Above(1.0, start=1.5, shape=(heads, 1, 1)))` broadcast against scores (batch, heads, queries, keys).
     `key_size` is the paper's d_k, the features of a head's queries and keys; by default embed_dim / num_heads, as
     PyTorch has it always.
+
+    Arguments:
+        embed_dim: features of a query and of the output
+        num_heads: how many heads there are
+        dropout: the share of weights that training drops
+        bias: whether projections have a bias
+        add_bias_kv: whether a learned key and value are added
+        add_zero_attn: whether a key and value of zeros are added
+        kdim: features of a key; None takes `embed_dim`
+        vdim: features of a value; None takes `embed_dim`
+        batch_first: whether tensors are (batch, length, features)
+        device: where the parameters are made
+        dtype: the type of the parameters
+        normalizer: what turns scores into weights: a regularizer, a structured SmoothMax or a layer such as `Entmax()`
+        key_size: features of a head's queries and keys; None takes embed_dim / num_heads
     """
 
     def __init__(
@@ -80,7 +96,19 @@ class MultiheadAttention(nn.MultiheadAttention):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Output and weights (None unless wanted), as PyTorch's layer returns them."""
+        """Output and weights (None unless wanted), as PyTorch's layer returns them.
+
+        Arguments:
+            query: (Q, batch, embed_dim), or (batch, Q, embed_dim) with `batch_first`; without a batch (Q, embed_dim)
+            key: the same with K and `kdim`
+            value: the same with K and `vdim`
+            key_padding_mask: (batch, K), True means "may NOT attend"
+            need_weights: whether weights are returned
+            attn_mask: (Q, K) or (batch · heads, Q, K), True means "may NOT attend"; a floating one is added to the
+                scores
+            average_attn_weights: whether returned weights are averaged over heads
+            is_causal: a hint that `attn_mask` is causal
+        """
         if query.is_nested:
             masked = key_padding_mask is not None or attn_mask is not None
             return self._forward_nested(query, key, value, masked, need_weights, average_attn_weights)
@@ -246,8 +274,7 @@ class MultiheadAttention(nn.MultiheadAttention):
 
     def extra_repr(self) -> str:
         """The sizes, and the normalizer where it is not a module."""
-        shown = "" if isinstance(self.normalizer, nn.Module) else f", normalizer={self.normalizer}"
-        return f"{self.embed_dim}, {self.num_heads}{shown}"
+        return ", ".join(filter(None, [f"{self.embed_dim}, {self.num_heads}", shown(normalizer=self.normalizer)]))
 
 
 def _each(change: Callable[[Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:

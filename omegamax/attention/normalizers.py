@@ -9,17 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from omegamax.modules import ArgmaxModule
-from omegamax.operators.scaled import Scaled
 from omegamax.smoothmax import SmoothMax
-from omegamax.structures.smoothed import Smoothed
-from omegamax.structures.sparsemap import SparseMAP
+from omegamax.wrong_kinds import instead_of, kind_of
 
 
 class NormalizerModule(nn.Module, ABC):
     """A normalizer with parameters of its own: scores (..., Q, K) and a mask to weights of the same shape."""
 
     event_ndim: ClassVar[int] = 1  # 1 where the weights of a row depend on its scores alone, 2 on the whole matrix
-    makes_distributions: ClassVar[bool] = True  # every row sums to one
+    rows_sum_to_one: ClassVar[bool] = True  # every row sums to one
 
     @abstractmethod
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -30,7 +28,12 @@ Normalizer = SmoothMax | ArgmaxModule | NormalizerModule
 
 
 def check_normalizer(who: str, normalizer: Any) -> None:
-    """A SmoothMax of one or two event axes, or a layer along the last axis."""
+    """A SmoothMax of one or two event axes, or a layer along the last axis.
+
+    Arguments:
+        who: the name that speaks in the error
+        normalizer: what was given
+    """
     if isinstance(normalizer, ArgmaxModule):
         if normalizer.dim != -1:
             raise ValueError(
@@ -40,10 +43,9 @@ def check_normalizer(who: str, normalizer: Any) -> None:
     if isinstance(normalizer, NormalizerModule):
         return
     if not isinstance(normalizer, SmoothMax):
-        kind = f"the class {normalizer.__name__}" if isinstance(normalizer, type) else type(normalizer).__name__
         raise TypeError(
             f"{who}: normalizer must be a regularizer, a structured SmoothMax or a layer such as om.Entmax(), got "
-            f"{kind}; use for example om.SquaredNorm()"
+            f"{kind_of(normalizer)}; {instead_of(normalizer, 'om.SquaredNorm()')}"
         )
     if normalizer.event_ndim > 2:
         raise ValueError(
@@ -52,17 +54,14 @@ def check_normalizer(who: str, normalizer: Any) -> None:
         )
 
 
-def makes_distributions(normalizer: Normalizer) -> bool:
-    """Whether every row of weights sums to one, as those of structures need not."""
-    if isinstance(normalizer, NormalizerModule):
-        return normalizer.makes_distributions
-    if isinstance(normalizer, Scaled):
-        return makes_distributions(normalizer.inner)
-    return not isinstance(normalizer, (Smoothed, SparseMAP))
-
-
 def normalize(normalizer: Normalizer, scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Weights with the shape of scores (..., Q, K): of each row, or of the whole matrix where the event has two."""
+    """Weights with the shape of scores (..., Q, K): of each row, or of the whole matrix where the event has two.
+
+    Arguments:
+        normalizer: what turns scores into weights: a regularizer, a structured SmoothMax or a layer such as `Entmax()`
+        scores: (..., Q, K)
+        mask: boolean, broadcasts to the scores; True means "may receive weight"
+    """
     if scores.numel() == 0:  # no keys, no queries or no items, which structures refuse
         return scores
     if isinstance(normalizer, nn.Module):

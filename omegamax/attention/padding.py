@@ -10,6 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from omegamax import checks
+
 
 def only_read(x: Tensor, allowed: Tensor | None, n_queries: int) -> Tensor:
     """Keys or values (..., K, features), with zeros in place of those that no query may attend to."""
@@ -37,6 +39,7 @@ def within(x: Tensor, lengths: Tensor | None) -> Tensor:
     """Vectors (*batch, ..., N, features), with zeros beyond the `lengths` (*batch)."""
     if lengths is None:
         return x
+    lengths = checks.as_lengths(lengths)
     counts = lengths.to(x.device).reshape(lengths.shape + (1,) * (x.dim() - lengths.dim()))
     return torch.where(torch.arange(x.shape[-2], device=x.device).unsqueeze(-1) < counts, x, 0)
 

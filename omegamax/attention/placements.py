@@ -43,7 +43,11 @@ class PostNorm(NormPlacement):
 
 @dataclass(frozen=True)
 class PreNorm(NormPlacement):
-    """x + f(norm(x)): nothing stands on the way of the gradient, so the sum needs one norm at the end."""
+    """x + f(norm(x)): nothing stands on the way of the gradient, so the sum needs one norm at the end.
+
+    Arguments:
+        final: whether there is a norm after the last layer
+    """
 
     final: bool = True
 

@@ -17,6 +17,7 @@ from omegamax import checks
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 from omegamax.attention.scored import ScoredAttention
 from omegamax.attention.scores import Score
+from omegamax.module_repr import shown
 from omegamax.operators.shannon import Shannon
 
 _SHANNON = Shannon()
@@ -32,7 +33,13 @@ class Pointed(NamedTuple):
 class PointerHead(ScoredAttention):
     """A distribution over the keys themselves, as many as there are.
 
-    Queries (..., Q, dq) and keys (..., K, dk). Train with the loss that belongs to the normalizer, on scores:
+    Queries (..., Q, dq) and keys (..., K, dk).
+
+    Arguments:
+        score: how queries meet keys: `DotProduct()`, `Additive(...)`, ...; None is the scaled dot product
+        normalizer: what turns scores into weights: a regularizer, a structured SmoothMax or a layer such as `Entmax()`
+
+    Train with the loss that belongs to the normalizer, on scores:
 
     >>> head = PointerHead(DotProduct(), normalizer=SquaredNorm())
     >>> pointed = head(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.5, 0.0], [-1.0, 0.0]]))
@@ -72,6 +79,14 @@ class CopyHead(nn.Module):
     The decoder's state s (..., Q, state_size), the attended context h (..., Q, context_size) and the decoder's input x
     (..., Q, input_size) decide between the two; V' (V [s; h] + b) + b' scores the words of the vocabulary. Words of the
     source that the vocabulary lacks have the numbers n_words, n_words + 1, ... in this source.
+
+    Arguments:
+        state_size: features of the decoder's state
+        context_size: features of the attended context
+        input_size: features of the decoder's input
+        n_words: the size of the vocabulary
+        hidden_size: between V and V'; None takes `state_size`
+        normalizer: what makes the probabilities of the vocabulary from their scores
     """
 
     def __init__(
@@ -92,6 +107,12 @@ class CopyHead(nn.Module):
         self.vocabulary = nn.Sequential(
             nn.Linear(state_size + context_size, hidden_size), nn.Linear(hidden_size, n_words)
         )
+        self.state_size, self.context_size, self.input_size = state_size, context_size, input_size
+
+    def extra_repr(self) -> str:
+        """The sizes and the normalizer."""
+        sizes = {"state_size": self.state_size, "context_size": self.context_size, "input_size": self.input_size}
+        return shown(**sizes, n_words=self.n_words, normalizer=self.normalizer)
 
     def forward(
         self, state: Tensor, context: Tensor, inputs: Tensor, weights: Tensor, source: Tensor, *, n_extra: int = 0
@@ -99,6 +120,14 @@ class CopyHead(nn.Module):
         """Probabilities of n_words + n_extra words from attention weights (..., Q, K) over the words source (..., K).
 
         Where the weights of a query are all zero there is nothing to copy, and it generates.
+
+        Arguments:
+            state: (..., Q, state_size)
+            context: (..., Q, context_size)
+            inputs: (..., Q, input_size)
+            weights: (..., Q, K), of the attention to the source
+            source: integers (..., K), the words of the source
+            n_extra: how many words of the source the vocabulary lacks
         """
         n_all = self.n_words + n_extra
         if source.shape[-1] != weights.shape[-1]:

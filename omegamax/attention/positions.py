@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 
 class Positions(nn.Module, ABC):
-    """Adds to vectors (..., N, size) what says where they stand."""
+    """Adds to vectors `x` (..., N, size) what says where they stand; the first one stands at `start`."""
 
     @abstractmethod
     def forward(self, x: Tensor, *, start: int = 0) -> Tensor:
@@ -50,7 +50,12 @@ class SinusoidalPositions(Positions):
 
 
 class LearnedPositions(Positions):
-    """A vector for each of the first `max_length` positions."""
+    """A vector for each of the first `max_length` positions.
+
+    Arguments:
+        max_length: how many positions there are
+        size: features of a position
+    """
 
     def __init__(self, max_length: int, size: int) -> None:
         super().__init__()

@@ -18,10 +18,19 @@ from omegamax.attention.masks import allowed_for, batch_of
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 from omegamax.attention.padding import only_asking, only_read
 from omegamax.attention.scores import Additive
+from omegamax.module_repr import shown
 
 
 class RecallingAttention(nn.Module, ABC):
-    """Additive attention with features of a state (..., K) that begins at zero, where nothing was looked at."""
+    """Additive attention with features of a state (..., K) that begins at zero, where nothing was looked at.
+
+    Arguments:
+        query_size: features of a query
+        key_size: features of a key
+        hidden_size: of the additive score; None takes `query_size`
+        n_features: how many features the state has for each key
+        normalizer: what turns scores into weights: a regularizer, a structured SmoothMax or a layer such as `Entmax()`
+    """
 
     def __init__(
         self, query_size: int, key_size: int, hidden_size: int | None, n_features: int, normalizer: Normalizer
@@ -36,6 +45,10 @@ class RecallingAttention(nn.Module, ABC):
         self.score = Additive(query_size, key_size, hidden_size)
         self.of_feature = nn.Linear(n_features, self.score.out.in_features, bias=False)
         self.normalizer = normalizer
+
+    def extra_repr(self) -> str:
+        """The normalizer, and the largest fertility where there is one."""
+        return shown(max_fertility=getattr(self, "max_fertility", None), normalizer=self.normalizer)
 
     @abstractmethod
     def features(self, state: Tensor) -> Tensor:
@@ -59,6 +72,14 @@ class RecallingAttention(nn.Module, ABC):
 
         Queries (..., Q, query_size) are taken in turn. `mask` is boolean and broadcasts to (..., Q, K): True means "may
         attend"; `lengths` counts the keys of an item.
+
+        Arguments:
+            query: (..., Q, query_size)
+            key: (..., K, key_size)
+            value: (..., K, features); None takes the keys
+            state: (..., K) to go on from; None begins at zero
+            mask: as above
+            lengths: how many keys each item has
         """
         value = values_of(type(self).__name__, key, value)
         allowed = allowed_for(type(self).__name__, query, key, mask=mask, lengths=lengths)

@@ -14,6 +14,7 @@ from omegamax.attention.masks import allowed_for
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 from omegamax.attention.padding import only_asking, only_read
 from omegamax.attention.scores import Score, score_of
+from omegamax.module_repr import shown, unless
 
 
 class Scored(NamedTuple):
@@ -25,7 +26,13 @@ class Scored(NamedTuple):
 
 
 class ScoredAttention(nn.Module, ABC):
-    """A score function, by default the scaled dot product, a normalizer, and dropout of weights."""
+    """A score function, by default the scaled dot product, a normalizer, and dropout of weights.
+
+    Common arguments: `query` (..., Q, dq), `key` (..., K, dk), `value` (..., K, features), by default the keys; `mask`
+    (boolean, broadcasts to (..., Q, K), True means "may attend"); `lengths` (the number of keys of each item); `causal`
+    (whether query i sees only keys up to i); `need_weights` (whether weights are returned); `generator` (the source of
+    random numbers).
+    """
 
     def __init__(self, score: Score | None, normalizer: Normalizer, *, dropout: float = 0.0) -> None:
         super().__init__()
@@ -48,5 +55,4 @@ class ScoredAttention(nn.Module, ABC):
 
     def extra_repr(self) -> str:
         """The normalizer, where it is not a module, and the dropout, where there is any."""
-        shown = [] if isinstance(self.normalizer, nn.Module) else [f"normalizer={self.normalizer}"]
-        return ", ".join([*shown, *([f"dropout={self.dropout}"] if self.dropout else [])])
+        return shown(normalizer=self.normalizer, dropout=unless(self.dropout, 0))

@@ -17,9 +17,11 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
+from omegamax import checks
+
 
 class Score(nn.Module, ABC):
-    """Queries (..., Q, dq) and keys (..., K, dk) to scores (..., Q, K)."""
+    """A `query` (..., Q, dq) and a `key` (..., K, dk) tensor to scores (..., Q, K)."""
 
     @abstractmethod
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
@@ -36,10 +38,16 @@ class DotProduct(Score):
 
 
 class ScaledDotProduct(Score):
-    """q · k / √d (Vaswani et al., NeurIPS 2017), or with another scale."""
+    """q · k / √d (Vaswani et al., NeurIPS 2017), or with another scale.
+
+    Arguments:
+        scale: what the product is multiplied by; None is 1/√d
+    """
 
     def __init__(self, scale: float | None = None) -> None:
         super().__init__()
+        if scale is not None and not isinstance(scale, Tensor):
+            checks.check_finite("ScaledDotProduct", "scale", scale, "leave it out for 1 / √d")
         self.scale = scale
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
@@ -54,7 +62,12 @@ class ScaledDotProduct(Score):
 
 
 class Bilinear(Score):
-    """qᵀ W k: a learned product, also between sizes that differ (Luong's "general")."""
+    """qᵀ W k: a learned product, also between sizes that differ (Luong's "general").
+
+    Arguments:
+        query_size: features of a query
+        key_size: features of a key
+    """
 
     def __init__(self, query_size: int, key_size: int) -> None:
         super().__init__()
@@ -71,7 +84,14 @@ class Bilinear(Score):
 
 
 class Additive(Score):
-    """w₂ᵀ tanh(W₁ [q; k] + b): a hidden layer that sees both. W₁ is kept in two halves, so [q; k] is never built."""
+    """w₂ᵀ tanh(W₁ [q; k] + b): a hidden layer that sees both. W₁ is kept in two halves, so [q; k] is never built.
+
+    Arguments:
+        query_size: features of a query
+        key_size: features of a key
+        hidden_size: of the hidden layer; None takes `query_size`
+        bias: whether b is there
+    """
 
     def __init__(self, query_size: int, key_size: int, hidden_size: int | None = None, *, bias: bool = True) -> None:
         super().__init__()
@@ -87,7 +107,11 @@ class Additive(Score):
 
 
 class Cosine(Score):
-    """The cosine of the angle between q and k, times a sharpness (the β of the neural Turing machine)."""
+    """The cosine of the angle between q and k, times a sharpness (the β of the neural Turing machine).
+
+    Arguments:
+        sharpness: what the cosine is multiplied by
+    """
 
     def __init__(self, sharpness: float = 1.0) -> None:
         super().__init__()

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from omegamax.attention.normalizers import NormalizerModule
+from omegamax.module_repr import shown
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.arborescence import Arborescence
@@ -20,6 +21,7 @@ from omegamax.structures.chain import Chain, FactoredChain
 from omegamax.structures.projective_tree import ProjectiveTree
 from omegamax.structures.smoothed import Smoothed
 from omegamax.structures.sparsemap import SparseMAP
+from omegamax.wrong_kinds import kind_of
 
 _SHANNON = Shannon()
 
@@ -33,12 +35,16 @@ class ChainNormalizer(NormalizerModule):
     is taken out, and its neighbours become adjacent. `regularizer` smooths the chain; None takes SparseMAP.
     """
 
-    makes_distributions = False
+    rows_sum_to_one = False
 
     def __init__(self, regularizer: SmoothMax | None = _SHANNON) -> None:
         super().__init__()
         self.smooth = SparseMAP(Chain()) if regularizer is None else Smoothed(Chain(), regularizer)
         self.transitions = nn.Parameter(torch.zeros(2, 2))
+
+    def extra_repr(self) -> str:
+        """What smooths the chain."""
+        return shown(smooth=self.smooth)
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         """Probabilities of on."""
@@ -68,18 +74,23 @@ class TreeNormalizer(NormalizerModule):
     """
 
     event_ndim = 2
-    makes_distributions = False
+    rows_sum_to_one = False
 
     def __init__(self, smooth: Smoothed | SparseMAP | None = None) -> None:
         super().__init__()
         self.smooth = Smoothed(ProjectiveTree(), Shannon()) if smooth is None else smooth
-        if not isinstance(self.smooth.structure, (ProjectiveTree, Arborescence)):
-            kind = type(self.smooth.structure).__name__
+        structure = getattr(self.smooth, "structure", None)
+        if not isinstance(structure, (ProjectiveTree, Arborescence)):
+            kind = kind_of(self.smooth if structure is None else structure)
             raise TypeError(
                 f"TreeNormalizer: smooth must be over ProjectiveTree or Arborescence, got {kind}; use for example "
                 "Smoothed(ProjectiveTree(), Shannon())"
             )
         self.root = nn.Parameter(torch.zeros(()))
+
+    def extra_repr(self) -> str:
+        """The structure and what smooths it."""
+        return shown(smooth=self.smooth)
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         """Probabilities of heads, without the root."""

@@ -41,6 +41,13 @@ class Transformer(nn.Module):
     others are given (None adds none). `normalizer` is for the two self-attentions and, unless `cross_normalizer` is
     given, for the decoder's attention to the source; one with parameters is copied, every layer learns its own.
 
+    Arguments:
+        vocabulary_size: how many tokens there are
+        size: features of a token
+        source_vocabulary_size: how many tokens the source has; None shares those of the target
+        cross_normalizer: for the attention to the source; None takes `normalizer`
+        options: `n_heads`, `n_layers`, `normalizer`, ... of `TransformerEncoder`
+
     >>> model = Transformer(20, 8, n_heads=2, n_layers=1, hidden_size=16, normalizer=SquaredNorm())
     >>> model(torch.tensor([[3, 4, 5]]), torch.tensor([[0, 7]])).logits.shape
     torch.Size([1, 2, 20])
@@ -73,7 +80,15 @@ class Transformer(nn.Module):
         target_lengths: Tensor | None = None,
         need_weights: bool = False,
     ) -> Translated:
-        """Logits of the token that follows each target token, for training: begin the target with a start token."""
+        """Logits of the token that follows each target token, for training: begin the target with a start token.
+
+        Arguments:
+            source: integers (..., S)
+            target: integers (..., T)
+            source_lengths: how many source tokens each item has
+            target_lengths: how many target tokens each item has
+            need_weights: whether weights are returned
+        """
         memory, encoder_weights = self.encode(source, lengths=source_lengths, need_weights=need_weights)
         decoded = self.decoder(
             self.embedding(target),
@@ -87,15 +102,32 @@ class Transformer(nn.Module):
         )
 
     def encode(self, source: Tensor, *, lengths: Tensor | None = None, need_weights: bool = False) -> Encoded:
-        """The memory (..., S, size)."""
+        """The memory (..., S, size).
+
+        Arguments:
+            source: integers (..., S)
+            lengths: how many tokens each item has
+            need_weights: whether weights are returned
+        """
         return self.encoder(self.source_embedding(source), lengths=lengths, need_weights=need_weights)
 
     def start(self, source: Tensor, *, source_lengths: Tensor | None = None) -> DecoderCache:
-        """The cache before the first target token."""
+        """The cache before the first target token.
+
+        Arguments:
+            source: integers (..., S)
+            source_lengths: how many source tokens each item has
+        """
         memory = self.encode(source, lengths=source_lengths).output
         return self.decoder.start(memory, memory_lengths=source_lengths)
 
     def step(self, target: Tensor, cache: DecoderCache, *, need_weights: bool = False) -> Stepped:
-        """Goes on by the target tokens (..., N), usually one; `output` are the logits of what follows each."""
+        """Goes on by the target tokens (..., N), usually one; `output` are the logits of what follows each.
+
+        Arguments:
+            target: integers (..., N)
+            cache: what `start` or the step before returned
+            need_weights: whether weights are returned
+        """
         stepped = self.decoder.step(self.embedding(target), cache, need_weights=need_weights)
         return stepped._replace(output=self.embedding.logits(stepped.output))

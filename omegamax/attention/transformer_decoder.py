@@ -38,6 +38,11 @@ class TransformerDecoder(TransformerStack):
     With Shannon it computes what `torch.nn.TransformerDecoder` computes, and loads its state_dict; its final norm is
     `placement.final`.
 
+    Arguments:
+        size: features of a vector
+        cross_normalizer: for the attention to the memory; None takes `normalizer`
+        options: `n_heads`, `n_layers`, `normalizer`, ... of `TransformerEncoder`
+
     >>> decoder = TransformerDecoder(8, n_heads=2, n_layers=1, hidden_size=16, cross_normalizer=SquaredNorm()).eval()
     >>> memory, x = torch.randn(4, 5, 8), torch.randn(4, 3, 8)
     >>> whole = decoder(x, memory).output
@@ -70,6 +75,16 @@ class TransformerDecoder(TransformerStack):
 
         `mask` (..., N, N) and `memory_mask` (..., N, M) are boolean and broadcast: True means "may attend"; `lengths`
         counts the vectors of an item and `memory_lengths` those of its memory.
+
+        Arguments:
+            x: vectors (..., N, size)
+            memory: vectors (..., M, size)
+            mask: boolean, broadcasts to (..., N, N)
+            lengths: how many vectors each item has
+            causal: whether a vector sees only itself and those before it
+            memory_mask: boolean, broadcasts to (..., N, M)
+            memory_lengths: how many vectors each memory has
+            need_weights: whether weights are returned
         """
         if causal:
             self._refuse_matrix_normalizers()
@@ -89,12 +104,24 @@ class TransformerDecoder(TransformerStack):
     def start(
         self, memory: Tensor, *, memory_mask: Tensor | None = None, memory_lengths: Tensor | None = None
     ) -> DecoderCache:
-        """The cache before the first step; `memory_mask` (..., 1, M) holds for every position."""
+        """The cache before the first step; `memory_mask` (..., 1, M) holds for every position.
+
+        Arguments:
+            memory: vectors (..., M, size)
+            memory_mask: boolean (..., 1, M)
+            memory_lengths: how many vectors each memory has
+        """
         self._refuse_matrix_normalizers()
         self._check_vectors("memory", memory)
         blocked = self._blocked(memory, 1, memory.shape[-2], mask=memory_mask, lengths=memory_lengths)
         return self._begin(memory, blocked)
 
     def step(self, x: Tensor, cache: DecoderCache, *, need_weights: bool = False) -> Stepped:
-        """Goes on by the N positions of x, usually one; the cache it returns knows them too."""
+        """Goes on by the N positions of x, usually one; the cache it returns knows them too.
+
+        Arguments:
+            x: vectors (..., N, size)
+            cache: what `start` or the step before returned
+            need_weights: whether weights are returned
+        """
         return self._step(x, cache, need_weights)

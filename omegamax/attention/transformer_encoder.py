@@ -36,6 +36,10 @@ class TransformerEncoder(TransformerStack):
     With `causal=True` each vector sees itself and those before it: the stack of a language model, to which positions
     can be added one `step` at a time.
 
+    Arguments:
+        size: features of a vector
+        options: those above, by name
+
     >>> encoder = TransformerEncoder(8, n_heads=2, n_layers=3, hidden_size=16, normalizer=SquaredNorm()).eval()
     >>> x = torch.randn(4, 5, 8)
     >>> output, weights = encoder(x, causal=True, need_weights=True)

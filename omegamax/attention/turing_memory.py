@@ -31,7 +31,18 @@ class TuringState(NamedTuple):
 
 
 class TuringMemory(ExternalMemory):
-    """Reads and writes by content and by place, with any normalizer. Heads begin at the first slot that is there."""
+    """Reads and writes by content and by place, with any normalizer. Heads begin at the first slot that is there.
+
+    Arguments:
+        controller_size: features of the controller's output
+        n_slots: how many slots the memory has
+        width: features of a slot
+        n_reads: how many read heads there are
+        n_writes: how many write heads there are
+        max_shift: how far a head moves in a step
+        normalizer: for the content
+        shift_normalizer: for the shifts
+    """
 
     def __init__(
         self,

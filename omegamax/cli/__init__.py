@@ -15,6 +15,10 @@ from typing import Any
 from omegamax.cli import attend, bench, compare, evaluate, info, operators, plot, predict, reproduce, train
 from omegamax.cli.parser import Parser, add_command
 from omegamax.cli.refusal import Refused, refusing
+from omegamax.recipes.visible import visible
+
+_LONGEST = 2000  # characters of a complaint
+_OF_MODELS = ("train", "evaluate", "predict", "attend", "compare")
 
 COMMANDS: dict[str, Any] = {
     "train": train,
@@ -71,13 +75,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command is None:
         parser.print_help()
         return 0
+    if options.command in _OF_MODELS and "torch" not in sys.modules:
+        # Threads that wait for the next small operation sleep, instead of keeping a core busy that others could use.
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         with refusing():
             code = COMMANDS[options.command].run(options) or 0
             sys.stdout.flush()
             return code
     except Refused as refused:
-        print(f"omegamax {options.command}: {refused}", file=sys.stderr)
+        print(f"omegamax {options.command}: {visible(refused, most=_LONGEST)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"omegamax {options.command}: interrupted", file=sys.stderr)
@@ -98,7 +105,14 @@ def _spell_out() -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="omegamax", description=_DESCRIPTION, epilog=_EXAMPLES)
+    parser.add_argument("--version", action="version", version=f"omegamax {_version()}", help="print the version")
     commands = parser.add_subparsers(dest="command", metavar="command", parser_class=Parser)
     for name, module in COMMANDS.items():
         module.add_arguments(add_command(commands, name, module))
     return parser
+
+
+def _version() -> str:
+    import omegamax
+
+    return omegamax.__version__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
 import unicodedata
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from omegamax.cli.destination import check_pictures, save_picture
-from omegamax.cli.evaluate import add_run, loaded
+from omegamax.cli.evaluate import add_run, loaded, threads
+from omegamax.cli.predict import read_input
 from omegamax.cli.refusal import Refused
+from omegamax.recipes.visible import visible
 
 HELP = "where a trained model looks, printed or drawn"
 DESCRIPTION = """\
@@ -23,7 +26,8 @@ EXAMPLES = """\
 examples:
   omegamax attend runs/dates-fusedmax "3 March 2017"
   omegamax attend runs/dates-fusedmax "$(printf 'fr\\t3 mars 2017')" --out a.png
-  omegamax attend runs/dates-fusedmax "3 March" --form lines --out lines.pdf"""
+  omegamax attend runs/dates-fusedmax "3 March" --form lines --out lines.pdf
+  omegamax attend runs/dates-fusedmax --file dates.txt --json > weights.jsonl"""
 
 # Of a weight of exactly zero, and of weights up to 1/4, 1/2, 3/4 and 1.
 SHADES = "·░▒▓█"
@@ -33,8 +37,16 @@ _PLAIN_SHADES = ".-+*#"  # for terminals that have no others
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A run, inputs, and a picture to draw."""
     add_run(parser)
-    parser.add_argument("inputs", metavar="INPUT", nargs="+", help="one input, written as a line for predict")
-    parser.add_argument(
+    parser.add_argument("inputs", metavar="INPUT", nargs="*", help="one input, written as a line for predict")
+    parser.add_argument("--file", metavar="FILE", type=Path, help="more inputs, one per line")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object per line instead: input, rows, columns, weights of rows x columns (of heads x rows "
+        "x columns where there are several)",
+    )
+    form.add_argument(
         "--out", metavar="FILE", type=Path, help="draw it instead: .png, .pdf or .svg; several are numbered"
     )
     parser.add_argument("--form", choices=("map", "lines"), default="map", help="of the drawing (default: map)")
@@ -43,33 +55,63 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Prints or draws one map for each input."""
-    paths = _paths(options.out, len(options.inputs)) if options.out else []
+    inputs = [*options.inputs, *(read_input(options.file) if options.file else [])]
+    if not inputs:
+        raise Refused("expected an input, got none; write one after RUN, or name a file of them with --file")
+    paths = _paths(options.out, len(inputs)) if options.out else []
     check_pictures(paths, overwrite=options.overwrite)
-    import torch
-
-    from omegamax.recipes.experiment import read_lines
     from omegamax.recipes.workers import joined
 
     with joined(options.device) as crew:
         found = loaded(options, crew.device)
-        examples = read_lines(found.task, options.inputs)
-        with torch.no_grad():
-            maps = [each._replace(weights=each.weights.cpu()) for each in found.task.attend(found.model, examples)]
+        maps = _maps(options, found, inputs, crew)
     if not crew.first:
         return
     if not maps:
         raise Refused(f"{options.run_directory} has no attention to show; it reads one fixed vector")
-    name = getattr(found.task.settings, "attention", "")
-    if not paths:
+    if options.json:
+        for each, text in zip(maps, inputs):
+            print(_record(each, text))
+    elif paths:
+        name = getattr(found.task.settings, "attention", "")
+        for each, path in zip(maps, paths):
+            save_picture(_draw(_shown(each), name, options.form), path, chosen=path == options.out)
+            print(visible(path))
+    else:
         shades = SHADES if _can_show(SHADES) else _PLAIN_SHADES
-        for each, text in zip(maps, options.inputs):
-            print(f"{text}\n{printed(each.rows, each.columns, each.weights, shades)}\n")
-    for each, path in zip(maps, paths):
-        save_picture(_draw(each, name, options.form), path)
-        print(path)
+        for each, text in zip(maps, inputs):
+            rows, columns, weights, always_positive = _shown(each)
+            table = printed(rows, columns, weights, shades, exact_zeros=not always_positive)
+            print(f"{visible(text)}\n{table}\n")
 
 
-def printed(rows: Sequence[str], columns: Sequence[str], weights: Any, shades: str = SHADES) -> str:
+def _maps(options: argparse.Namespace, found: Any, inputs: Sequence[str], crew: Any) -> list[Any]:
+    import torch
+
+    from omegamax.recipes.experiment import read_lines
+
+    examples = read_lines(found.task, list(inputs))
+    maps: list[Any] = []
+    with torch.no_grad(), threads(options, found, examples, crew):
+        for start in range(0, len(examples), options.batch_size):
+            part = found.task.attend(found.model, examples[start : start + options.batch_size])
+            maps += [each._replace(weights=each.weights.cpu()) for each in part]
+    return maps
+
+
+def _shown(each: Any) -> Any:
+    """The same map, with tokens that a terminal or a picture can show: a vocabulary may hold anything."""
+    return each._replace(rows=[*map(visible, each.rows)], columns=[*map(visible, each.columns)])
+
+
+def _record(each: Any, text: str) -> str:
+    content = {"input": text, "rows": list(each.rows), "columns": list(each.columns)}
+    return json.dumps(content | {"weights": each.weights.tolist()})
+
+
+def printed(
+    rows: Sequence[str], columns: Sequence[str], weights: Any, shades: str = SHADES, *, exact_zeros: bool = True
+) -> str:
     """A map as text: a shade for each weight, the first for each exact zero; of several heads the mean."""
     if weights.dim() == 3:
         weights = weights.mean(0)
@@ -78,7 +120,7 @@ def printed(rows: Sequence[str], columns: Sequence[str], weights: Any, shades: s
     named = (column + " " * (width - _places(column)) for column, width in zip(columns, widths))
     lines = [" " * beside + "  " + " ".join(named)]
     for row, line in zip(rows, weights.tolist()):
-        cells = [shades[min(4, math.ceil(4 * w))] for w in line]
+        cells = [shades[max(0 if exact_zeros else 1, min(4, math.ceil(4 * w)))] for w in line]
         shaded = " ".join((cell * width).ljust(width) for cell, width in zip(cells, widths))
         lines.append(f"{' ' * (beside - _places(row))}{row}  {shaded}".rstrip())
     return "\n".join(lines)
@@ -109,10 +151,11 @@ def _paths(out: Path, count: int) -> list[Path]:
 def _draw(each: Any, name: str, form: str) -> Any:
     from omegamax import plots
 
+    exact = not each.always_positive
     if form == "lines":
-        return plots.attention_lines(each.weights, each.rows, each.columns)
+        return plots.attention_lines(each.weights, each.rows, each.columns, exact_zeros=exact)
     if each.weights.dim() == 3:
         named = {f"head {head}": weights for head, weights in enumerate(each.weights, start=1)}
-        return plots.attention_maps(named, each.rows, each.columns)
+        return plots.attention_maps(named, each.rows, each.columns, exact_zeros=exact)
     clusters = plots.clusters_of(each.weights) if name == "oscarmax" else None
-    return plots.attention_map(each.weights, each.rows, each.columns, title=name, clusters=clusters)
+    return plots.attention_map(each.weights, each.rows, each.columns, title=name, clusters=clusters, exact_zeros=exact)

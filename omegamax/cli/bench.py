@@ -5,17 +5,23 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from statistics import quantiles
 from typing import Any
 
-from omegamax.cli.parser import at_least
+from omegamax.cli.parser import at_least, positive
 from omegamax.cli.refusal import Refused
-from omegamax.cli.tables import aligned
+from omegamax.cli.tables import aligned, terminal_width
+from omegamax.recipes.settings import MAX_THREADS
+
+_FEWEST_ROUNDS, _MOST_ROUNDS = 11, 1000
 
 HELP = "how fast the operators are on this machine"
 DESCRIPTION = """\
-Times every operator against torch.softmax on the same scores, in turns, and
-prints the best of many turns as a ratio: 1 is as fast as softmax, 0.5 twice as
-fast. (The benchmarks of the source tree, `make bench`, measure far more.)"""
+Times every operator against torch.softmax on the same scores: 1 is as fast as
+softmax, 0.5 twice as fast. In each round every operator is timed right after
+softmax, and the ratio is printed that lies in the middle of all rounds, with
+half the width of the range in which half of them lie. (The benchmarks of the
+source tree, `make bench`, measure far more.)"""
 EXAMPLES = """\
 examples:
   omegamax bench
@@ -27,10 +33,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The size and the spread of the scores."""
     parser.add_argument("--rows", metavar="N", type=at_least(1), default=4096, help="rows of scores (default: 4096)")
     parser.add_argument("--columns", metavar="N", type=at_least(1), default=512, help="scores in a row (default: 512)")
-    parser.add_argument("--spread", metavar="X", type=float, default=1.0, help="their standard deviation (default: 1)")
-    parser.add_argument("--seconds", metavar="X", type=float, default=5.0, help="time to spend, about (default: 5)")
     parser.add_argument(
-        "--threads", metavar="N", type=at_least(0), default=0, help="of PyTorch; 0 leaves it to it (default: 0)"
+        "--spread", metavar="X", type=positive(1e30), default=1.0, help="their standard deviation (default: 1)"
+    )
+    parser.add_argument(
+        "--seconds", metavar="X", type=positive(86_400), default=5.0, help="time to spend, about (default: 5)"
+    )
+    parser.add_argument(
+        "--threads",
+        metavar="N",
+        type=at_least(0, MAX_THREADS),
+        default=0,
+        help="of PyTorch; 0 leaves it to it (default: 0)",
     )
 
 
@@ -52,13 +66,14 @@ def run(options: argparse.Namespace) -> None:
         ) from error
     contestants: dict[str, Callable[[Any], Any]] = {"torch.softmax": lambda x: torch.softmax(x, -1)}
     contestants |= {name: smooth.argmax for name, smooth in registry.lineup(options.columns).items()}
-    forward = _best({name: _forward(f, scores) for name, f in contestants.items()}, options.seconds / 2)
-    both = _best({name: _both(f, scores) for name, f in contestants.items()}, options.seconds / 2)
+    forward = _ratios({name: _forward(f, scores) for name, f in contestants.items()}, options.seconds / 2)
+    both = _ratios({name: _both(f, scores) for name, f in contestants.items()}, options.seconds / 2)
     rows = [["relative to torch.softmax", "forward", "forward + backward"]]
-    for name in contestants:
-        ratios = (times[name] / times["torch.softmax"] for times in (forward, both))
-        rows.append([name, *(f"{ratio:.2f}" for ratio in ratios)])
-    print(f"{describe()}\n\n{options.rows} x {options.columns}, float32, spread {options.spread:g}\n\n{aligned(rows)}")
+    rows.append(["torch.softmax", "1.00", "1.00"])
+    rows += [[name, *(_shown(ratios[name]) for ratios in (forward, both))] for name in forward]
+    size = f"{options.rows} x {options.columns}, float32, spread {options.spread:g}"
+    rounds = min(len(ratios) for ratios in forward.values()), min(len(ratios) for ratios in both.values())
+    print(f"{describe()}\n\n{size}, {rounds[0]} and {rounds[1]} rounds\n\n{aligned(rows, terminal_width())}")
 
 
 def _forward(function: Callable[[Any], Any], scores: Any) -> Callable[[], None]:
@@ -82,16 +97,46 @@ def _both(function: Callable[[Any], Any], scores: Any) -> Callable[[], None]:
     return call
 
 
-def _best(calls: dict[str, Callable[[], None]], seconds: float) -> dict[str, float]:
-    """The shortest time of each; all take turns, so that a busy moment hits them alike."""
-    best = dict.fromkeys(calls, float("inf"))
+def _ratios(calls: dict[str, Callable[[], None]], seconds: float) -> dict[str, list[float]]:
+    """The time of each call but the first, as a multiple of the first one's right before it, round by round.
+
+    Both are timed in the same moment, so that a busy moment hits them alike. Rounds in turn begin with each of the
+    calls, so that none always follows the same one.
+    """
+    (_, reference), *others = calls.items()
+    repeats = {name: _repeats(call) for name, call in calls.items()}
+    ratios: dict[str, list[float]] = {name: [] for name, _ in others}
+    n_reference = next(iter(repeats.values()))
     end = time.perf_counter() + seconds
-    for turn in range(1000):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            if turn > 0:  # the first is a rehearsal
-                best[name] = min(best[name], time.perf_counter() - start)
-        if turn >= 3 and time.perf_counter() > end:
+    for turn in range(_MOST_ROUNDS):
+        if turn >= _FEWEST_ROUNDS and time.perf_counter() > end:
             break
-    return best
+        start = turn % len(others)
+        for name, call in others[start:] + others[:start]:
+            before = _shortest(reference, n_reference)
+            ratios[name].append(_shortest(call, repeats[name]) / before)
+    return ratios
+
+
+def _repeats(call: Callable[[], None]) -> int:
+    """How often to call in a row for about a millisecond: the clock and the first call's caches weigh little then."""
+    call()
+    took = _shortest(call, 1)
+    return max(1, min(200, round(1e-3 / max(took, 1e-7))))
+
+
+def _shortest(call: Callable[[], None], n_calls: int) -> float:
+    """Seconds of a call: the shorter of two attempts, since other processes only ever make it longer."""
+    best = float("inf")
+    for _ in range(2):
+        start = time.perf_counter()
+        for _ in range(n_calls):
+            call()
+        best = min(best, time.perf_counter() - start)
+    return best / n_calls
+
+
+def _shown(ratios: list[float]) -> str:
+    """The middle of the ratios, and half the width of the middle half."""
+    low, middle, high = quantiles(ratios, n=4)
+    return f"{middle:.2f} ± {(high - low) / 2:.2f}"

@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import os
 import re
-from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,10 @@ from typing import Any
 from omegamax.cli.parser import Parser
 from omegamax.cli.refusal import Refused, refusing
 from omegamax.cli.settings_options import add_task_settings, chosen_settings
-from omegamax.cli.tables import aligned, number
+from omegamax.cli.tables import aligned, number, terminal_width
 from omegamax.cli.train import add_destination, existing, stored_settings
 from omegamax.recipes import TASKS
+from omegamax.recipes.visible import quoted, visible
 
 HELP = "one task under several normalizers: a table and a report"
 DESCRIPTION = """\
@@ -33,10 +33,12 @@ examples:
   omegamax compare dates --attention "fusedmax(0.05),fusedmax(0.2)"
                                                   the number is the strength
   omegamax compare seq2seq --data pairs.tsv --attention softmax,sparsemax
-  omegamax compare seq2seq --attention softmax,sparsemax --resume"""
+  omegamax compare seq2seq --attention softmax,sparsemax --resume
+  omegamax compare dates --seeds 3                means and deviations"""
 
 _PARAMETERS = {"fusedmax": "strength", "oscarmax": "strength", "entmax": "alpha", "sqpnormmax": "p"}
 _ATTENTION = ("attention", "strength", "alpha", "p")  # what differs from model to model
+_MOST_SEEDS = 100
 _COLUMNS = ("support", "segments", "segment_length", "clusters")
 
 
@@ -57,6 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             default="softmax,sparsemax,fusedmax,oscarmax",
             help="comma-separated, with a parameter in brackets (default: softmax,sparsemax,fusedmax,oscarmax)",
         )
+        task.add_argument(
+            "--seeds",
+            metavar="N",
+            help="train each with several seeds, and give means and deviations: how many, from --seed on, or a list "
+            "such as 1,5,9 (default: 1)",
+        )
         add_task_settings(task, entry, without=_ATTENTION)
         add_destination(task, "where the report and its runs are written (default: comparisons/TASK)")
 
@@ -65,17 +73,18 @@ def run(options: argparse.Namespace) -> int:
     """Trains, compares, reports."""
     normalizers = parse(options.normalizers)
     out = options.out or Path("comparisons") / options.task
-    settings, training = chosen_settings(
-        options.task, options, _stored(options.task, out, normalizers) if options.resume else None
-    )
+    settings, training = chosen_settings(options.task, options, _stored(options.task, out) if options.resume else None)
+    seeds = parse_seeds(options.seeds, training.seed)
+    training = dataclasses.replace(training, seed=seeds[0])
     if settings.attention != "softmax":  # from a file; here the list decides
         settings = dataclasses.replace(settings, attention="softmax", strength=None, alpha=None, p=None)
-    several = {name: dataclasses.replace(settings, **each) for name, each in normalizers.items()}
+    with refusing(ValueError):
+        several = {name: dataclasses.replace(settings, **each) for name, each in normalizers.items()}
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise Refused("compare runs in one process, and torchrun started several; train each normalizer with torchrun")
-    from omegamax.recipes.comparison import COMPARISON, compare
+    from omegamax.recipes.comparison import COMPARISON, FIGURES, PAGE, compare
     from omegamax.recipes.normalizers import check_attention
-    from omegamax.recipes.report import FIGURES, PAGE, write_report
+    from omegamax.recipes.report import write_report
 
     import_module("omegamax.plots")  # what it draws with is missed now rather than after training
     with refusing(ValueError):
@@ -86,21 +95,42 @@ def run(options: argparse.Namespace) -> int:
     foreign = [name for name in (PAGE, FIGURES) if (out / name).exists()]
     if foreign and not (out / COMPARISON).exists() and not options.overwrite:
         raise Refused(f"{out} has a {foreign[0]} of something else; say --overwrite, or choose another --out")
-    comparison = compare(options.task, several, training, out, existing=existing(options))
+    comparison = compare(options.task, several, training, out, seeds=seeds, existing=existing(options))
     if comparison is None:
         return 130
     print(table(comparison))
-    print(f"\nReport: {write_report(comparison, several, training, out)}")
+    print(f"\nReport: {visible(write_report(comparison, several, training, out))}")
     return 0
 
 
-def _stored(task: str, out: Path, normalizers: Iterable[str]) -> dict[str, Any]:
+def _stored(task: str, out: Path) -> dict[str, Any]:
     """What all runs of the comparison that is resumed have in common, where it is not given again."""
-    from omegamax.recipes.comparison import run_path
-
-    found = next((path for name in normalizers if (path := run_path(out, name)).is_dir()), None)
-    stored = {} if found is None else stored_settings(task, found)
+    runs = sorted(path for path in (out / "runs").glob("*") if path.is_dir()) if (out / "runs").is_dir() else []
+    several = [stored_settings(task, path) for path in runs]
+    stored = {} if not several else {**several[0], "seed": min(each.get("seed", 0) for each in several)}
     return {name: value for name, value in stored.items() if name not in _ATTENTION}
+
+
+def parse_seeds(text: str | None, first: int) -> list[int]:
+    """How many seeds, from the first on, or a list of them.
+
+    >>> parse_seeds(None, 5), parse_seeds("3", 5), parse_seeds("1,9", 5)
+    ([5], [5, 6, 7], [1, 9])
+    """
+    if text is None:
+        return [first]
+    try:
+        numbers = [int(each) for each in text.split(",")]
+    except ValueError:
+        numbers = [-1]
+    if "," not in text:
+        numbers = [first + more for more in range(numbers[0])] if 1 <= numbers[0] <= _MOST_SEEDS else [-1]
+    if min(numbers) < 0 or max(numbers) >= 2**63 or not 1 <= len(set(numbers)) == len(numbers) <= _MOST_SEEDS:
+        raise Refused(
+            f"--seeds must be a count from 1 to {_MOST_SEEDS} or a list of different seeds such as 1,5,9, "
+            f"got {quoted(text)}; correct it"
+        )
+    return numbers
 
 
 def parse(normalizers: str) -> dict[str, dict[str, Any]]:
@@ -130,13 +160,33 @@ def parse(normalizers: str) -> dict[str, dict[str, Any]]:
 
 def table(comparison: Any) -> str:
     """One line for each model; lengths of inputs follow as a second table."""
+    from omegamax.recipes.report import with_deviation
+
+    width = terminal_width()
     metrics = list(comparison.models[0].metrics)
     rows = [["", *metrics, *(name.replace("_", " ") for name in _COLUMNS), "tokens/s"]]
     for model in comparison.models:
         counts = model.attention or {}
-        cells = [model.metrics.get(name) for name in metrics] + [counts.get(name) for name in _COLUMNS]
-        rows.append([model.name, *map(number, cells), number(model.tokens_per_second)])
+        scores = [with_deviation(model.metrics.get(name), model.deviations.get(name)) for name in metrics]
+        rows.append([model.name, *scores, *(number(counts.get(name)) for name in _COLUMNS)])
+        rows[-1].append(number(model.tokens_per_second))
     lengths = list(comparison.models[0].by_length)
     by_length = [[f"{comparison.metric} by input length", *lengths]]
     by_length += [[model.name, *(number(model.by_length.get(name)) for name in lengths)] for model in comparison.models]
-    return f"{aligned(rows)}\n\n{aligned(by_length)}"
+    return f"{aligned(rows, width)}\n\n{aligned(by_length, width)}\n\n{_verdict(comparison)}"
+
+
+def _verdict(comparison: Any) -> str:
+    """Which model is clearly best, if any is."""
+    from omegamax.recipes.repeats import clearly_best
+
+    models, metric = comparison.models, comparison.metric
+    n_seeds = len(models[0].seeds)
+    if len(models) == 1:
+        return f"{metric} of one model over {n_seeds} seeds" if n_seeds > 1 else f"{metric} of one model"
+    if n_seeds == 1:
+        return "One seed: small differences are chance; --seeds 3 shows how large it is."
+    best = clearly_best([[each[metric] for each in model.metrics_by_seed] for model in models])
+    if best is None:
+        return f"No model has a clearly higher {metric} than all others over {n_seeds} seeds."
+    return f"{models[best].name} has a clearly higher {metric} than all others over {n_seeds} seeds."

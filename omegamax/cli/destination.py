@@ -4,34 +4,39 @@ from __future__ import annotations
 
 import io
 import os
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from omegamax.cli.refusal import Refused
+from omegamax.recipes.failures import reason
 
 _PICTURES = (".png", ".pdf", ".svg")
 
 
 def make_writable(directory: Path) -> None:
     """The directory exists afterwards and can be written to."""
-    probe = directory / ".omegamax"
+    probe = directory / f".omegamax-{secrets.token_hex(4)}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        probe.touch()
+        probe.touch(exist_ok=False)  # a name of nobody else, and never through a link
         probe.unlink()
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise Refused(f"cannot write to {directory} ({reason}); choose another directory with --out") from error
+        raise Refused(f"cannot write to {directory} ({reason(error)}); choose another directory with --out") from error
 
 
-def save_picture(figure: Any, path: Path) -> None:
-    """Draws a figure into a file, whole or not at all; the ending chooses the format."""
+def save_picture(figure: Any, path: Path, *, chosen: bool = False) -> None:
+    """Draws a figure into a file, whole or not at all; the ending chooses the format.
+
+    `chosen` says that the user named this very file: then a link is followed, else it is refused.
+    """
     from omegamax.recipes import atomic
 
     content = io.BytesIO()
     figure.savefig(content, format=path.suffix[1:].lower())
-    atomic.write_file(path, content.getvalue())
+    write = atomic.write_chosen_file if chosen else atomic.write_file
+    write(path, content.getvalue())
 
 
 def check_pictures(paths: Sequence[Path], *, overwrite: bool) -> None:
@@ -39,11 +44,18 @@ def check_pictures(paths: Sequence[Path], *, overwrite: bool) -> None:
     for path in paths:
         if path.suffix.lower() not in _PICTURES:
             raise Refused(f"{path} must end in {', '.join(_PICTURES[:-1])} or {_PICTURES[-1]}; change --out")
-    check_absent(paths, overwrite=overwrite)
+    check_absent(paths, overwrite=overwrite, chosen=len(paths) == 1)  # several are numbered by us
 
 
-def check_absent(paths: Sequence[Path], *, overwrite: bool) -> None:
-    """The files can be written: their directory is there, and none of them exists, or all may be replaced."""
+def check_absent(paths: Sequence[Path], *, overwrite: bool, chosen: bool = True) -> None:
+    """The files can be written: their directory is there, and none of them exists, or all may be replaced.
+
+    Links are refused unless the user has `chosen` these very names.
+    """
+    if not chosen:
+        from omegamax.recipes.regular_files import refuse_links
+
+        refuse_links(paths)
     for path in paths:
         if path.is_dir():
             raise Refused(f"{path} is a directory; give the name of a file with --out")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from omegamax.cli.parser import at_least
+from omegamax.recipes.settings import MAX_BEAM, MAX_THREADS
 
 HELP = "metrics of a trained model"
 DESCRIPTION = """\
@@ -44,25 +46,27 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         default="best",
         help="which of the run's checkpoints (default: best)",
     )
-    parser.add_argument("--beam", metavar="N", type=at_least(1), help="hypotheses while decoding (default: as trained)")
     parser.add_argument(
-        "--batch-size", metavar="N", type=at_least(1), default=64, help="examples at a time (default: 64)"
+        "--beam", metavar="N", type=at_least(1, MAX_BEAM), help="hypotheses while decoding (default: as trained)"
     )
     parser.add_argument(
-        "--threads", metavar="N", type=at_least(0), default=0, help="of PyTorch; 0 leaves it to it (default: 0)"
+        "--batch-size", metavar="N", type=at_least(1, 1_000_000), default=64, help="examples at a time (default: 64)"
+    )
+    parser.add_argument(
+        "--threads",
+        metavar="N",
+        type=at_least(0, MAX_THREADS),
+        default=0,
+        help="of PyTorch; 0 takes 1 or all, whichever is faster (default: 0)",
     )
     parser.add_argument("--device", metavar="NAME", default="auto", help="cpu, cuda, ... (default: auto)")
 
 
 def loaded(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
     """The model of a run, with other settings where they are given and the task has them."""
-    import torch
-
-    from omegamax.cli.refusal import Refused
+    from omegamax.cli.refusal import Refused, refusing
     from omegamax.recipes.loading import load
 
-    if options.threads > 0:
-        torch.set_num_threads(options.threads)
     found = load(options.run_directory, which=options.checkpoint, device=device)
     wanted = {name: value for name, value in {"beam": options.beam, **changes}.items() if value is not None}
     names = {each.name for each in dataclasses.fields(found.task.settings)}
@@ -71,8 +75,18 @@ def loaded(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
             raise Refused(f"{options.run_directory} is a task without --{name}; leave it out")
     if not wanted:
         return found
-    settings = dataclasses.replace(found.task.settings, **wanted)
-    return found._replace(task=type(found.task).restore(settings, found.task.assets()))
+    with refusing(ValueError):
+        settings = dataclasses.replace(found.task.settings, **wanted)
+        return found._replace(task=type(found.task).restore(settings, found.task.assets()))
+
+
+def threads(options: argparse.Namespace, found: Any, examples: Any, crew: Any) -> AbstractContextManager[None]:
+    """A context with the number of threads that --threads names, or that a trial finds faster."""
+    from omegamax.recipes.threads import threads_for_prediction, using_threads
+
+    if options.threads or crew.size > 1 or crew.device.type != "cpu":
+        return using_threads(options.threads)
+    return using_threads(threads_for_prediction(found.task, found.model, examples, options.batch_size))
 
 
 def run(options: argparse.Namespace) -> None:
@@ -86,7 +100,8 @@ def run(options: argparse.Namespace) -> None:
     with joined(options.device) as crew:
         found = loaded(options, crew.device, data=options.data)
         examples = split_of(found.task, options.split)
-        with counting("evaluating", shown=crew.first) as tick:
+        chosen = threads(options, found, examples, crew)
+        with chosen, counting("evaluating", shown=crew.first) as tick:
             metrics = evaluate(found.task, found.model, examples, batch_size=options.batch_size, crew=crew, tick=tick)
         if crew.first:
             print(json.dumps(metrics) if options.json else table({options.split: metrics}))

@@ -36,6 +36,7 @@ def describe() -> str:
         "torch": torch.__version__,
         "python": f"{platform.python_version()} ({platform.system()}, {platform.machine()})",
         "kernels": _kernels(),
+        "processor": _processor(),
         "threads": _threads(),
         "OMEGAMAX_KERNELS": os.environ.get("OMEGAMAX_KERNELS") or "not set",
     }
@@ -65,7 +66,14 @@ def _kernels() -> str:
             return "pure PyTorch (asked for by OMEGAMAX_KERNELS)"
         return "pure PyTorch (no compiled kernels; install a C++ compiler and reinstall)"
     native = sum(kernel.native is not None for kernel in KERNELS.values())
-    supported = ", ".join(_ARCHES.get(arch, arch) for arch in routing.native.supported_archs())
     arch = routing.native.arch()
     arch = _ARCHES.get(arch, arch)
-    return f"native, {arch} ({native} of {len(KERNELS)} kernels compiled; this processor runs {supported})"
+    return f"native, {arch} ({native} of {len(KERNELS)} kernels compiled)"
+
+
+def _processor() -> str:
+    from omegamax import routing
+
+    if routing.native is None:
+        return platform.machine()
+    return "runs " + ", ".join(_ARCHES.get(arch, arch) for arch in routing.native.supported_archs())

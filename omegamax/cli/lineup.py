@@ -16,6 +16,8 @@ SCORES = torch.tensor([0.10, 0.62, 0.66, -0.60, 0.20, 0.98, 0.64, 0.95, -0.90, 0
 PICTURES = ("figure2.png", "operators.png", "denoising.png", "alignments.png", "losses.png", "trees.png")
 PHRASES = [0, 0, 0, 1, 2, 2, 3, 3, 4, 4]  # the groups of groupmax
 
+_Row = tuple[str, list[str], list[str]]
+
 
 def operators() -> dict[str, SmoothMax]:
     """Title and operator of every line."""
@@ -24,14 +26,28 @@ def operators() -> dict[str, SmoothMax]:
     return {titles.get(name, name): smooth for name, smooth in lineup.items()}
 
 
-def table() -> str:
-    """The scores, then each operator's weights, support, segments, levels and value."""
-    head = _line("", WORDS, ["support", "segments", "levels", "max_Ω"])
-    lines = [head, _line("scores", [f"{score:.2f}" for score in SCORES.tolist()], []), "-" * len(head)]
+def table(width: int | None = None) -> str:
+    """The scores, then each operator's weights, support, segments, levels and value.
+
+    Where the last four do not fit into `width`, they follow in a table of their own.
+    """
+    counted = ["support", "segments", "levels", "max_Ω"]
+    rows: list[_Row] = [("", WORDS, counted), ("scores", [f"{score:.2f}" for score in SCORES.tolist()], [])]
     for title, smooth in operators().items():
-        weights, value = smooth.weigh(SCORES)
+        value, weights = smooth.max_and_argmax(SCORES)
         cells = ["0" if weight == 0 else f"{weight:.3f}" for weight in weights.tolist()]
-        lines.append(_line(title, cells, [*map(str, _counts(weights)), f"{value.item():.3f}"]))
+        rows.append((title, cells, [*map(str, _counts(weights)), f"{value.item():.3f}"]))
+    if width is None or len(_line(*rows[0])) <= width:
+        return _lines(rows)
+    narrow: list[_Row] = [(title, cells, []) for title, cells, _ in rows]
+    beside: list[_Row] = [(title, [], counts) for title, _, counts in rows if title != "scores"]
+    return f"{_lines(narrow)}\n\n{_lines(beside, ruled=False)}"
+
+
+def _lines(rows: list[_Row], *, ruled: bool = True) -> str:
+    lines = [_line(*row) for row in rows]
+    if ruled:
+        lines.insert(2, "-" * len(lines[0]))
     return "\n".join(line.rstrip() for line in lines)
 
 

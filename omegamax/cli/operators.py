@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 
 from omegamax.cli.destination import check_absent, make_writable
+from omegamax.cli.tables import terminal_width
+from omegamax.recipes.visible import visible
 
 HELP = "every operator on one row of scores"
 DESCRIPTION = """\
@@ -29,6 +31,6 @@ def run(options: argparse.Namespace) -> None:
     make_writable(options.out)
     from omegamax.cli.lineup import PICTURES, draw, table
 
-    check_absent([options.out / name for name in PICTURES], overwrite=options.overwrite)
-    print(table())
-    print(f"\nPictures: {', '.join(str(path) for path in draw(options.out))}")
+    check_absent([options.out / name for name in PICTURES], overwrite=options.overwrite, chosen=False)
+    print(table(terminal_width()))
+    print("\nPictures:", *(visible(path) for path in draw(options.out)), sep="\n  ")

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from omegamax.recipes.visible import visible
+
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Leaves texts as they are, and makes room for the longest command: argparse forgets that they are indented."""
@@ -29,7 +31,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit code 2."""
-        self.exit(2, f"{self.prog}: {self._with_advice(message)}; see {self.prog} --help\n")
+        self.exit(2, f"{self.prog}: {visible(self._with_advice(message), most=500)}; see {self.prog} --help\n")
 
     def _with_advice(self, message: str) -> str:
         known = [flag for action in self._actions for flag in action.option_strings]
@@ -53,8 +55,8 @@ def add_command(commands: Any, name: str, module: Any) -> Parser:
     return commands.add_parser(name, help=module.HELP, description=module.DESCRIPTION, epilog=module.EXAMPLES)
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """The type of an option that is a count."""
+def at_least(least: int, most: int = 10**9) -> Callable[[str], int]:
+    """The type of an option that is a count, from the least to the most."""
 
     def count(text: str) -> int:
         try:
@@ -62,7 +64,26 @@ def at_least(least: int) -> Callable[[str], int]:
         except ValueError:
             number = None
         if number is None or number < least:
-            raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, got {text!r}")
+            raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, got {visible(text)!r}")
+        if number > most:
+            raise argparse.ArgumentTypeError(f"must be a whole number of at most {most}, got {visible(text, most=30)}")
         return number
 
     return count
+
+
+def positive(most: float) -> Callable[[str], float]:
+    """The type of an option that is a positive number, up to the most."""
+
+    def amount(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        if not 0 < number <= most:
+            raise argparse.ArgumentTypeError(
+                f"must be a positive number of at most {most:g}, got {visible(text, most=30)!r}"
+            )
+        return number
+
+    return amount

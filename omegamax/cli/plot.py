@@ -11,6 +11,11 @@ from typing import Any, NamedTuple
 
 from omegamax.cli.destination import check_pictures, save_picture
 from omegamax.cli.refusal import Refused
+from omegamax.recipes.metrics_log import check_finite
+from omegamax.recipes.regular_files import read_regular
+from omegamax.recipes.visible import visible
+
+_MAX_COMPARISON = 1 << 28  # bytes of comparison.json
 
 HELP = "figures for a paper: operators, structures, learning curves"
 DESCRIPTION = """\
@@ -51,21 +56,17 @@ def _row(_: Sequence[Path]) -> Any:
 
 def _curves(runs: Sequence[Path]) -> Any:
     from omegamax import plots
-    from omegamax.recipes.run import METRICS, stored_config
+    from omegamax.recipes.metrics_log import METRICS, read_metrics
+    from omegamax.recipes.run import stored_config
 
     curves, metrics = {}, set()
     for name, path in zip(_names(runs), runs):
         config = stored_config(path)
         if config is None or not (path / METRICS).exists():
             raise Refused(f"{path} is not a run; give directories that omegamax train has written")
-        try:
-            lines = [json.loads(line) for line in (path / METRICS).read_text(encoding="utf-8").splitlines()]
-            metrics.add(config["metric"])
-            curves[name] = [
-                _finite(line["metrics"].get(config["metric"])) for line in lines if line["event"] == "epoch"
-            ]
-        except (ValueError, KeyError, TypeError) as error:
-            raise Refused(f"{path / METRICS} is damaged ({error}); train the run again") from error
+        metrics.add(config["metric"])
+        epochs = [record for record in read_metrics(path) if record["event"] == "epoch"]
+        curves[name] = [_finite(record["metrics"].get(config["metric"])) for record in epochs]
     metric = _the_one(metrics, "runs")
     if not any(curves.values()):
         raise Refused(f"{runs[0]} has not finished an epoch; wait for it")
@@ -76,7 +77,7 @@ def _the_one(metrics: set[str], whose: str) -> str:
     """The metric that all of them watch, in words."""
     if len(metrics) > 1:
         raise Refused(f"these {whose} watch different metrics ({', '.join(sorted(metrics))}); draw them one by one")
-    return metrics.pop().replace("_", " ")
+    return visible(metrics.pop().replace("_", " "), most=60)
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
@@ -86,11 +87,11 @@ def _names(paths: Sequence[Path]) -> list[str]:
     ['a/softmax', 'b/softmax']
     """
     whole = [path.resolve() for path in paths]  # "." has a name too
-    names = [path.name for path in whole]
+    names = [visible(path.name) for path in whole]
     for length in range(2, max(len(path.parts) for path in whole) + 1):
         if len(set(names)) == len(set(whole)):
             break
-        names = ["/".join(path.parts[-length:]) for path in whole]
+        names = [visible("/".join(path.parts[-length:])) for path in whole]
     return names
 
 
@@ -107,12 +108,19 @@ def _lengths(comparisons: Sequence[Path]) -> Any:
     for name, path in zip(_names(comparisons), comparisons):
         whose = f" ({name})" if len(comparisons) > 1 else ""  # each may have a softmax
         try:
-            record = json.loads((path / COMPARISON).read_text(encoding="utf-8"))
-            metrics.add(record["metric"])
-            scores |= {model["name"] + whose: model["by_length"] for model in record["models"]}
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            record = json.loads(read_regular(path / COMPARISON, _MAX_COMPARISON))
+            metrics.add(str(record["metric"]))
+            scores |= {visible(model["name"]) + whose: _by_length(model["by_length"]) for model in record["models"]}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise Refused(f"{path} is not a comparison; give the --out of omegamax compare") from error
     return plots.accuracy_by_length(scores, metric=_the_one(metrics, "comparisons"))
+
+
+def _by_length(scores: dict[str, float]) -> dict[Any, float]:
+    return {
+        visible(name, most=20): _finite(None if score is None else check_finite(name, score))
+        for name, score in scores.items()
+    }
 
 
 DRAWINGS: dict[str, Drawing] = {
@@ -157,5 +165,5 @@ def run(options: argparse.Namespace) -> None:
         raise Refused(f"{options.figure} {what}, got {len(options.inputs)} paths; see omegamax plot --help")
     out = options.out or Path(f"{options.figure}.png")
     check_pictures([out], overwrite=options.overwrite)
-    save_picture(drawing.draw(options.inputs), out)
-    print(out)
+    save_picture(drawing.draw(options.inputs), out, chosen=True)
+    print(visible(out))

@@ -6,6 +6,13 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from omegamax.recipes.failures import reason
+
+_NO_MEMORY = (
+    "the work must fit into memory, and there is not enough; give a smaller --batch-size, --beam or model, or fewer or "
+    "shorter inputs"
+)
+_OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")  # PyTorch has no type of its own
 _NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
 
@@ -28,11 +35,15 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
         raise
     except OSError as error:
         raise Refused(_sentence(error)) from error
+    except MemoryError as error:
+        raise Refused(_NO_MEMORY) from error
     except Exception as error:
         from omegamax.recipes.failures import RecipeError
 
         if isinstance(error, RecipeError):
             raise Refused(_sentence(error)) from error
+        if isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY):
+            raise Refused(_NO_MEMORY) from error
         raise
 
 
@@ -40,5 +51,5 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         advice = "make room there" if error.errno in _NO_ROOM else "check the path"
-        return f"{where}{error.strerror.lower()}; {advice}, or choose another one"
+        return f"{where}{reason(error)}; {advice}, or choose another one"
     return " ".join(str(error).split()) or type(error).__name__

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from omegamax.cli.destination import make_writable, save_picture
 from omegamax.cli.refusal import Refused
+from omegamax.recipes.regular_files import refuse_links
 from omegamax.recipes.reproductions.catalogue import CLAIMS, SOURCES, of_source
 from omegamax.recipes.reproductions.claim import Claim
+from omegamax.recipes.visible import visible
 
 HELP = "theorems, figures and tables of the papers: ours beside the published"
 DESCRIPTION = """\
@@ -44,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
     # Nothing here or in the catalogue loads PyTorch: --list answers at once.
     from omegamax.recipes.reproductions import report
 
-    width = min(120, shutil.get_terminal_size((120, 24)).columns)
+    width = min(120, shutil.get_terminal_size((80, 24)).columns)
     if options.list:
         print(report.listing(chosen(options.ids or ["all"], runnable=False), width))
         return
@@ -99,6 +101,7 @@ def _check_figures(claims: Sequence[Claim], directory: Path, overwrite: bool) ->
     names = [claim.figure for claim in claims if claim.figure]
     if not names:
         return
+    refuse_links(directory / name for name in names)
     there = [name for name in names if (directory / name).exists()]
     if there and not overwrite:
         raise Refused(
@@ -120,4 +123,4 @@ def _reproduce(claim: Claim, directory: Path, width: int) -> None:
         except ImportError as error:
             raise Refused(str(error)) from error
         save_picture(figure, directory / claim.figure)
-        print(f"\nFigure: {directory / claim.figure}")
+        print(f"\nFigure: {visible(directory / claim.figure)}")

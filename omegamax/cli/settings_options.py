@@ -16,9 +16,13 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from omegamax.cli.refusal import Refused
 from omegamax.recipes import TASKS, TaskEntry, resolve
-from omegamax.recipes.settings import AttentionSettings, TrainingSettings
+from omegamax.recipes.failures import reason
+from omegamax.recipes.regular_files import read_any
+from omegamax.recipes.settings import AttentionSettings, TrainingSettings, fitted
+from omegamax.recipes.visible import quoted, visible
 
 Kind = TypeVar("Kind")
+_MAX_CONFIG = 1 << 20  # bytes of a TOML file
 
 
 def add_settings(
@@ -78,19 +82,23 @@ def read_config(path: Path, known: Mapping[str, Any]) -> dict[str, Any]:
     else:
         import tomli as tomllib
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        content = tomllib.loads(read_any(path, _MAX_CONFIG).decode())
+    except RecursionError as error:
+        raise Refused(f"{path} is not a table of options but lists within lists; write option = value") from error
+    except ValueError as error:  # of TOML, of UTF-8, or a number with thousands of digits
         raise Refused(f"{path} is not TOML ({error}); write lines such as learning-rate = 0.001") from error
     except OSError as error:
-        raise Refused(f"cannot read {path} ({(error.strerror or 'error').lower()})") from error
+        raise Refused(f"cannot read {path} ({reason(error)})") from error
     values = {name.replace("-", "_"): value for name, value in content.items()}
     for name, value in values.items():
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
             advice = f"did you mean {close[0].replace('_', '-')}?" if close else "see --help for the options"
-            raise Refused(f"{path}: there is no option {name.replace('_', '-')}; {advice}")
+            raise Refused(f"{path}: there is no option {visible(name.replace('_', '-'), most=80)}; {advice}")
         if isinstance(value, (dict, list)):
-            raise Refused(f"{path}: {name.replace('_', '-')} must be one value, got {value!r}; write option = value")
+            raise Refused(
+                f"{path}: {name.replace('_', '-')} must be one value, got {quoted(value)}; write option = value"
+            )
         try:
             values[name] = _fitted(name, value, known[name])
         except Refused as refused:
@@ -116,11 +124,14 @@ def _fitted(name: str, value: Any, hint: Any) -> Any:
     """A value of a file in the field's type: 1 is a fine float, "1" is not."""
     wanted = _type(hint)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return fitted(value, hint)
+        except ValueError as error:
+            raise Refused(f"{name.replace('_', '-')}: {error}; correct it") from error
     if value is None and type(None) in get_args(hint):
         return None
     if not isinstance(value, wanted) or isinstance(value, bool):
-        raise Refused(f"{name.replace('_', '-')} must be of type {wanted.__name__}, got {value!r}; correct it")
+        raise Refused(f"{name.replace('_', '-')} must be of type {wanted.__name__}, got {quoted(value)}; correct it")
     return value
 
 

@@ -11,8 +11,9 @@ from typing import Any
 from omegamax.cli.parser import Parser
 from omegamax.cli.refusal import Refused
 from omegamax.cli.settings_options import add_task_settings, chosen_settings
-from omegamax.cli.tables import aligned, number
+from omegamax.cli.tables import aligned, number, terminal_width
 from omegamax.recipes import TASKS
+from omegamax.recipes.visible import visible
 
 HELP = "train a model on a task"
 DESCRIPTION = """\
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
         print("omegamax train: stopped; continue with the same command and --resume", file=sys.stderr)
         return 130
     print(table(experiment.evaluation))
-    print(f"\n{experiment.trained.outcome} after {experiment.trained.epochs} epochs; the run is in {out}")
+    print(f"\n{experiment.trained.outcome} after {experiment.trained.epochs} epochs; the run is in {visible(out)}")
     return 0
 
 
@@ -93,4 +94,4 @@ def table(evaluation: dict[str, dict[str, float]]) -> str:
     names = list(dict.fromkeys(name for metrics in evaluation.values() for name in metrics))
     rows = [["", *evaluation]]
     rows += [[name, *(number(metrics.get(name)) for metrics in evaluation.values())] for name in names]
-    return aligned(rows)
+    return aligned(rows, terminal_width())

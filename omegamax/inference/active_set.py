@@ -24,10 +24,11 @@ import numpy as np
 
 _ROUNDING = 2 * np.finfo(np.float64).eps
 _NOTHING = 4 * np.finfo(np.float64).eps  # a probability of zero, rounded
-_DEPENDENT = 1e-10  # the part of a vertex outside the hull of others, squared and relative
+_DEPENDENT = 1e-16  # the part of a vertex outside the hull of others, squared and relative
+_COORDINATE = 1e-10  # a coordinate of zero, rounded
 _TIED = 1e-11  # relative: scores closer than this are one score
 _TURNS = (1e-7, 1e-9, 1e-11)  # of the gradient: far above rounding, and less where the face was missed
-_IDLE = 64
+_IDLE = 32
 
 
 class Ending(enum.IntEnum):
@@ -56,6 +57,7 @@ class Outcome:
     n_calls: int = 0
     vertices: list[np.ndarray] = field(default_factory=list)
     probabilities: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    factor: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (n, n): see `_ActiveSet.factor`
 
 
 @dataclass
@@ -71,6 +73,17 @@ class _ActiveSet:
     def matrix(self) -> np.ndarray:
         """A: the regularised entries of the vertices, (n, regularised parts)."""
         return np.stack(self.vertices)[:, : self.n_regularized]
+
+    @property
+    def lift(self) -> float:
+        """A squared norm of the vertices: what stands for 1 where they are lifted, so that their unit is no matter."""
+        return float(np.square(self.matrix).sum(1).max()) or 1.0
+
+    def factor(self) -> np.ndarray:
+        """The Cholesky factor L of G = A Aᵀ + lift · 1 1ᵀ, from the vertices themselves, whose squares lose digits."""
+        lifted = np.concatenate([self.matrix, np.full((len(self.vertices), 1), self.lift**0.5)], axis=1)
+        upper: np.ndarray = np.asarray(np.linalg.qr(lifted.T, mode="r"))
+        return (upper * np.where(np.diag(upper) < 0, -1.0, 1.0)[:, None]).T
 
     def direction(self) -> np.ndarray:
         found = self.scores.copy()
@@ -89,13 +102,17 @@ class _ActiveSet:
 
     def coordinates(self, vertex: np.ndarray) -> tuple[np.ndarray, bool]:
         """Affine coordinates of the nearest point in the hull, and whether the vertex lies in it."""
-        lifted = np.append(vertex[: self.n_regularized], 1.0)
+        own = vertex[: self.n_regularized]
         if not self.vertices:
             return np.zeros(0), False
-        basis = np.concatenate([self.matrix, np.ones((len(self.vertices), 1))], axis=1)
+        unit = np.sqrt(max(self.lift if self.matrix.any() else 0.0, own @ own) or 1.0)
+        lifted = np.append(own, unit)
+        basis = np.concatenate([self.matrix, np.full((len(self.vertices), 1), unit)], axis=1)
         found = np.linalg.lstsq(basis.T, lifted, rcond=None)[0]
+        found = found + np.linalg.lstsq(basis.T, lifted - found @ basis, rcond=None)[0]
         left = lifted - found @ basis
-        return found, bool(left @ left <= _DEPENDENT * (lifted @ lifted))
+        terms = own @ own + np.square(found) @ np.square(self.matrix).sum(1)
+        return found, bool(left @ left <= _DEPENDENT * terms + (8 * _ROUNDING * unit) ** 2)
 
     def append(self, vertex: np.ndarray, probability: float) -> bool:
         """Enters a vertex, unless it lies in the affine hull of the others."""
@@ -109,8 +126,8 @@ class _ActiveSet:
         """Enters a vertex that wins, and moves to the optimum."""
         coordinates, dependent = self.coordinates(vertex)
         if dependent:  # it takes the place of a member: along p − t · coordinates the value rises linearly in t
-            ratios = np.where(coordinates > _DEPENDENT, self.p, np.inf) / np.where(
-                coordinates > _DEPENDENT, coordinates, 1
+            ratios = np.where(coordinates > _COORDINATE, self.p, np.inf) / np.where(
+                coordinates > _COORDINATE, coordinates, 1
             )
             blocking = int(ratios.argmin())
             self.p = self.p - ratios[blocking] * coordinates
@@ -123,9 +140,9 @@ class _ActiveSet:
     def settle(self) -> None:
         """Moves p to the optimum of the convex hull; members that lose all their probability leave."""
         while True:
-            gram = self.matrix @ self.matrix.T
-            slack = self.scores_along(self.scores) - gram @ self.p
-            inverse = np.linalg.inv(gram + 1)
+            slack = self.scores_along(self.direction())
+            root = np.linalg.inv(self.factor())
+            inverse = root.T @ root
             step, ones = inverse @ (slack - slack[0]), inverse.sum(1)
             step = step + (1 - self.p.sum() - step.sum()) / ones.sum() * ones
             wanted = self.p + step
@@ -178,7 +195,8 @@ def search(
             ending = Ending.INFEASIBLE if answer.value == -np.inf else Ending.NOT_A_NUMBER
             return Outcome(ending, n_calls=n_calls)
         active.add(answer.vertex)
-    ending, gap, best, n_idle = Ending.NOT_CONVERGED, np.inf, -np.inf, 0
+    ending, n_idle = Ending.NOT_CONVERGED, 0
+    gap, least, best = np.inf, np.inf, -np.inf
     while n_calls < max_calls:
         direction = active.direction()
         answer = yield direction
@@ -187,23 +205,25 @@ def search(
             ending = Ending.BAD_ORACLE if answer.value == -np.inf else Ending.NOT_A_NUMBER
             return Outcome(ending, n_calls=n_calls)
         gap = _along(direction, answer.vertex) - float(active.p @ active.scores_along(direction))
-        rounding = _ROUNDING * _magnitude(active, direction, answer.vertex)
-        # Twice the gap bounds the squared error of the mean: below this it is that of the mean's own rounding.
-        rounding += _ROUNDING**2 * float(np.square(active.matrix).sum(1).max())
+        # Twice the gap bounds the squared error of the mean: below the last term it is that of the mean's own rounding.
+        terms = _magnitude(active, direction, answer.vertex) + _ROUNDING * active.lift
+        rounding = _ROUNDING * (1 + 2 * len(active.vertices) ** 0.5) * terms
         if gap < -1e4 * rounding:
             return Outcome(Ending.BAD_ORACLE, gap, n_calls)
         if gap <= atol + rounding or active.holds(answer.vertex):
             ending = Ending.OPTIMAL
             break
         value = active.value()
-        best, n_idle = (value, 0) if value > best else (best, n_idle + 1)
-        if n_idle > _IDLE + len(active.vertices):  # a gap wins its square, which may not show; but not for ever
-            ending = Ending.OPTIMAL if gap <= 1e4 * rounding else ending
+        n_idle = 1 if value > best or gap < 0.5 * least else n_idle + 1
+        best, least = max(best, value), min(least, gap)
+        # A gap wins its square, which may not show; but not for ever.
+        if n_idle > (_IDLE if gap <= 8 * rounding else _IDLE + len(active.vertices)):
+            ending = Ending.OPTIMAL if gap <= 1e3 * rounding else ending
             break
         active.add(answer.vertex)
     if wants_face:
         yield from _span_face(active)
-    return Outcome(ending, gap, n_calls, active.vertices, active.p)
+    return Outcome(ending, max(gap, 0.0), n_calls, active.vertices, active.p, active.factor())
 
 
 def _span_face(active: _ActiveSet) -> Generator[np.ndarray, Answer, None]:
@@ -214,7 +234,7 @@ def _span_face(active: _ActiveSet) -> Generator[np.ndarray, Answer, None]:
         level = float(active.p @ active.scores_along(direction))
         side = active.orthogonal(random.uniform(-1, 1, active.n_regularized))
         used = np.stack(active.vertices).any(0)
-        scale = 1 + np.abs(direction[used]).max(initial=0)
+        scale = np.abs(direction[used]).max(initial=np.abs(active.matrix).max(initial=0))
         for sign in (1, -1):
             if (yield from _turn(active, direction, level, sign * scale * side)):
                 break
@@ -232,7 +252,7 @@ def _turn(
         value, vertex = yield turned
         if not np.isfinite(value):  # an oracle that fails now does not undo what was found
             return False
-        tied = _TIED * (1 + _magnitude(active, direction, vertex))
+        tied = _TIED * (active.lift + _magnitude(active, direction, vertex))
         if _along(direction, vertex) >= level - tied:
             return not active.holds(vertex) and active.append(vertex, 0.0)
     return False
@@ -244,6 +264,6 @@ def _along(numbers: np.ndarray, vertex: np.ndarray) -> float:
 
 
 def _magnitude(active: _ActiveSet, direction: np.ndarray, vertex: np.ndarray) -> float:
-    """What rounding errors of the gap are measured by."""
+    """What rounding errors of the gap are relative to."""
     used = vertex != 0
     return float(np.abs(direction[used] * vertex[used]).sum() + np.abs(active.scores_along(active.scores)).max())

@@ -30,7 +30,7 @@ class BestArborescenceProgram(Program):
     def value(self, parts: Parts) -> tuple[Tensor, State]:
         """Of the best tree; the tree is the state."""
         scores = parts[0].contiguous()
-        if not routing.holds_native_memory(scores):
+        if not routing.in_native_memory(scores):
             return self._by_twin(scores)
         value, arcs = scores.new_empty(scores.shape[0]), torch.empty_like(scores)
         size, lengths = scores.shape[1], self.lengths.contiguous()

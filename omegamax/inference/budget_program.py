@@ -37,7 +37,7 @@ class BudgetProgram(Program):
 
     def value(self, parts: Parts) -> tuple[Tensor, State]:
         """One sweep over the positions. The state: what was taken, and the probabilities of the counts at the end."""
-        if not routing.holds_native_memory(*parts):
+        if not routing.in_native_memory(*parts):
             return self.generic().value(parts)
         scores = parts[0].contiguous()
         batch, n = scores.shape
@@ -46,11 +46,11 @@ class BudgetProgram(Program):
         self._launch("up", scores, scores, self.lengths, taken, last, omega=True)
         goal = torch.zeros_like(last)
         goal[:, self.lo :], value, _ = self.regularizer.solve(last[:, self.lo :])
-        return value.to(scores.dtype), (taken, goal)
+        return value, (taken, goal)
 
     def marginals(self, parts: Parts, state: State) -> Swept:
         """One sweep back."""
-        if not routing.holds_native_memory(*parts, *state):
+        if not routing.in_native_memory(*parts, *state):
             generic = self.generic()
             return generic.marginals(parts, generic.value(parts)[1])
         found = torch.empty_like(parts[0], memory_format=torch.contiguous_format)
@@ -59,7 +59,7 @@ class BudgetProgram(Program):
 
     def tangent(self, parts: Parts, state: State, direction: Parts) -> Swept:
         """One sweep forth, one back."""
-        if not routing.holds_native_memory(*parts, *state, *direction):
+        if not routing.in_native_memory(*parts, *state, *direction):
             generic = self.generic()
             _, below = generic.value(parts)
             return generic.tangent(parts, (*below, *generic.marginals(parts, below).state), direction)
@@ -93,6 +93,6 @@ def budget_program(
 ) -> BudgetProgram | None:
     """The native program, or None where there is none for this Ω, these bounds or tensors like these."""
     n = parts[0].shape[1]
-    if type(regularizer) not in _OMEGAS or lo > n or not routing.holds_native_memory(*parts):
+    if type(regularizer) not in _OMEGAS or lo > n or not routing.in_native_memory(*parts):
         return None
     return BudgetProgram(lengths.contiguous(), lo, min(hi, n), regularizer, generic)

@@ -28,7 +28,7 @@ def chain_omega(regularizer: Regularizer) -> int | None:
     """The compiled sweeps' number for Ω, None where they have none."""
     if isinstance(regularizer, Tsallis):
         return None if isinstance(regularizer.alpha, Tensor) else _OF_ALPHA.get(float(regularizer.alpha))
-    kinds = {Hard: _HARD, Shannon: _SHANNON, SquaredNorm: _SQUARED_NORM}
+    kinds: dict[type[Regularizer], int] = {Hard: _HARD, Shannon: _SHANNON, SquaredNorm: _SQUARED_NORM}
     return kinds.get(type(regularizer))
 
 
@@ -43,7 +43,7 @@ class ChainProgram(Program):
     def value(self, parts: Parts) -> tuple[Tensor, State]:
         """One sweep up. The state: the value again, then what the nodes need to be weighed once more."""
         memory, n_items, n_places, n_tags = _memory(parts), *parts[0].shape[:2], parts[0].shape[-1]
-        value, total = (parts[0].new_empty(n_items) for _ in range(2))
+        value, total = (parts[0].new_empty(n_items, dtype=torch.float64) for _ in range(2))
         n_rows = n_places if self.n_parts == 1 else n_places - n_places // _LEFT_OUT
         n_kinds = 2 if self._is_sparse and self.n_parts == 1 else 1
         nodes = [parts[0].new_empty(n_items, n_rows, n_tags) for _ in range(n_kinds)]

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from omegamax import routing
 from omegamax.inference.program import Parts, Program, State
-from omegamax.smoothmax import once
+from omegamax.operators.evaluation import once
 
 _ONCE = (
     "structure: the marginals of a structure differentiate once (and its value twice), got one differentiation more; "
@@ -59,6 +59,7 @@ class _Value(torch.autograd.Function):
         _, *state = output
         _remember(ctx, state, tensors)
         ctx.mark_non_differentiable(*state)
+        ctx.dtype = output[0].dtype
 
     @staticmethod
     def backward(ctx: Any, grad_value: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
@@ -92,7 +93,7 @@ class _Value(torch.autograd.Function):
             for tangent, slope in zip(tangents[ctx.program.n_parts :], slopes):
                 if tangent is not None:
                     total = total + slope * tangent.reshape(())
-        return (total, *(None for _ in state))
+        return (total.to(ctx.dtype), *(None for _ in state))
 
 
 class _Marginals(torch.autograd.Function):
@@ -247,7 +248,7 @@ def _is_among(tensor: Tensor, tensors: Any) -> bool:
 
 
 def _times(per_item: Tensor, part: Tensor, state: State) -> Tensor:
-    factor = per_item.reshape(-1, *(1,) * (part.dim() - 1))
+    factor = per_item.to(part.dtype).reshape(-1, *(1,) * (part.dim() - 1))
     shared = routing.transforms_active() or routing.is_many_gradients(per_item) or _is_among(part, state)
     if torch.is_grad_enabled() or shared:
         return factor * part

@@ -153,7 +153,7 @@ def _find_in_step(
         questions = {}
         for item, value, vertex in answers:
             _advance(searches[item], Answer(value, vertex.copy()), item, questions, outcomes)
-    return _gathered([outcomes[item] for item in range(len(rows))], scores, oracle.n_regularized, wants_face)
+    return _gathered([outcomes[item] for item in range(len(rows))], scores, wants_face)
 
 
 def _advance(
@@ -165,7 +165,7 @@ def _advance(
         outcomes[item] = done.value
 
 
-def _gathered(outcomes: list[Outcome], scores: Tensor, n_regularized: int, wants_face: bool) -> Certificate:
+def _gathered(outcomes: list[Outcome], scores: Tensor, wants_face: bool) -> Certificate:
     n_items, n_parts = scores.shape
     width = max([0, *(len(o.vertices) for o in outcomes)])
     probabilities, factor = np.zeros((n_items, width)), np.zeros((n_items, width if wants_face else 0, width))
@@ -179,8 +179,7 @@ def _gathered(outcomes: list[Outcome], scores: Tensor, n_regularized: int, wants
             (used,) = np.nonzero(vertex)
             listed.append((item * n_parts + used, vertex[used], np.full(len(used), item * width + number)))
         if n and wants_face:
-            matrix = np.stack(outcome.vertices)[:, :n_regularized]
-            factor[item, :n, :n] = np.linalg.cholesky(matrix @ matrix.T + 1)
+            factor[item, :n, :n] = outcome.factor
     places, values, owners = zip(*listed)
     return Certificate(
         torch.tensor([int(o.ending) for o in outcomes], dtype=torch.int64),

@@ -44,6 +44,11 @@ class Ranking:
         self._first = topology.first_edges().numpy()
         self._goals = goals.tolist()
 
+    @property
+    def values(self) -> Tensor:
+        """The best score of every node, (batch, nodes + 1)."""
+        return self._values
+
     def top(self, item: int, k: int) -> Ranked:
         """The k best derivations of one item."""
         scores, values = self._scores[item].numpy(), self._values[item].numpy()

@@ -66,10 +66,10 @@ class Lattice:
         return cls(topology, tuple(components), parts_are_edges)
 
     def scores_of_edges(self, parts: tuple[Tensor, ...]) -> Tensor:
-        """Parts, each (batch, *event), to edges (batch, edges); differentiable."""
+        """Parts, each (batch, *event), to edges (batch, edges) in float64; differentiable."""
         total = None
         for part, (edges, index, _, scales) in zip(parts, self._components_on(parts[0].device)):
-            found = part.flatten(1).index_select(1, index)
+            found = part.flatten(1).index_select(1, index).to(_summed_in(part))
             if scales is not None:  # a forbidden part stays forbidden at scale 0
                 found = torch.where(found == -torch.inf, found, found * scales.to(found.dtype))
             if edges is not None:
@@ -142,3 +142,8 @@ class Lattice:
                     for edges, index, size, scales in self.components
                 )
         return self._on_device[device]
+
+
+def _summed_in(part: Tensor) -> torch.dtype:
+    """The type in which scores add up; one kind of device has no double."""
+    return torch.float32 if part.device.type == "mps" else torch.float64

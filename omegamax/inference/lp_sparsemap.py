@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from omegamax.inference.admm import Alternation, Iterate, Stepped, largest
+from omegamax.inference.admm import Alternation, Iterate, Stepped, largest, spread
 from omegamax.inference.agreement import Agreement, Faces
 from omegamax.inference.local_problem import Local
 
@@ -35,7 +35,14 @@ class Reached(NamedTuple):
 def solve_graph(
     agreement: Agreement, scores: Tensor, extra_scores: Tensor, *, quadratic: bool, atol: float, max_iter: int
 ) -> Reached:
-    """Solves a batch: scores (batch, entries) and (batch, scores), float64, −inf forbids, neither NaN nor +inf."""
+    """Solves a batch: scores (batch, entries) and (batch, scores), float64, −inf forbids, neither NaN nor +inf.
+
+    Without the quadratic term the answer does not depend on the unit of the scores: they are measured by their own.
+    Residuals are then relative to it.
+    """
+    if not quadratic:
+        unit = _unit(scores, extra_scores).unsqueeze(1)
+        scores, extra_scores = scores / unit, extra_scores / unit
     alternation = Alternation(agreement, 1.0 if quadratic else 0.0)
     final, feasible, found = alternation.start(scores, extra_scores)
     record = _Record(final.select(torch.arange(len(scores))), feasible)
@@ -146,6 +153,14 @@ def _select(agreement: Agreement, found: list[Local], items: Tensor) -> list[Loc
         memory = group.select(memory, items)
         chosen.append(Local(point[items], extra[items], feasible[items], pattern[items], memory))
     return chosen
+
+
+def _unit(scores: Tensor, extra_scores: Tensor) -> Tensor:
+    """A power of two near the range of the scores, (batch,): dividing by it loses no digit."""
+    size = torch.maximum(spread(scores), largest(extra_scores))
+    exponent = torch.frexp(size).exponent
+    # Beyond these a power of two, or what is divided by it, leaves the range of a double.
+    return torch.where(size > 0, torch.ldexp(torch.ones_like(size), exponent.clamp(-1000, 1000)), 1)
 
 
 def _scale(now: Iterate) -> Tensor:

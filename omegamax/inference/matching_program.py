@@ -57,7 +57,7 @@ def best_matching(parts: Parts, lengths: tuple[Tensor, Tensor]) -> Matched:
     """Jonker & Volgenant's algorithm on every item."""
     pairs = parts[0]
     n_items, n_rows, n_columns = pairs.shape
-    if not routing.holds_native_memory(*parts):
+    if not routing.in_native_memory(*parts):
         return _one_by_one(parts, lengths)
     value = pairs.new_empty(n_items)
     columns = torch.empty(n_items, n_rows, dtype=torch.long)

@@ -32,7 +32,7 @@ class MatrixTreeProgram(Program):
     def value(self, parts: Parts) -> tuple[Tensor, State]:
         """Log Z, which is also the state: it says which items have trees."""
         scores = parts[0]
-        if not routing.holds_native_memory(scores):
+        if not routing.in_native_memory(scores):
             graph = self._graph(scores, None)
             found = (log_total(graph.weights, self.single_root) + graph.shift).to(scores.dtype)
             return found, (found.clone(),)
@@ -43,7 +43,7 @@ class MatrixTreeProgram(Program):
     def marginals(self, parts: Parts, state: State) -> Swept:
         """The probabilities of arcs."""
         scores = parts[0]
-        if not routing.holds_native_memory(scores, *state):
+        if not routing.in_native_memory(scores, *state):
             found = EachLast(self._graph(scores, None).weights, self.single_root).probabilities()
             return Swept((self._clean(found.level.exp(), scores, state[0]),), (), ())
         marginals = torch.empty_like(scores, memory_format=torch.contiguous_format)
@@ -55,7 +55,7 @@ class MatrixTreeProgram(Program):
         scores, along = parts[0], direction[0]
         if along._is_zerotensor():
             along = torch.zeros_like(scores)
-        if not routing.holds_native_memory(scores, along, *state):
+        if not routing.in_native_memory(scores, along, *state):
             found = EachLast(self._graph(scores, along).weights, self.single_root).probabilities()
             assert found.rate is not None
             product = found.level.exp() * found.rate

@@ -31,7 +31,7 @@ class Program(abc.ABC):
 
     @abc.abstractmethod
     def value(self, parts: Parts) -> tuple[Tensor, State]:
-        """DP_Ω, shape (batch,)."""
+        """DP_Ω, shape (batch,). A dynamic program gives it in float64: a loss is a difference of such values."""
 
     def value_ahead(self, parts: Parts) -> tuple[Tensor, State]:
         """`value`, where the marginals will be asked for next: some of their work may be done already."""
@@ -86,14 +86,18 @@ class LatticeProgram(Program):
         """One sweep down; the state gains the visits of nodes."""
         backpointers, constants = state[0], state[1] if len(state) > 1 else None
         edges, visits, slopes = outside(self.lattice.topology, backpointers, constants, self.regularizer, self.goals)
-        return Swept(self.lattice.sum_over_edges(edges, parts), slopes, (visits,))
+        return Swept(self._parts_of(edges, parts), slopes, (visits,))
 
     def tangent(self, parts: Parts, state: State, direction: Parts) -> Swept:
         """One sweep up, one down."""
         backpointers, constants, visits = state[0], state[1] if len(state) > 2 else None, state[-1]
         along = self.lattice.scores_of_edges(direction)
         edges, slopes = tangent(self.lattice.topology, backpointers, constants, visits, self.regularizer, along)
-        return Swept(self.lattice.sum_over_edges(edges, parts), slopes, ())
+        return Swept(self._parts_of(edges, parts), slopes, ())
+
+    def _parts_of(self, edges: Tensor, like: Parts) -> Parts:
+        found = self.lattice.sum_over_edges(edges, like)
+        return tuple(part.to(given.dtype) for part, given in zip(found, like))
 
     def parameters(self) -> tuple[Tensor, ...]:
         """Those of the regularizer."""

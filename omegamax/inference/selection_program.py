@@ -27,7 +27,7 @@ class SelectionProgram(Program):
     def value(self, parts: Parts) -> tuple[Tensor, State]:
         """The state: what is chosen, 0/1; NaN where scores are."""
         scores = parts[0]
-        if not routing.holds_native_memory(scores):
+        if not routing.in_native_memory(scores):
             return _select(scores, self.lengths.to(scores.device), self.lo, self.hi)
         scores, lengths = scores.contiguous(), self.lengths.contiguous()
         value, chosen = scores.new_empty(scores.shape[0]), torch.empty_like(scores)

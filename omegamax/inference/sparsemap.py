@@ -5,11 +5,11 @@
 The solver ends on a face: vertices m_y, affinely independent, with probabilities p. As long as the face stays the same
 p is an affine function of the scores s_y = <m_y, (θ, η)> of its vertices,
 
-    p(s) = p* + Z (s − s*)        Z = G⁻¹ − u uᵀ / <1, u>,   G = A Aᵀ + 1 1ᵀ,   u = G⁻¹ 1,
+    p(s) = p* + Z (s − s*)        Z = G⁻¹ − u uᵀ / <1, u>,   G = A Aᵀ + c 1 1ᵀ,   u = G⁻¹ 1,
 
-and μ = Σ p_y m_y, the value and the probabilities follow from it by sums. So they are written as these few operations,
-and PyTorch differentiates them, as often as it is asked and in both modes: J is constant on a face, and costs
-(vertices · entries + vertices²) to apply.
+(c > 0 changes G and not Z: the solver takes a squared norm of the vertices), and μ = Σ p_y m_y, the value and the
+probabilities follow from it by sums. So they are written as these few operations, and PyTorch differentiates them, as
+often as it is asked and in both modes: J is constant on a face, and costs (vertices · entries + vertices²) to apply.
 
 Niculae, Martins, Blondel & Cardie, "SparseMAP: differentiable sparse structured inference", ICML 2018.
 """

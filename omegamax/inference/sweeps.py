@@ -6,6 +6,8 @@
 
 Mensch & Blondel, "Differentiable dynamic programming for structured prediction and attention", ICML 2018.
 Shapes: scores, q, e are (batch, edges); v, ē are (batch, nodes + 1), the last one standing for a missing tail.
+Scores are float64, whatever the type of the potentials: values grow with the structure, and weights are made of their
+differences.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from omegamax.inference.centring import centred
 from omegamax.inference.topology import Stage, Topology
 from omegamax.operators.regularizer import Regularizer
 
@@ -44,6 +47,7 @@ class Tangent(NamedTuple):
 
 def inside(topology: Topology, scores: Tensor, regularizer: Regularizer) -> Inside:
     """Values and local weights, bottom up."""
+    scores, best = centred(topology, scores)
     tails = topology.tails_on(scores.device)
     values = scores.new_zeros(scores.shape[0], topology.n_nodes + 1)
     values[:, topology.n_leaves : topology.first_head] = -torch.inf
@@ -56,7 +60,7 @@ def inside(topology: Topology, scores: Tensor, regularizer: Regularizer) -> Insi
         backpointers[:, stage.edges] = weights.flatten(1)
         if constants is not None:
             constants[:, stage.edges] = certificate[1].flatten(1)
-    return Inside(values, backpointers, constants)
+    return Inside(_absolute(values, best), backpointers, constants)
 
 
 def outside(
@@ -120,17 +124,23 @@ def tangent(
 
 def differentiable_inside(topology: Topology, scores: Tensor, regularizer: Regularizer) -> Inside:
     """`inside` in operations that autograd records: for what is a function of q itself, such as a log-probability."""
+    scores, best = centred(topology, scores)
     tails = topology.tails_on(scores.device)
     values = scores.new_zeros(scores.shape[0], topology.n_nodes + 1)
     values[:, topology.n_leaves : topology.first_head] = -torch.inf
     found = []
     for stage in topology.stages:
         rows = _rows(scores[:, stage.edges] + _over_tails(values, tails, stage), stage)
-        weights, value = regularizer.weigh(rows)
+        value, weights = regularizer.max_and_argmax(rows)
         numbers = torch.arange(stage.nodes.start, stage.nodes.stop, device=scores.device)
         values = values.index_copy(1, numbers, value)
         found.append(weights.flatten(1))
-    return Inside(values, torch.cat(found, 1) if found else scores, None)
+    return Inside(_absolute(values, best), torch.cat(found, 1) if found else scores, None)
+
+
+def _absolute(values: Tensor, best: Tensor | None) -> Tensor:
+    """Values, from those relative to the best; what is infinite or no number is so in both."""
+    return values if best is None else values + torch.where(best.isfinite(), best, 0)
 
 
 def _over_tails(values: Tensor, tails: Tensor, stage: Stage) -> Tensor:

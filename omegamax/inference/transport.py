@@ -23,7 +23,8 @@ from torch import Tensor
 from omegamax import checks
 from omegamax.inference.matching_program import Matched, best_matching
 from omegamax.inference.total_support import total_support
-from omegamax.smoothmax import SmoothMax, Solution
+from omegamax.operators.operator import Operator
+from omegamax.operators.solution import Solution
 
 _RIDGE = 1e-13  # of systems that are singular along a direction which does not matter: f + t, g − t give the same P
 _LONGEST = 4.0  # an exponential is not linear further away
@@ -31,7 +32,7 @@ _PROGRESS = 0.5  # Newton's step must leave no more than this of the error
 
 
 @dataclass(frozen=True, eq=False)
-class Transport(SmoothMax):
+class Transport(Operator):
     """Bordered scores (..., batch, R + 1, C + 1) in double precision; −inf in a border that is not used."""
 
     lengths: tuple[Tensor, Tensor]  # (batch,) rows and columns, on the CPU

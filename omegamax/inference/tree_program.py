@@ -15,6 +15,7 @@ from torch import Tensor
 from omegamax import routing
 from omegamax.inference.oracle import CompiledOracle, Kind
 from omegamax.inference.program import Parts, Program, State, Swept
+from omegamax.inference.widened_program import WidenedProgram, largest_score
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
@@ -22,6 +23,7 @@ from omegamax.operators.squared_norm import SquaredNorm
 
 _OMEGAS: dict[type, int] = {Hard: 0, Shannon: 1, SquaredNorm: 2}  # as csrc/charts.hpp numbers them
 _SLACK = 16  # kChartSlack
+_LARGEST_VALUE = 1024.0  # float32 numbers of this size are 6e-5 apart
 _CHARTS = {"projective": (10, 4), "constituency": (5, 1)}  # arrays that the value leaves, and the marginals
 
 
@@ -42,16 +44,16 @@ class TreeProgram(Program):
 
     def value(self, parts: Parts) -> tuple[Tensor, State]:
         """One sweep up."""
-        if not routing.holds_native_memory(*parts):
+        if not routing.in_native_memory(*parts):
             return self.generic().value(parts)
         scores = parts[0].contiguous()
         charts, value = self._charts(scores, self.n_charts), scores.new_empty(scores.shape[0])
         self._launch("value", scores, scores, self.lengths, charts, value)
-        return value, (charts,)
+        return value.double(), (charts,)
 
     def marginals(self, parts: Parts, state: State) -> Swept:
         """One sweep down; the state gains the visits of nodes."""
-        if not routing.holds_native_memory(*parts, *state):
+        if not routing.in_native_memory(*parts, *state):
             generic = self.generic()
             return generic.marginals(parts, generic.value(parts)[1])
         scores = parts[0].contiguous()
@@ -61,7 +63,7 @@ class TreeProgram(Program):
 
     def tangent(self, parts: Parts, state: State, direction: Parts) -> Swept:
         """One sweep up, one down."""
-        if not routing.holds_native_memory(*parts, *state, *direction):
+        if not routing.in_native_memory(*parts, *state, *direction):
             generic = self.generic()
             _, below = generic.value(parts)
             return generic.tangent(parts, (*below, *generic.marginals(parts, below).state), direction)
@@ -101,11 +103,17 @@ def tree_oracle(kind: Kind, size: int, option: int, lengths: Tensor) -> Compiled
 
 def tree_program(
     name: str, option: int, parts: Parts, lengths: Tensor, regularizer: Regularizer, generic: Callable[[], Program]
-) -> TreeProgram | None:
-    """The native program, or None where there is none for this Ω or for tensors like these."""
+) -> Program | None:
+    """The native program, or None where there is none for this Ω or for tensors like these.
+
+    Values of spans are as large as the scores of all their words together: float32 scores are swept in float64 where
+    that is so large that rounding would show in the weights.
+    """
     omega = _OMEGAS.get(type(regularizer))
-    if omega is None or not routing.holds_native_memory(*parts):
+    if omega is None or not routing.in_native_memory(*parts):
         return None
     n_charts, n_visits = _CHARTS[name]
     lengths = lengths.contiguous()
-    return TreeProgram(name, n_charts, n_visits, name == "constituency", option, lengths, omega, generic)
+    program = TreeProgram(name, n_charts, n_visits, name == "constituency", option, lengths, omega, generic)
+    too_large = parts[0].dtype is torch.float32 and parts[0].shape[1] * largest_score(parts) > _LARGEST_VALUE
+    return WidenedProgram(program) if too_large else program

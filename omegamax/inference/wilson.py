@@ -39,7 +39,7 @@ def sample_heads(
     levels = _cumulative(scores, program)
     heads = torch.empty(n_samples * batch, size, dtype=torch.int64)
     roots, seeds, own = roots.cpu().contiguous(), seeds.cpu().contiguous(), scores.contiguous()
-    if routing.holds_native_memory(own):
+    if routing.in_native_memory(own):
         lengths = program.lengths.contiguous()
         routing.native.arborescence_sample(
             own.element_size(),

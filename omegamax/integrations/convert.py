@@ -20,7 +20,12 @@ def convert(module: nn.Module, normalizer: Normalizer) -> list[str]:
     attention learns parameters of its own. Attention that is converted already gets the new normalizer. An
     `nn.TransformerEncoder` stops making nested tensors in eval, which only its fused softmax could read.
 
-    Returns the names of what was converted, as `module.named_modules()` has them ("" is the module itself).
+    Returns the names of what was converted, as `module.named_modules()` has them ("" is the module itself). A module
+    without any `nn.MultiheadAttention`, as most Hugging Face models are, raises: those take `transformers.register()`.
+
+    Arguments:
+        module: the model, or the part of it, that attends
+        normalizer: what turns scores into weights: a regularizer, a structured SmoothMax or a layer
 
     >>> encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2)
     >>> convert(encoder, SquaredNorm())
@@ -43,7 +48,21 @@ def convert(module: nn.Module, normalizer: Normalizer) -> list[str]:
                 f"convert: {name or 'the module'} must be nn.MultiheadAttention itself, got {type(child).__name__}, "
                 "which may compute something else and was left alone; convert before wrapping, or replace it by hand",
             )
+    if not converted:
+        raise ValueError(_nothing_found(module))
     return converted
+
+
+def _nothing_found(module: nn.Module) -> str:
+    kind = type(module).__name__
+    if callable(getattr(module, "set_attn_implementation", None)):
+        remedy = (
+            "a Hugging Face model attends by name: call om.integrations.transformers.register() and "
+            'model.set_attn_implementation("sparsemax")'
+        )
+    else:
+        remedy = "replace its attention by om.MultiheadAttention or om.Attention by hand"
+    return f"convert: module must contain an nn.MultiheadAttention, got {kind}, which has none; {remedy}"
 
 
 def _become(attention: Any, normalizer: Normalizer) -> None:

@@ -6,7 +6,7 @@
 
 A model calls attention by name with (module, query, key, value, mask) and more; the function that `register` puts there
 computes argmax_Ω(scaling · query keyᵀ + position_bias + mask) value. The mask is made under the same name: without it
-the library drops padding and causality in silence.
+the library drops padding and causality in silence. Saved models keep their attention; see `saved_attention.py`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from omegamax import checks, registry
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
+from omegamax.extras import how_to_install
+from omegamax.integrations import saved_attention
 
-_REGISTERED: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {}
+_REGISTERED: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {}  # under each name, and under that in saved files
+_NORMALIZERS: dict[str, Normalizer] = {}
 _MEANT_FOR_OTHERS = ("eager", "sdpa", "flash", "flex", "paged")  # transformers looks for these inside a name
 
 
@@ -35,6 +38,13 @@ def register(name: str | None = None, normalizer: Normalizer | None = None) -> t
     replaces what you registered under it before. A normalizer that is a layer is shared by all models of that name and
     belongs to none of them: to train it, set it as the attribute `normalizer` of the model's attention modules instead,
     which goes before the registered one.
+
+    From then on `save_pretrained` writes the attention and its parameters into config.json, and `from_pretrained`
+    restores them; it raises where it cannot.
+
+    Arguments:
+        name: the `attn_implementation`; None registers every named operator
+        normalizer: what turns scores into weights; None takes the operator of that name
     """
     if name is None:
         if normalizer is not None:
@@ -46,9 +56,13 @@ def register(name: str | None = None, normalizer: Normalizer | None = None) -> t
     for key, smooth in chosen.items():
         check_normalizer("register", smooth)
         _check_name(key, taken=set(functions()) - set(_REGISTERED))
-        _REGISTERED[key] = _attention(smooth)
-        functions.register(key, _REGISTERED[key])
-        masks.register(key, eager_mask)  # the one mask function that never leaves causality to the attention
+        _NORMALIZERS[key] = smooth
+        attend = _attention(smooth)
+        for known_as in (key, saved_attention.PREFIX + key):
+            _REGISTERED[known_as] = attend
+            functions.register(known_as, attend)
+            masks.register(known_as, eager_mask)  # the one mask function that never leaves causality to the attention
+    saved_attention.install(_NORMALIZERS, register)
     return tuple(chosen)
 
 
@@ -59,7 +73,7 @@ def _hooks() -> tuple[Any, Any, Any]:
     except ImportError as error:
         raise ImportError(
             "omegamax.integrations.transformers: transformers 5.17 or newer is needed, got none or an older one; "
-            'install it with pip install "omegamax[hf]"'
+            + how_to_install("hf")
         ) from error
     return AttentionInterface, AttentionMaskInterface, eager_mask
 
@@ -144,6 +158,10 @@ def check(model: nn.Module, **inputs: Any) -> tuple[str, ...]:
     Some models (DeBERTa, Longformer, XLNet) accept any `attn_implementation` and compute softmax all the same. This
     runs the model once, without gradients, on `inputs` or on a few words or an image of its own, and counts the calls;
     it warns where only a part of the attention is reached.
+
+    Arguments:
+        model: a Hugging Face model whose `attn_implementation` is one that was registered
+        inputs: keyword arguments of the model, where it takes neither words nor an image
     """
     names = {id(module): name for name, module in model.named_modules()}
     callers: list[str] = []

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax import routing
-from omegamax.kernels.kernel import extent, kernel, launch, new_solution
+from omegamax.kernels.candidates import at_their_places, candidates, may_stop, row_sum, value_above
+from omegamax.kernels.kernel import kernel, launch, solver
 from omegamax.kernels.per_row import native_parameter
 from omegamax.kernels.softmax import softmax
 from omegamax.kernels.sparsemax import sparsemax
 
 
-@kernel
+@solver()
 def entmax(rows: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
     """Maximizes each row's expected score minus a Tsallis negentropy.
 
@@ -35,48 +35,37 @@ def entmax(rows: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
     return _any_order(rows, alpha, gentle=alpha < 2, steep=not alpha < 2)
 
 
-def _shift(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores relative to the largest, and the largest; masked rows become zeros, +inf rows NaN."""
-    top = rows.amax(-1, keepdim=True)
-    shifted = torch.where(top == -torch.inf, 0, rows - top)
-    return torch.where(top == torch.inf, torch.nan, shifted), top
-
-
-def _finish(rows: Tensor, top: Tensor, weights: Tensor, above: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights and value with rows of nothing but -inf set to zero and -inf."""
-    masked = top == -torch.inf
-    value = torch.where(masked, -torch.inf, top + above).squeeze(-1)
-    return torch.where(masked, 0, weights).to(rows.dtype), value.to(rows.dtype)
-
-
 def _order_three_halves(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """P = (y - tau)_+^2 with y = x/2: given the support, tau solves a quadratic equation; sorting finds the support."""
-    shifted, top = _shift(rows)
-    half = shifted.clamp(min=-4) / 2  # weights vanish below -1
-    ordered = half.sort(dim=-1, descending=True).values
-    rank = torch.arange(1, rows.shape[-1] + 1, dtype=rows.dtype, device=rows.device)
-    mean = ordered.cumsum(-1) / rank
-    scatter = ordered.square().cumsum(-1) - rank * mean.square()
-    tau = mean - ((1 - scatter) / rank).clamp(min=0).sqrt()
-    size = (tau < ordered).sum(-1, keepdim=True).clamp(min=1)
-    tau = tau.gather(-1, size - 1)
-    for _ in range(2):  # two steps of Newton's method remove the rounding of the long sums
-        excess = (half - tau).clamp(min=0)
-        square = excess.square().sum(-1, keepdim=True)
-        tau = tau + (square - square.sqrt()) / excess.sum(-1, keepdim=True)
-    excess = (half - tau).clamp(min=0)
+    """P = (c - y)_+^2 with y = gap/2. Newton's method on the norm of (c - y)_+, convex in c, from above."""
+    found = candidates(rows, 2.0)
+    y = found.gap / 2
+    c = torch.ones_like(found.top)
+    settled = torch.zeros_like(c, dtype=torch.bool)
+    for _ in range(_MAX_STEPS):
+        excess = (c - y).clamp(min=0)
+        square = row_sum(excess.square())
+        step = (square - square.sqrt()) / row_sum(excess)
+        settled = settled | ~(step > 4 * torch.finfo(c.dtype).eps * c)
+        c = torch.where(settled, c, c - step)
+        if may_stop(settled):
+            break
+    excess = (c - y).clamp(min=0)
     weights = excess.square()
-    weights = weights / weights.sum(-1, keepdim=True)
-    above = (2 * (1 + tau) + (weights * half).sum(-1, keepdim=True)) / 1.5
-    return _finish(rows, top, weights, above)
+    weights = weights / row_sum(weights)
+    inside = torch.where(weights > 0, y, 0)
+    above = (2 * (1 - c) - row_sum(weights * inside)) / 1.5
+    return at_their_places(weights, found, rows), value_above(above, found, rows)
+
+
+_MAX_STEPS = 24  # Newton's method doubles the digits; a far start on a long row takes a few more
 
 
 def _any_order(rows: Tensor, alpha: float | Tensor, *, gentle: bool, steep: bool) -> tuple[Tensor, Tensor]:
-    """Solves in double precision, with a fixed number of steps and no decision that depends on the data."""
-    shifted, top = _shift(rows.double())
+    """Solves in double precision; weights vanish where gap >= 1/(alpha - 1)."""
     e = torch.as_tensor(alpha, dtype=torch.float64, device=rows.device) - 1
     e = torch.where((e >= 0) & (e < torch.inf), e, torch.nan)
-    d = -shifted
+    found = candidates(rows, torch.where(e.isnan(), 0, 1 / e))
+    d = found.gap
     if gentle and steep:
         is_steep = e > 1
         flat, flat_mass = _gentle(d, torch.where(is_steep, 0.5, e))
@@ -84,88 +73,87 @@ def _any_order(rows: Tensor, alpha: float | Tensor, *, gentle: bool, steep: bool
         weights, mass = torch.where(is_steep, sharp, flat), torch.where(is_steep, sharp_mass, flat_mass)
     else:
         weights, mass = (_gentle if gentle else _steep)(d, e)
-    weights, mass = weights + 0 * e, mass + 0 * e
+    invalid = e.isnan()
     cost = torch.where(weights > 0, d, 0)
-    above = (mass - e * (weights * cost).sum(-1, keepdim=True)) / (1 + e)
-    return _finish(rows, top, weights, above)
+    above = (mass - e * row_sum(weights * cost)) / (1 + e)
+    weights = torch.where(invalid, torch.nan, at_their_places(weights, found, rows))
+    return weights, torch.where(invalid, torch.nan, value_above(above, found, rows).unsqueeze(-1)).squeeze(-1)
 
 
 def _relative_powers(d: Tensor, e: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     """u^(1/e - 1) and u^(1/e) for u = (1 - e d / c)_+; the limit e = 0 is exp(-d), twice."""
     w = -e * d / c
     inside = w > -1
-    safe = torch.where(inside, w, 0)
-    order = torch.where(e > 0, e, 1)
-    log = torch.where(e > 0, safe.log1p() / order, -d)
-    high = torch.where(inside, log.exp(), 0)
-    low = torch.where(inside, (log - torch.where(e > 0, safe.log1p(), 0)).exp(), 0)
-    return low, high + 0 * d.sum(-1, keepdim=True).clamp(max=0)
+    log = torch.where(inside, w, 0).log1p()
+    power = torch.where(e > 0, log / torch.where(e > 0, e, 1), -d)
+    high = torch.where(inside, power.exp(), 0)
+    low = torch.where(inside, torch.where(e > 0, power - log, power).exp(), 0)
+    return low, high
 
 
 def _gentle(d: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
     """Orders up to 2. Newton's method on the norm (sum (c - e d)_+^(1/e))^e, convex in c, kept honest by bisection."""
     high, low = torch.ones_like(d[..., :1]) + 0 * e, torch.zeros_like(d[..., :1]) + 0 * e
-    c = high
+    c, settled = high, torch.zeros_like(high, dtype=torch.bool)
     for iteration in range(32):
         slopes, powers = _relative_powers(d, e, c)
-        slope, total = slopes.sum(-1, keepdim=True), powers.sum(-1, keepdim=True)
+        slope, total = row_sum(slopes), row_sum(powers)
         step = (c * total - total.pow(1 - e)) / slope
+        settled = settled | ~(step.abs() > 4 * torch.finfo(c.dtype).eps * c)
+        if may_stop(settled):
+            break
         high, low = torch.where(step >= 0, c, high), torch.where(step < 0, c, low)
-        c = (c - step).maximum(low).minimum(high)
+        following = (c - step).maximum(low).minimum(high)
         if iteration % 3 == 2:
             # The midpoint in logarithms when there is a lower end, a tenth of the upper end before that.
             middle = torch.where(low > 0, (low * high).sqrt(), 0.1 * high)
-            c = torch.where(low < 0.99 * high, torch.where(step.abs() > 0.01 * c, middle, c), c)
+            far = (low < 0.99 * high) & (step.abs() > 0.01 * following)
+            following = torch.where(far, middle, following)
+        c = torch.where(settled, c, following)
     _, powers = _relative_powers(d, e, c)
-    total = powers.sum(-1, keepdim=True)
+    total = row_sum(powers)
     order = torch.where(e > 0, e, 1)
     mass = torch.where(e > 0, -torch.expm1(-e * total.log()) / order, total.log())
     return powers / total, mass
 
 
 def _steep(d: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
-    """Orders above 2: bisection for the support, then Newton's method for the weight of its smallest member."""
-    y = (-e * d).clamp(min=-4)
-    low, high = -torch.ones_like(y[..., :1]), torch.zeros_like(y[..., :1])
-    for _ in range(60):
-        middle = (low + high) / 2
-        full = _power(y - middle, 1 / e).sum(-1, keepdim=True) >= 1
-        low, high = torch.where(full, middle, low), torch.where(full, high, middle)
-    inside = y >= high
-    lowest = torch.where(inside, y, 0).amin(-1, keepdim=True)
-    b = torch.where(inside, y - lowest, 0)
-    w = 1 / inside.sum(-1, keepdim=True).to(y.dtype)
+    """Orders above 2: the support by bisection over the sorted scores, then its least weight w by Newton's method.
+
+    The multiplier itself would not do: on a flat row it is w^e from the lowest score, below the rounding of the scores.
+    With b = e (d_last - d) >= 0 the others are (w^e + b)^(1/e), and the sum of all is convex and increasing in w.
+    """
+    last = _last_supported(d, e)
+    inside = d <= last
+    b = torch.where(inside, e * (last - d), 0)
+    w = 1 / inside.sum(-1, keepdim=True).clamp(min=1).to(d.dtype)  # all others are at least as large: from above
+    settled = torch.zeros_like(w, dtype=torch.bool)
     for _ in range(40):
         u = w.pow(e) + b
         terms = torch.where(b > 0, u.pow(1 / e), w)
-        slopes = torch.where(b > 0, terms / u * w.pow(e - 1), 1)
-        excess = torch.where(inside, terms, 0).sum(-1, keepdim=True) - 1
-        w = (w - excess / torch.where(inside, slopes, 0).sum(-1, keepdim=True)).clamp(min=1e-300)
-    u = w.pow(e) + b
-    powers = torch.where(inside, torch.where(b > 0, u.pow(1 / e), w), 0) + 0 * d.sum(-1, keepdim=True).clamp(max=0)
-    return powers / powers.sum(-1, keepdim=True), (1 - w.pow(e) + lowest) / e
+        slopes = torch.where(b > 0, terms / torch.where(b > 0, u, 1) * w.pow(e - 1), 1)
+        excess = row_sum(torch.where(inside, terms, 0)) - 1
+        step = excess / row_sum(torch.where(inside, slopes, 0))
+        settled = settled | ~(step > 4 * torch.finfo(w.dtype).eps * w)
+        w = torch.where(settled, w, (w - step).clamp(min=1e-300))
+        if may_stop(settled):
+            break
+    powers = torch.where(inside, torch.where(b > 0, (w.pow(e) + b).pow(1 / e), w), 0)
+    return powers / row_sum(powers), (1 - w.pow(e)) / e - last
 
 
-def _power(base: Tensor, exponent: Tensor) -> Tensor:
-    return torch.where(base > 0, torch.where(base > 0, base, 1).pow(exponent), 0)
-
-
-@entmax.twin
-def _(rows: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
-    rows = rows.contiguous()
-    weights, value = new_solution(rows)
-    if rows.shape[-1] == 0:
-        return weights, value.fill_(-torch.inf)
-    launch("entmax", rows, rows, weights, value, *native_parameter(alpha, rows))
-    return weights, value
-
-
-@entmax.alone
-def _(rows: Tensor, alpha: float) -> Tensor:
-    rows = rows.contiguous()
-    weights = torch.empty_like(rows)
-    routing.native.entmax(rows.itemsize, rows.data_ptr(), weights.data_ptr(), 0, 0, alpha, *extent(rows))
-    return weights
+def _last_supported(d: Tensor, e: Tensor) -> Tensor:
+    """The largest d with a weight: the last for which sum (e (d - d_i))_+^(1/e) < 1, the weights if its own were 0."""
+    ordered = d.sort(dim=-1).values
+    yes = torch.zeros_like(d[..., :1], dtype=torch.int64)
+    no = yes + d.shape[-1]
+    for _ in range(d.shape[-1].bit_length()):
+        middle = (yes + no) // 2
+        ahead = e * (ordered.gather(-1, middle.clamp(max=d.shape[-1] - 1)) - d)
+        total = row_sum(torch.where(ahead > 0, torch.where(ahead > 0, ahead, 1).pow(1 / e), 0))
+        supported = (total < 1) & (middle < d.shape[-1])
+        yes, no = torch.where(supported, middle, yes), torch.where(supported, no, middle)
+    return ordered.gather(-1, yes)
 
 
 @kernel
@@ -205,8 +193,5 @@ def entmax_product(weights: Tensor, alpha: float | Tensor, direction: Tensor) ->
 def _(weights: Tensor, alpha: float | Tensor, direction: Tensor) -> Tensor:
     weights, direction = weights.contiguous(), direction.contiguous()
     product = torch.empty_like(direction)
-    alphas, number = native_parameter(alpha, direction)
-    addresses = weights.data_ptr(), direction.data_ptr(), product.data_ptr()
-    orders = alphas if isinstance(alphas, int) else alphas.data_ptr()
-    routing.native.entmax_product(direction.itemsize, *addresses, orders, number, *extent(direction))
+    launch("entmax_product", direction, weights, *native_parameter(alpha, direction), direction, product)
     return product

@@ -30,5 +30,5 @@ def _(weights: Tensor, alpha: float | Tensor, direction: Tensor) -> tuple[Tensor
     product, along = torch.empty_like(direction), direction.new_empty(*direction.shape[:-1], 1)
     if direction.shape[-1] == 0:
         return product, along.zero_()
-    launch("entmax_pull", direction, weights, direction, product, along, *native_parameter(alpha, direction))
+    launch("entmax_pull", direction, weights, *native_parameter(alpha, direction), direction, product, along)
     return product, along

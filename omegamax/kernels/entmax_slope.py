@@ -58,5 +58,5 @@ def _(weights: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
     slope, gradient = weights.new_empty(*weights.shape[:-1], 1), torch.empty_like(weights)
     if weights.shape[-1] == 0:
         return slope.zero_(), gradient
-    launch("entmax_slope", weights, weights, slope, gradient, *native_parameter(alpha, weights))
+    launch("entmax_slope", weights, weights, *native_parameter(alpha, weights), slope, gradient)
     return slope, gradient

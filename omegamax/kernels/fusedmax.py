@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-from omegamax import routing
-from omegamax.kernels.kernel import extent, kernel, launch, new_solution
-from omegamax.kernels.per_row import as_tensor, native_parameter
+from omegamax.kernels.kernel import kernel, launch, solver
+from omegamax.kernels.per_row import as_tensor
 from omegamax.kernels.precision import widen
 from omegamax.kernels.sparsemax import sparsemax
-from omegamax.kernels.tv1d import denoise
+from omegamax.kernels.tv1d import above, split
 
 
-@kernel
+@solver(constants=torch.bool)
 def fusedmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Sparse weights that prefer to be equal to their neighbours'.
 
@@ -28,45 +29,96 @@ def fusedmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Te
     wide = widen(rows)
     strength = as_tensor(strength, wide)
     top = wide.amax(-1, keepdim=True)
-    valid = top.isfinite() & (strength >= 0) & strength.isfinite()
+    valid_strength = (strength >= 0) & strength.isfinite()
+    valid = top.isfinite() & valid_strength
     kept = (wide > -torch.inf) & valid
-    # Kept entries first, in their order; edges between kept entries only.
-    order = (~kept).to(torch.uint8).argsort(dim=-1, stable=True)
-    ranked = kept.gather(-1, order)
-    shifted = torch.where(ranked, (wide - top).gather(-1, order), 0)
-    edges = torch.where(ranked[..., 1:], strength, 0)
-    denoised, joined = denoise(shifted, edges)
-    weights, value = sparsemax.reference(torch.where(ranked, denoised, -torch.inf))
-    joined = joined & (weights > 0)
-    place = order.argsort(-1)
+    shifted = torch.where(kept, wide - top, -torch.inf)
+    spread = torch.where(kept, -shifted, 0).amax(-1, keepdim=True)
+    bound = torch.where(valid_strength, strength, 0).minimum(1 + rows.shape[-1] * spread).clamp(max=_MAX_STRENGTH)
+    candidate = shifted > -1 - 4 * bound
+
+    count = max(1, int(candidate.sum(-1).max())) if rows.numel() else 1  # how many columns are left
+    place = (candidate.cumsum(-1) - 1).clamp_(min=0)
+    row = _Row.among(shifted, candidate, kept, place, count)
+    weights, value, joined = _solve(row, bound.expand_as(top).reshape(-1))
+    weights = torch.where(candidate, weights.reshape(*top.shape[:-1], count).gather(-1, place), 0)
+    joined = joined.reshape(*top.shape[:-1], count).gather(-1, place) & candidate
+
+    value = torch.where(top == -torch.inf, -torch.inf, top + value.reshape(top.shape))
+    bad = ~valid & (top != -torch.inf) | ~valid_strength
+    weights = torch.where(bad, torch.nan, weights).to(rows.dtype)
+    value = torch.where(bad, torch.nan, value).squeeze(-1).to(rows.dtype)
+    return weights, value, (joined & (weights > 0)) | (rows == -torch.inf)
+
+
+_MAX_STRENGTH = 1e30  # in float32 and float64 its products are finite
+_STEPS = 3
+
+
+class _Row(NamedTuple):
+    """The candidates of every row, in columns: the only positions that can have weight. All (count, rows).
+
+    A kept position that is no candidate is below the threshold whatever its neighbours are (they add at most twice the
+    strength), so it cuts the row and draws its neighbours down.
+    """
+
+    x: Tensor
+    real: Tensor  # False behind the last candidate of a row
+    joined: Tensor  # whether nothing but removed entries lies between this candidate and the one before
+    pull: Tensor  # -1 for each neighbour that is kept and no candidate
+
+    @classmethod
+    def among(cls, shifted: Tensor, candidate: Tensor, kept: Tensor, place: Tensor, count: int) -> _Row:
+        n = shifted.shape[-1]
+        flat = candidate.reshape(-1, n)
+        slot = torch.where(flat, place.reshape(-1, n), count)  # the others go to a last column, which is dropped
+        low = (kept & ~candidate).reshape(-1, n).cumsum(-1)  # how many kept positions so far are no candidates
+        x = shifted.new_zeros(len(flat), count + 1).scatter(-1, slot, torch.where(flat, shifted.reshape(-1, n), 0))
+        low_before = low.new_zeros(len(flat), count + 1).scatter(-1, slot, low)[:, :count].mT.contiguous()
+        real = torch.arange(count, device=x.device)[:, None] < flat.sum(-1)
+        last = torch.where(torch.cat([real[1:], torch.zeros_like(real[:1])]), low_before.roll(-1, 0), low[:, -1])
+        first = torch.cat([torch.zeros_like(low_before[:1]), low_before[:-1]])
+        gap_before, gap_after = low_before > first, last > low_before
+        joined = real & ~gap_before
+        joined[0] = False
+        pull = -(gap_before.to(x.dtype) + gap_after.to(x.dtype))
+        return cls(x[:, :count].mT.contiguous(), real, joined, torch.where(real, pull, 0))
+
+
+def _solve(row: _Row, strength: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Weights and segments of the candidates, (rows, count), and the value above the largest score."""
+    x, real, joined, pull = row
+    joined = joined & (strength > 0)
+    edges = torch.where(joined[1:], strength, 0)
+    tied = torch.cat([joined[1:] & (x[1:] == x[:-1]), torch.zeros_like(joined[:1])])
+    # F(t), the sum of what the denoised row has above t, is convex, and known from the set of positions above t. From
+    # the left Newton's method comes to F(t) = 1 without passing it, so that set contains the support.
+    t = -1 - 2 * strength
+    for _ in range(_STEPS):
+        inside = above(x - t + strength * pull, edges, tied) & real
+        step = joined[1:] & (inside[1:] != inside[:-1])
+        ends = torch.where(inside, pull, 0).sum(0) - step.sum(0)
+        size = inside.sum(0).clamp(min=1)
+        slack = 8 * torch.finfo(x.dtype).eps * (1 + strength)
+        t = t.maximum((torch.where(inside, x, 0).sum(0) + strength * ends - 1) / size - slack)
+    # Outside of that set nothing matters: it draws the ends of the runs inside down.
+    down = torch.where(step, -1.0, 0.0).to(x.dtype)
+    edge = torch.zeros_like(x[:1])
+    pull = torch.where(inside, pull + torch.cat([edge, down]) + torch.cat([down, edge]), 0)
+    joined = joined & inside & torch.cat([torch.zeros_like(inside[:1]), inside[:-1]])
+    segments = split(torch.where(inside, x, 0), strength, joined, pull)
+
+    # Relative to the largest, whose pull is most often the others': its large part then drops out exactly.
+    y = torch.where(inside, segments.mean + strength * segments.pull, -torch.inf)
+    best = y.argmax(0, keepdim=True)
+    relative = segments.mean - segments.mean.gather(0, best)
+    drawn = segments.pull - segments.pull.gather(0, best)
+    denoised = torch.where(inside, relative + strength * drawn, -torch.inf)
+    weights, value = sparsemax.reference(denoised.mT.contiguous())
     # x - y is a subgradient at p of the penalty, which is homogeneous, so <x - y, p> is the penalty and the
     # value for the denoised row is already the value sought.
-    value = top.squeeze(-1) + value
-    bad = ~valid & (top != -torch.inf) | ~((strength >= 0) & strength.isfinite())
-    weights = torch.where(bad, torch.nan, weights.gather(-1, place))
-    value = torch.where(bad.squeeze(-1), torch.nan, value)
-    weights = weights.to(rows.dtype)
-    joined = (joined.gather(-1, place) & (weights > 0)) | (rows == -torch.inf)
-    return weights, value.to(rows.dtype), joined
-
-
-@fusedmax.twin
-def _(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    rows = rows.contiguous()
-    weights, value = new_solution(rows)
-    joined = torch.empty_like(rows, dtype=torch.bool)
-    if rows.shape[-1] == 0:
-        return weights, value.fill_(-torch.inf), joined
-    launch("fusedmax", rows, rows, *native_parameter(strength, rows), weights, value, joined)
-    return weights, value, joined
-
-
-@fusedmax.alone
-def _(rows: Tensor, strength: float) -> Tensor:
-    rows = rows.contiguous()
-    weights = torch.empty_like(rows)
-    routing.native.fusedmax(rows.itemsize, rows.data_ptr(), 0, strength, weights.data_ptr(), 0, 0, *extent(rows))
-    return weights
+    value = value + y.gather(0, best).squeeze(0)
+    return weights, value, segments.joined.mT & (weights > 0)
 
 
 @kernel

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-from omegamax import routing
-from omegamax.kernels.kernel import extent, kernel, launch, new_solution
+from omegamax.kernels.candidates import Candidates, at_their_places, candidates, may_stop, row_sum, value_above
+from omegamax.kernels.kernel import kernel, launch, solver
 from omegamax.kernels.per_row import as_tensor, native_parameter
 from omegamax.kernels.precision import widen
 from omegamax.kernels.prox_group import group_norm, group_sum
@@ -14,7 +16,7 @@ from omegamax.kernels.prox_group import group_norm, group_sum
 _MAX_STEPS = 100  # each step at least halves the bracket or follows Newton; doubles have 53 bits
 
 
-@kernel
+@solver()
 def groupmax(rows: Tensor, groups: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor]:
     """Sparse weights in which whole groups are zero.
 
@@ -26,84 +28,89 @@ def groupmax(rows: Tensor, groups: Tensor, strength: float | Tensor) -> tuple[Te
     """
     if rows.shape[-1] == 0:
         return torch.empty_like(rows), rows.new_full(rows.shape[:-1], -torch.inf)
-    wide = widen(rows)
-    strength = as_tensor(strength, wide)
-    top = wide.amax(-1, keepdim=True)
-    valid_strength = (strength >= 0) & strength.isfinite()
-    valid = (top.isfinite() & valid_strength).expand_as(top)
-    kept = (wide > -torch.inf) & valid
-    strength = torch.where(valid_strength, strength, 0)
-    # Nothing below the least possible tau matters, and a finite number in its place keeps the arithmetic finite.
-    shifted = torch.where(kept, wide - top, 0).clamp(min=-2 - strength)
-    shifted = torch.where(kept, shifted, -2 - strength)
+    strength = as_tensor(strength, widen(rows))
+    valid = (strength >= 0) & strength.isfinite()
+    bound = torch.where(valid, strength, 0)
+    found = candidates(rows, 1 + bound)  # tau is at least top - 1 - strength
+    row = _Grouped.of(found, groups, rows.shape[-1])
+    # In units of a power of two near 1 + strength, so that no square overflows and no digit is lost.
+    unit = torch.ldexp(torch.ones_like(bound), torch.frexp(1 + bound).exponent)
+    x, scaled = (-row.gap / unit).clamp(min=-2), bound / unit
+    tau = _root(x, row.slot, scaled, 1 / unit)
+    p = _shrink(x - tau, row.slot, scaled)
+    p = p / row_sum(p).clamp(min=torch.finfo(p.dtype).tiny)
+    norms = row_sum(_group_sums(p.square(), row.slot).sqrt())
+    above = 0.5 - row_sum(p * (torch.where(p > 0, row.gap, 0) + p / 2)) - bound * norms
+    weights = at_their_places(p if row.order is None else p.gather(-1, row.order), found, rows)
+    value = value_above(above, found, rows).unsqueeze(-1)
+    return torch.where(valid, weights, torch.nan), torch.where(valid, value, torch.nan).squeeze(-1)
 
-    unit = torch.finfo(wide.dtype).eps
-    low = torch.where(valid, -1 - strength, -2)
+
+class _Grouped(NamedTuple):
+    """The candidates of each row sorted by group, and a number below k for each of their groups; all (..., k)."""
+
+    gap: Tensor
+    slot: Tensor
+    order: Tensor | None  # where each candidate went; None means nowhere
+
+    @classmethod
+    def of(cls, found: Candidates, groups: Tensor, columns: int) -> _Grouped:
+        gap = found.gap
+        if found.places is None:
+            return cls(gap, groups.expand(gap.shape), None)
+        label = found.places.take(groups.expand(gap[..., 0].numel(), columns), gap.shape[-1], columns)
+        label, order = label.reshape(gap.shape).sort(dim=-1, stable=True)
+        slot = torch.nn.functional.pad(label.diff(dim=-1) != 0, (1, 0)).cumsum(-1)
+        return cls(gap.gather(-1, order), slot, order.argsort(-1))
+
+
+def _root(x: Tensor, slot: Tensor, strength: Tensor, one: Tensor) -> Tensor:
+    """The tau with sum p = one, by Newton's method inside a bracket that bisection keeps shrinking."""
+    low = (-one - strength).expand_as(x[..., :1])
     high = torch.zeros_like(low)
-    tau = low
+    tau, settled = low, torch.zeros_like(low, dtype=torch.bool)
+    unit = torch.finfo(x.dtype).eps
     for _ in range(_MAX_STEPS):
-        excess, slope = _excess(shifted - tau, groups, strength)
-        low = torch.where(excess >= 0, tau, low)
-        high = torch.where(excess < 0, tau, high)
+        total, slope = _total(x - tau, slot, strength)
+        excess = total - one
+        low, high = torch.where(excess >= 0, tau, low), torch.where(excess < 0, tau, high)
         newton = tau - excess / torch.where(slope < 0, slope, -1)
         inside = (slope < 0) & (newton > low) & (newton < high)
-        following = torch.where(inside, newton, (low + high) / 2)
-        settled = (following - tau).abs() <= unit * tau.abs()
-        tau = torch.where(excess == 0, tau, following)
-        if not (routing.is_compiling() or routing.exporting_to_onnx()) and (settled | (excess == 0)).all():
+        # The sum is known to a few roundings of its terms and of the strength: less says nothing.
+        settled = settled | ~(excess.abs() > 0.5 * unit * (one + strength))
+        following = torch.where(settled, tau, torch.where(inside, newton, (low + high) / 2))
+        settled = settled | ((following - tau).abs() <= unit * tau.abs())
+        tau = torch.where(settled, tau, following)
+        if may_stop(settled):
             break
-    p = _shrink(shifted - tau, groups, strength)
-    total = p.sum(-1, keepdim=True)
-    p = torch.where(valid, p / torch.where(total > 0, total, 1), 0)
-    inside = torch.where(p > 0, shifted, 0)
-    norms = torch.zeros_like(p).scatter_add(-1, groups.expand_as(p), p.square()).sqrt().sum(-1)
-    value = (p * (inside - p / 2)).sum(-1) + 0.5 - strength.expand_as(top).squeeze(-1) * norms
-    value = torch.where(top.squeeze(-1) > -torch.inf, top.squeeze(-1) + value, -torch.inf)
-    bad = (~valid & (top != -torch.inf)) | ~valid_strength
-    weights = torch.where(bad, torch.nan, p)
-    return weights.to(rows.dtype), torch.where(bad.squeeze(-1), torch.nan, value).to(rows.dtype)
+    return tau
 
 
-@groupmax.twin
-def _(rows: Tensor, groups: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor]:
-    rows = rows.contiguous()
-    weights, value = new_solution(rows)
-    if rows.shape[-1] == 0:
-        return weights, value.fill_(-torch.inf)
-    launch("groupmax", rows, rows, groups, *native_parameter(strength, rows), weights, value)
-    return weights, value
+def _group_sums(entries: Tensor, slot: Tensor) -> Tensor:
+    """The sum over each group, at the group's number."""
+    return torch.zeros_like(entries).scatter_add(-1, slot, entries)
 
 
-@groupmax.alone
-def _(rows: Tensor, groups: Tensor, strength: float) -> Tensor:
-    rows = rows.contiguous()
-    weights = torch.empty_like(rows)
-    labels = groups.data_ptr()
-    routing.native.groupmax(rows.itemsize, rows.data_ptr(), labels, 0, strength, weights.data_ptr(), 0, *extent(rows))
-    return weights
-
-
-def _shrink(difference: Tensor, groups: Tensor, strength: Tensor) -> Tensor:
+def _shrink(difference: Tensor, slot: Tensor, strength: Tensor) -> Tensor:
     """u_g (1 - strength / ||u_g||)_+ for u = (x - tau)_+."""
     u = difference.clamp(min=0)
-    r = group_norm(u, groups)
+    r = _group_sums(u.square(), slot).sqrt().gather(-1, slot)
     return torch.where(r > strength, u * ((r - strength) / torch.where(r > 0, r, 1)), 0)
 
 
-def _excess(difference: Tensor, groups: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
-    """f(tau) = sum p - 1 and f'(tau) = -sum_g k (1 - strength/r) + strength s^2 / r^3, over the groups that survive.
+def _total(difference: Tensor, slot: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
+    """Sum p and its derivative in tau, -sum_g k (1 - strength/r) + strength s^2 / r^3, over the groups that survive.
 
-    k, s and r are the number, the sum and the norm of the positive entries of u_g. Summed over entries, not groups, so
-    each group's constant is divided by k and each s is spread over its entries.
+    k, s and r are the number, the sum and the norm of the positive entries of u_g.
     """
     u = difference.clamp(min=0)
-    r = group_norm(u, groups)
-    alive = (r > strength) & (u > 0)
+    k, s = _group_sums((u > 0).to(u.dtype), slot), _group_sums(u, slot)
+    r = _group_sums(u.square(), slot).sqrt()
+    alive = r > strength
     r = torch.where(alive, r, 1)
     keep = torch.where(alive, (r - strength) / r, 0)
-    s = group_sum(u, groups)
-    slope = torch.where(alive, keep + strength * s * u / r**3, 0)
-    return (keep * u).sum(-1, keepdim=True) - 1, -slope.sum(-1, keepdim=True)
+    slope = torch.where(alive, k * keep + strength / r * (s / r).square(), 0)
+    return row_sum(keep * s), -row_sum(slope)
 
 
 @kernel

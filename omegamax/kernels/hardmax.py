@@ -5,11 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax import routing
-from omegamax.kernels.kernel import extent, kernel, launch, new_solution
+from omegamax.kernels.kernel import solver
 
 
-@kernel
+@solver()
 def hardmax(rows: Tensor) -> tuple[Tensor, Tensor]:
     """One at the largest entry of each row, the first of them where they tie, zero elsewhere; and that entry.
 
@@ -22,21 +21,3 @@ def hardmax(rows: Tensor) -> tuple[Tensor, Tensor]:
     top = (value > -torch.inf).to(rows.dtype).unsqueeze(-1)  # 0 where nothing is allowed
     weights = torch.zeros_like(rows).scatter(-1, index.unsqueeze(-1), top)
     return weights.masked_fill(undefined.unsqueeze(-1), torch.nan), value.masked_fill(undefined, torch.nan)
-
-
-@hardmax.twin
-def _(rows: Tensor) -> tuple[Tensor, Tensor]:
-    rows = rows.contiguous()
-    weights, value = new_solution(rows)
-    if rows.shape[-1] == 0:
-        return weights, value.fill_(-torch.inf)
-    launch("hardmax", rows, rows, weights, value)
-    return weights, value
-
-
-@hardmax.alone
-def _(rows: Tensor) -> Tensor:
-    rows = rows.contiguous()
-    weights = torch.empty_like(rows)
-    routing.native.hardmax(rows.itemsize, rows.data_ptr(), weights.data_ptr(), 0, *extent(rows))
-    return weights

@@ -1,32 +1,35 @@
-"""A kernel: one specification in PyTorch, and optionally a native twin with the same name, arguments and results."""
+"""Kernels: each has one specification in PyTorch, and may have a native twin with the same name and arguments."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from omegamax import routing
+from omegamax.kernels.per_row import native_parameter
 
-F = TypeVar("F", bound=Callable[..., object])
+F = TypeVar("F", bound=Callable[..., Any])
 
 KERNELS: dict[str, Kernel] = {}
 _NUMBERS = (float, int)
+_NATIVE = routing.Context.NATIVE
 
 
 class Kernel(Generic[F]):
     """Calls the native twin where it may run and the reference everywhere else.
 
     The reference is the specification. It is written in PyTorch without in-place tricks on its inputs, so it runs
-    on any device; kernels named `..._product` are also differentiable in it.
+    on any device; kernels named `..._product` are also differentiable in it. That is how a product is differentiated
+    again: inputs that require a gradient are not for native kernels.
     """
 
     def __init__(self, reference: F) -> None:
-        self.reference = reference
-        self.native: Callable[..., object] | None = None
-        self.weights: Callable[..., Tensor]
+        self.reference = _on_row_major(reference)
+        self.native: Callable[..., Any] | None = None
         self.__name__ = reference.__name__
         self.__doc__ = reference.__doc__
         KERNELS[self.__name__] = self
@@ -36,16 +39,98 @@ class Kernel(Generic[F]):
         self.native = native
         return native
 
-    def alone(self, weights: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        """Registers the twin that gives the weights alone, for bare rows and numbers (a decorator)."""
-        self.weights = weights
+    def __call__(self, *inputs: Any) -> Any:
+        """The kernel on these inputs."""
+        if routing.native is None:
+            routing.report_slowness(*inputs)
+        elif self.native is not None and routing.context(*inputs) is _NATIVE:
+            last = inputs[-1]  # where a gradient stands
+            if not isinstance(last, Tensor) or not routing.is_many_gradients(last):
+                return self.native(*inputs)
+        return self.reference(*inputs)
+
+
+class Solver(Kernel[F]):
+    """A kernel from rows and parameters to weights, one value per row and, for some operators, constants.
+
+    Constants are what a certificate holds beside the weights, shaped as the rows: segments or clusters. The native
+    entry has the kernel's name. Its arguments are the rows, the parameters and the results; the address 0 stands for a
+    result that is not wanted, and a parameter is a pair: the address of one number per row, or 0 and one number.
+    """
+
+    def __init__(
+        self, reference: F, constants: torch.dtype | None, native_arguments: Callable[..., list[Any]] | None
+    ) -> None:
+        super().__init__(reference)
+        self.constants = constants
+        self._given = native_arguments or _given
+        self.native = self._solve
+        self._unwanted = (0,) if constants is None else (0, 0)
+        self._entry = getattr(routing.native, self.__name__, None)
+
+    def weights(self, rows: Tensor, *parameters: Any) -> Tensor:
+        """The weights alone, of rows and parameters in the context `NATIVE`."""
+        rows = rows.contiguous()
+        weights = torch.empty_like(rows)
+        columns = rows.shape[-1]
+        if not columns:
+            return weights
+        given: Any = ()
+        if len(parameters) == 1 and type(parameters[0]) is float and self._given is _given:  # the usual case, quickly
+            given = 0, parameters[0]
+        elif parameters:
+            held = self._given(rows, parameters)  # until the end of the call: their addresses are given away
+            given = [a if type(a) in _NUMBERS else a.data_ptr() for a in held]
+        count, threads = rows.numel() // columns, torch.get_num_threads()
+        addresses = rows.data_ptr(), *given, weights.data_ptr(), *self._unwanted
+        self._entry(rows.itemsize, *addresses, count, columns, threads)  # type: ignore[misc]
         return weights
 
-    def __call__(self, *inputs):
-        """The kernel on these inputs."""
-        if self.native is not None and routing.runs_native(*inputs):
-            return self.native(*inputs)
-        return self.reference(*inputs)
+    def weights_and_value(self, rows: Tensor, *parameters: Any) -> tuple[Tensor, Tensor]:
+        """Both, without the constants, which are as large as the weights."""
+        if routing.native is None:
+            routing.report_slowness(rows)
+        elif routing.context(rows, *parameters) is _NATIVE:
+            return self._solve(rows, *parameters, constants=False)  # type: ignore[return-value]
+        return self.reference(rows, *parameters)[:2]
+
+    def _solve(self, rows: Tensor, *parameters: Any, constants: bool = True) -> tuple[Tensor, ...]:
+        """The native twin."""
+        rows = rows.contiguous()
+        *lead, columns = rows.shape
+        found = [torch.empty_like(rows), rows.new_empty(*lead) if lead else rows.new_empty(())]
+        if constants and self.constants is not None:
+            found.append(torch.empty_like(rows, dtype=self.constants))
+        if columns:
+            given = self._given(rows, parameters) if parameters else ()
+            unwanted = (0,) * (1 + len(self._unwanted) - len(found))
+            launch(self.__name__, rows, rows, *given, *found, *unwanted)
+        else:
+            found[1].fill_(-torch.inf)
+        return tuple(found)
+
+
+def _given(rows: Tensor, parameters: tuple[Any, ...]) -> list[Any]:
+    """Parameters as a native entry takes them; integers, such as the groups of positions, as they are."""
+    given: list[Any] = []
+    for parameter in parameters:
+        if type(parameter) is float:
+            given += (0, parameter)
+        elif isinstance(parameter, Tensor) and not parameter.is_floating_point():
+            given.append(parameter)
+        else:
+            given += native_parameter(parameter, rows)
+    return given
+
+
+def _on_row_major(reference: F) -> F:
+    """The reference on contiguous inputs: the order in which PyTorch adds up a row depends on how it lies in memory."""
+
+    @functools.wraps(reference)
+    def on_row_major(*inputs):
+        return reference(*(i.contiguous() if isinstance(i, Tensor) else i for i in inputs))
+
+    return cast(F, on_row_major)
 
 
 def kernel(reference: F) -> Kernel[F]:
@@ -53,10 +138,11 @@ def kernel(reference: F) -> Kernel[F]:
     return Kernel(reference)
 
 
-def new_solution(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Room for weights, shaped as contiguous rows, and for one value per row."""
-    *lead, _ = rows.shape
-    return torch.empty_like(rows), rows.new_empty(*lead) if lead else rows.new_empty(())  # separate sizes parse faster
+def solver(
+    *, constants: torch.dtype | None = None, native_arguments: Callable[..., list[Any]] | None = None
+) -> Callable[[F], Solver[F]]:
+    """Makes a function of rows and parameters a solver; see `Solver`. Some say themselves what their entry is given."""
+    return lambda reference: Solver(reference, constants, native_arguments)
 
 
 def extent(rows: Tensor) -> tuple[int, int, int]:
@@ -65,7 +151,7 @@ def extent(rows: Tensor) -> tuple[int, int, int]:
     return rows.numel() // columns if columns else 0, columns, torch.get_num_threads()
 
 
-def launch(name: str, rows: Tensor, *arguments) -> None:
+def launch(name: str, rows: Tensor, *arguments: Any) -> None:
     """Calls the native entry `name` on row-major memory; tensors among the arguments are passed as addresses."""
     columns = rows.shape[-1]
     count = rows.numel() // columns if columns else 0

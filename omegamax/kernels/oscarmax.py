@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from omegamax import routing
 from omegamax.kernels.isotonic import pool
-from omegamax.kernels.kernel import extent, kernel, launch, new_solution
+from omegamax.kernels.kernel import kernel, launch, solver
 from omegamax.kernels.per_row import as_tensor, native_parameter
 from omegamax.kernels.precision import widen
 from omegamax.kernels.sparsemax import sparsemax
 
+# The strength where none is given, and the most that strength times the number of positions may then be.
+STRENGTH, MOST = 0.01, 1.0
 
-@kernel
-def oscarmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
+
+def default_strength(n_positions: int | Tensor) -> float | Tensor:
+    """min(0.01, 1/d) for d positions that are not masked: the paper's number up to 100, and a pull below 1 beyond.
+
+    The penalty subtracts strength · (d − rank) from the score of each rank, strength · (d − 1) from the largest. At a
+    constant strength that grows with the row until it exceeds any spread of scores, and all weights become equal.
+    """
+    if isinstance(n_positions, Tensor):
+        return (MOST / n_positions.clamp(min=1)).clamp(max=STRENGTH)
+    return min(STRENGTH, MOST / max(n_positions, 1))
+
+
+def _native_strength(rows: Tensor, parameters: tuple[Any, ...]) -> list[Any]:
+    """The strength, or the default with the most that it may pull."""
+    (strength,) = parameters
+    if strength is None:
+        return [0, STRENGTH, MOST]
+    return [*native_parameter(strength, rows), torch.inf]
+
+
+@solver(constants=torch.int32, native_arguments=_native_strength)
+def oscarmax(rows: Tensor, strength: float | Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Sparse weights that are equal for similar scores, wherever these are in the row.
 
         argmax_{p >= 0, sum p = 1}  <p, x> - 1/2 (||p||^2 - 1) - strength * sum_{i < j} max(p_i, p_j)
@@ -24,12 +47,15 @@ def oscarmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Te
     the OSCAR proximal operator with the projection, as first published, ranks by |x| and clips at zero, and
     is not optimal in general.) Entries of -inf are removed. Returns the weights, the value of the maximum (one a row),
     and int32 labels shaped as rows: the cluster of each supported entry, -2 where an entry was removed, -1 elsewhere.
-    Equal scores share a cluster, unless strength is 0, when each entry is its own.
+    Equal scores share a cluster, unless strength is 0, when each entry is its own. No strength means
+    `default_strength` of each row.
     """
     columns = rows.shape[-1]
     if columns == 0:
         return torch.empty_like(rows), rows.new_full(rows.shape[:-1], -torch.inf), rows.to(torch.int32)
     wide = widen(rows)
+    if strength is None:
+        strength = default_strength((rows != -torch.inf).sum(-1, keepdim=True).to(wide.dtype))
     strength = as_tensor(strength, wide)
     top = wide.amax(-1, keepdim=True)
     valid_strength = (strength >= 0) & strength.isfinite()
@@ -38,13 +64,18 @@ def oscarmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Te
     ordered, order = torch.where(valid, wide - top, -torch.inf).sort(dim=-1, descending=True)
     kept = ordered > -torch.inf
     rank = torch.arange(columns, dtype=wide.dtype, device=rows.device)
-    # Up to a constant, which the projection does not see and the value takes back, x_i - strength (d - i).
+    # Up to a constant, which the projection does not see, x_i - strength (d - i).
     tilted = torch.where(kept, ordered + strength * rank, torch.inf)
     lowest = tilted.amin(-1, keepdim=True)
     lowest = torch.where(lowest == torch.inf, 0, lowest)
     solution, joined = pool(-torch.where(kept, tilted, lowest))  # removed entries, last, violate nothing
-    weights, value = sparsemax.reference(torch.where(kept, -solution, -torch.inf))
-    value = top.squeeze(-1) + value - (strength * (kept.sum(-1, keepdim=True) - 1)).squeeze(-1)
+    weights, _ = sparsemax.reference(torch.where(kept, -solution, -torch.inf))
+    # The Lagrangian at the weights: an error of theirs changes it in second order only, also one of their sum.
+    penalty = strength * (kept.sum(-1, keepdim=True) - 1 - rank)
+    multiplier = -solution[..., 0] - penalty[..., 0] - weights[..., 0]
+    value = (weights * (torch.where(kept, ordered, 0) - penalty - weights / 2)).sum(-1) + 0.5
+    value = value - multiplier * (weights.sum(-1) - 1)
+    value = torch.where(top.squeeze(-1) == -torch.inf, -torch.inf, top.squeeze(-1) + value)
 
     ties = torch.nn.functional.pad(ordered[..., 1:] == ordered[..., :-1], (1, 0)) & (strength > 0)
     labels = (~(joined | ties)).cumsum(-1) - 1
@@ -55,40 +86,6 @@ def oscarmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Te
     value = torch.where(bad.squeeze(-1), torch.nan, value)
     labels = torch.where(rows == -torch.inf, -2, labels.gather(-1, place)).to(torch.int32)
     return weights.to(rows.dtype), value.to(rows.dtype), labels
-
-
-@oscarmax.twin
-def _(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    labels = torch.empty_like(rows, dtype=torch.int32, memory_format=torch.contiguous_format)
-    return *_solve_native(rows, strength, labels), labels
-
-
-@oscarmax.alone
-def _(rows: Tensor, strength: float) -> Tensor:
-    rows = rows.contiguous()
-    weights = torch.empty_like(rows)
-    routing.native.oscarmax(rows.itemsize, rows.data_ptr(), 0, strength, weights.data_ptr(), 0, 0, *extent(rows))
-    return weights
-
-
-@kernel
-def oscarmax_alone(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor]:
-    """The weights and the value of `oscarmax` without its labels, which are as large as the weights."""
-    return oscarmax.reference(rows, strength)[:2]
-
-
-@oscarmax_alone.twin
-def _(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor]:
-    return _solve_native(rows, strength, None)
-
-
-def _solve_native(rows: Tensor, strength: float | Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
-    rows = rows.contiguous()
-    weights, value = new_solution(rows)
-    if rows.shape[-1] == 0:
-        return weights, value.fill_(-torch.inf)
-    launch("oscarmax", rows, rows, *native_parameter(strength, rows), weights, value, 0 if labels is None else labels)
-    return weights, value
 
 
 @kernel

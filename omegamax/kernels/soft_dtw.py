@@ -12,6 +12,7 @@ from omegamax.kernels.pairwise import pairwise_squared
 from omegamax.kernels.softmax import softmax
 from omegamax.kernels.sparsemax import sparsemax
 
+_LARGE = 2.0**20  # float32 numbers of this size are a tenth apart
 _LOCAL = (hardmax, softmax, sparsemax)  # by the number that the native grid gives them
 
 
@@ -24,6 +25,7 @@ def soft_dtw_of_points(
     `lengths` (batch, 2) are integers; `kind` is 0 for Hard, 1 for Shannon, 2 for SquaredNorm. With E the expected
     alignment ∂/∂x_i = 2 Σ_j E_ij (x_i − y_j). What is beyond the lengths is not looked at and has gradient zero.
     """
+    dtype, x, y = x.dtype, x.double(), y.double()  # values grow along a path, and weights are made of differences
     (n_items, m, _), n = x.shape, y.shape[1]
     items = torch.arange(n_items)
     ends = x.new_tensor([m, n], dtype=torch.long).expand(n_items, 2) if lengths is None else lengths
@@ -53,16 +55,26 @@ def soft_dtw_of_points(
     alignment = torch.where((value == torch.inf)[:, None, None], 0, alignment).unsqueeze(-1)
     apart = x.unsqueeze(2) - y.unsqueeze(1)
     pull = torch.where(alignment == 0, 0, 2 * alignment * apart)
-    return value, pull.sum(2) if to_x else None, -pull.sum(1) if to_y else None
+    return value.to(dtype), pull.sum(2).to(dtype) if to_x else None, -pull.sum(1).to(dtype) if to_y else None
 
 
 @soft_dtw_of_points.twin
 def _(
     x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, kind: int, to_x: bool, to_y: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    x, y = x.contiguous(), y.contiguous()
+    value, *gradients = _native(x.contiguous(), y.contiguous(), lengths, gamma, kind, to_x, to_y)
+    if x.dtype is torch.float32 and bool(((value.abs() > _LARGE * gamma) & value.isfinite()).any()):
+        value, *gradients = _native(x.double().contiguous(), y.double().contiguous(), lengths, gamma, kind, to_x, to_y)
+    along_x, along_y = (None if gradient is None else gradient.to(x.dtype) for gradient in gradients)
+    return value.to(x.dtype), along_x, along_y
+
+
+def _native(
+    x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, kind: int, to_x: bool, to_y: bool
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """The compiled sweeps; the value is float64."""
     (n_items, m, d), n = x.shape, y.shape[1]
-    value = x.new_empty(n_items)
+    value = x.new_empty(n_items, dtype=torch.float64)
     along_x = torch.empty_like(x) if to_x else None
     along_y = torch.empty_like(y) if to_y else None
     routing.native.soft_dtw(

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
-from omegamax.kernels.kernel import extent, kernel, launch, new_solution
+from omegamax.kernels.kernel import extent, kernel, solver
 
 
-@kernel
+@solver()
 def softmax(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Exponentiates and normalizes each row.
 
@@ -26,24 +26,6 @@ def softmax(rows: Tensor) -> tuple[Tensor, Tensor]:
     total = exponentials.sum(-1, keepdim=True)
     weights = exponentials / torch.where(masked, 1, total)
     return weights, (top + total.log()).squeeze(-1)
-
-
-@softmax.twin
-def _(rows: Tensor) -> tuple[Tensor, Tensor]:
-    rows = rows.contiguous()
-    weights, value = new_solution(rows)
-    if rows.shape[-1] == 0:
-        return weights, value.fill_(-torch.inf)
-    launch("softmax", rows, rows, weights, value)
-    return weights, value
-
-
-@softmax.alone
-def _(rows: Tensor) -> Tensor:
-    rows = rows.contiguous()
-    weights = torch.empty_like(rows)
-    routing.native.softmax(rows.itemsize, rows.data_ptr(), weights.data_ptr(), 0, *extent(rows))
-    return weights
 
 
 @kernel

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
-from omegamax.kernels.kernel import extent, kernel, launch, new_solution
+from omegamax.kernels.candidates import at_their_places, candidates, row_sum, unrolled, value_above
+from omegamax.kernels.kernel import extent, kernel, solver
 
 
-@kernel
+@solver()
 def sparsemax(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Projects each row onto the simplex.
 
@@ -18,41 +19,40 @@ def sparsemax(rows: Tensor) -> tuple[Tensor, Tensor]:
     Returns the weights, shaped as rows, and the value of that maximum, one per row. A row of nothing but -inf gives
     zeros and -inf; a row with NaN or +inf gives NaN. Held, Wolfe & Crowder (1974); Duchi et al. (2008).
     """
-    columns = rows.shape[-1]
-    if columns == 0:
-        return torch.empty_like(rows), rows.new_full(rows.shape[:-1], -torch.inf)
-    top = rows.amax(-1, keepdim=True)  # NaN if any is
-    masked = top == -torch.inf
-    shifted = torch.where(masked, 0, rows - top)
-    shifted = torch.where(top == torch.inf, torch.nan, shifted)
-    ordered = shifted.sort(dim=-1, descending=True).values
-    rank = torch.arange(1, columns + 1, dtype=rows.dtype, device=rows.device)
-    # Cumulative sums stop at the first -inf, so that excess stays finite on the part that matters.
-    excess = torch.where(ordered > -1, ordered, 0).cumsum(-1) - 1
-    size = ((rank * ordered > excess) & (ordered > -1)).sum(-1, keepdim=True).clamp(min=1)
-    threshold = excess.gather(-1, size - 1) / size
-    weights = torch.where(masked, 0, (shifted - threshold).clamp(min=0))
-    inside = torch.where(weights > 0, shifted, 0)
-    value = top.squeeze(-1) + (weights * (inside - weights / 2)).sum(-1) + 0.5
-    return weights, torch.where(masked.squeeze(-1), -torch.inf, value)
-
-
-@sparsemax.twin
-def _(rows: Tensor) -> tuple[Tensor, Tensor]:
-    rows = rows.contiguous()
-    weights, value = new_solution(rows)
     if rows.shape[-1] == 0:
-        return weights, value.fill_(-torch.inf)
-    launch("sparsemax", rows, rows, weights, value)
-    return weights, value
+        return torch.empty_like(rows), rows.new_full(rows.shape[:-1], -torch.inf)
+    found = candidates(rows, 1.0)
+    gap = found.gap
+    c = _threshold_by_sorting(gap) if unrolled() else _threshold(gap)
+    weights = (c - gap).clamp(min=0)
+    inside = torch.where(weights > 0, gap, 0)
+    above = 0.5 - row_sum(weights * (inside + weights / 2))
+    return at_their_places(weights, found, rows), value_above(above, found, rows)
 
 
-@sparsemax.alone
-def _(rows: Tensor) -> Tensor:
-    rows = rows.contiguous()
-    weights = torch.empty_like(rows)
-    routing.native.sparsemax(rows.itemsize, rows.data_ptr(), weights.data_ptr(), 0, *extent(rows))
-    return weights
+def _threshold(gap: Tensor) -> Tensor:
+    """The c with sum (c - gap)_+ = 1, by Newton's method from above: the sum is convex and increasing in c.
+
+    Each step solves for the set of scores below c, which only shrinks: when it stays, c is the exact one.
+    """
+    inside = gap < 1
+    while True:
+        size = inside.sum(-1, keepdim=True).clamp(min=1)
+        c = (1 + row_sum(torch.where(inside, gap, 0))) / size
+        following = inside & (gap < c)
+        if bool((following == inside).all()):
+            return c
+        inside = following
+
+
+def _threshold_by_sorting(gap: Tensor) -> Tensor:
+    """The same without a loop that depends on the data."""
+    ordered = gap.sort(dim=-1).values
+    rank = torch.arange(1, gap.shape[-1] + 1, dtype=gap.dtype, device=gap.device)
+    near = ordered < 1
+    total = 1 + torch.where(near, ordered, 0).cumsum(-1)
+    size = (near & (rank * ordered < total)).sum(-1, keepdim=True).clamp(min=1)
+    return total.gather(-1, size - 1) / size
 
 
 @kernel

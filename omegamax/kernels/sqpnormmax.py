@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omegamax import routing
-from omegamax.kernels.kernel import extent, kernel, launch, new_solution
+from omegamax.kernels.candidates import at_their_places, candidates, may_stop, row_sum, value_above
+from omegamax.kernels.kernel import kernel, launch, solver
 from omegamax.kernels.sparsemax import sparsemax
 
 
-@kernel
+@solver()
 def sqpnormmax(rows: Tensor, p: float) -> tuple[Tensor, Tensor]:
     """Maximizes each row's expected score minus a squared p-norm, 1 < p <= 2.
 
@@ -24,28 +24,30 @@ def sqpnormmax(rows: Tensor, p: float) -> tuple[Tensor, Tensor]:
     if p == 2:
         return sparsemax.reference(rows)
     q = p / (p - 1)
-    top = rows.double().amax(-1, keepdim=True)
-    masked = top == -torch.inf
-    d = torch.where(masked, 0, top - rows)
-    d = torch.where(top == torch.inf, torch.nan, d)
+    found = candidates(rows, 1.0)
+    d = found.gap
     # c, the largest z, is the root of an increasing function; Newton's method, kept inside a bracket by bisection.
-    high = torch.ones_like(top)
+    high = torch.ones_like(found.top)
     low = high * (0.5 * rows.shape[-1] ** (-2 / q))
-    c = high
+    c, settled = high, torch.zeros_like(high, dtype=torch.bool)
     for iteration in range(32):
         lowest, u = _powers(d, c, q)
-        a, b = (lowest * u).sum(-1, keepdim=True), (lowest * u * u).sum(-1, keepdim=True)
+        a, b = row_sum(lowest * u), row_sum(lowest * u * u)
         excess = c * a - b.pow(1 - 2 / q)
         high, low = torch.where(excess >= 0, c, high), torch.where(excess < 0, c, low)
-        newton = c - excess / ((q - 1) * lowest.sum(-1, keepdim=True) - (q - 2) * a.square() / b)
+        newton = c - excess / ((q - 1) * row_sum(lowest) - (q - 2) * a.square() / b)
         keep = (newton >= low) & (newton <= high) & ((iteration % 3 != 2) | ((newton - c).abs() < 0.01 * c))
-        c = torch.where(keep, newton, (low + high) / 2)
+        following = torch.where(keep, newton, (low + high) / 2)
+        settled = settled | ~((following - c).abs() > 4 * torch.finfo(c.dtype).eps * c)
+        c = torch.where(settled, c, following)
+        if may_stop(settled):
+            break
     lowest, u = _powers(d, c, q)
-    powers = lowest * u + 0 * d.sum(-1, keepdim=True).clamp(max=0)
-    weights = powers / powers.sum(-1, keepdim=True)
-    norm = c * (powers * u).sum(-1, keepdim=True).pow(1 / q)  # ||z||_q, which is also ||y||_p
-    value = torch.where(masked, -torch.inf, top + 0.5 - c + norm.square() / 2)
-    return torch.where(masked, 0, weights).to(rows.dtype), value.squeeze(-1).to(rows.dtype)
+    powers = lowest * u
+    weights = powers / row_sum(powers)
+    norm = c * row_sum(powers * u).pow(1 / q)  # ||z||_q, which is also ||y||_p
+    above = 0.5 - c + norm.square() / 2
+    return at_their_places(weights, found, rows), value_above(above, found, rows)
 
 
 def _powers(d: Tensor, c: Tensor, q: float) -> tuple[Tensor, Tensor]:
@@ -54,24 +56,6 @@ def _powers(d: Tensor, c: Tensor, q: float) -> tuple[Tensor, Tensor]:
     inside = w > -1
     log = torch.where(inside, w, 0).log1p()
     return torch.where(inside, ((q - 2) * log).exp(), 0), torch.where(inside, 1 + w, 0)
-
-
-@sqpnormmax.twin
-def _(rows: Tensor, p: float) -> tuple[Tensor, Tensor]:
-    rows = rows.contiguous()
-    weights, value = new_solution(rows)
-    if rows.shape[-1] == 0:
-        return weights, value.fill_(-torch.inf)
-    launch("sqpnormmax", rows, rows, weights, value, float(p))
-    return weights, value
-
-
-@sqpnormmax.alone
-def _(rows: Tensor, p: float) -> Tensor:
-    rows = rows.contiguous()
-    weights = torch.empty_like(rows)
-    routing.native.sqpnormmax(rows.itemsize, rows.data_ptr(), weights.data_ptr(), 0, p, *extent(rows))
-    return weights
 
 
 @kernel
@@ -103,5 +87,5 @@ def sqpnormmax_product(weights: Tensor, p: float, direction: Tensor) -> Tensor:
 def _(weights: Tensor, p: float, direction: Tensor) -> Tensor:
     weights, direction = weights.contiguous(), direction.contiguous()
     product = torch.empty_like(direction)
-    launch("sqpnormmax_product", direction, weights, direction, product, float(p))
+    launch("sqpnormmax_product", direction, weights, float(p), direction, product)
     return product

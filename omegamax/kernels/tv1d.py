@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -18,14 +20,21 @@ def prox_tv1d(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor]:
 
     Returns the solution and `joined`, both shaped as rows: joined[i] says that i lies in the same segment as i - 1, as
     the solver found it (at strength 0 nothing is joined, not even equal neighbours). Values are equal to the bit within
-    a segment. A row with a non-finite entry or an invalid strength gives NaN. Linear time on any input (Johnson, 2013).
+    a segment. A row with a non-finite entry or an invalid strength gives NaN.
     """
+    if rows.shape[-1] == 0:
+        return rows.clone(), rows.bool()
     wide = widen(rows)
     strength = as_tensor(strength, wide)
     finite = (wide.isfinite().all(-1, keepdim=True) & (strength >= 0) & strength.isfinite()).expand_as(rows[..., :1])
-    edges = torch.where(finite, strength, 0).expand(*rows.shape[:-1], max(rows.shape[-1] - 1, 0))
-    solution, joined = denoise(torch.where(finite, wide, 0), edges)
-    return torch.where(finite, solution, torch.nan).to(rows.dtype), joined & finite
+    # Sums of the largest numbers would overflow; a power of two changes no digit of a large number.
+    large = wide.abs().amax(-1, keepdim=True) > 2.0**-64 * torch.finfo(wide.dtype).max
+    unit = torch.where(large, 2.0**-64, 1.0).to(wide.dtype)
+    x = torch.where(finite, unit * wide, 0)
+    # A strength that makes the row constant need not be larger, and its products would overflow too.
+    enough = 1 + rows.shape[-1] * (x.amax(-1, keepdim=True) - x.amin(-1, keepdim=True))
+    solution, joined = denoise(x, torch.where(finite, (unit * strength).minimum(enough), 0))
+    return torch.where(finite, solution / unit, torch.nan).to(rows.dtype), joined & finite
 
 
 @prox_tv1d.twin
@@ -36,69 +45,91 @@ def _(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor]:
     return solution, joined
 
 
-def denoise(rows: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-    """Total variation denoising with a strength of its own for each edge (..., n - 1); a strength of 0 cuts the row.
-
-    Johnson's dynamic programming, all rows at once. Let f_k(b) be the least cost of entries 0..k with y_k = b. Its
-    derivative is increasing and piecewise linear: f'_{k+1}(b) = clip(f'_k(b), -strength_k, strength_k) + b - x_{k+1}.
-    Where it crosses -strength_k and strength_k are low_k and high_k, and backwards y_k = clip(y_{k+1}, low_k, high_k).
-    """
+def denoise(rows: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
+    """Total variation denoising of finite rows (..., n); a strength (..., 1) for each row. See `split`."""
     n = rows.shape[-1]
     if n <= 1 or rows.numel() == 0:
         return rows.clone(), torch.zeros_like(rows, dtype=torch.bool)
-    x, strength = rows.reshape(-1, n), edges.reshape(-1, n - 1)
-    low, high, current = _forward(x, strength)
-    joined = torch.zeros_like(x, dtype=torch.bool)
-    pull = torch.zeros(len(x), n + 1, dtype=x.dtype, device=x.device)  # towards the next entry, across each edge
-    for k in range(n - 2, -1, -1):
-        joined[:, k + 1] = (current > low[k]) & (current < high[k])
-        rising = current >= high[k]
-        pull[:, k + 1] = torch.where(joined[:, k + 1], 0, torch.where(rising, strength[:, k], -strength[:, k]))
-        current = current.clamp(low[k], high[k])
-    # The segments are known; their values follow from the optimality condition: the mean of x over the segment,
-    # moved towards each neighbouring segment.
-    solution = segment_mean.reference(joined, x + pull[:, 1:] - pull[:, :-1])
-    return solution.reshape(rows.shape), joined.reshape(rows.shape)
+    x, bound = rows.reshape(-1, n).mT.contiguous(), strength.expand(*rows.shape[:-1], 1).reshape(-1)
+    joined = torch.ones_like(x, dtype=torch.bool) & (bound > 0)
+    joined[0] = False
+    segments = split(x, bound, joined, torch.zeros_like(x))
+    solution = segments.mean + bound * segments.pull
+    return solution.mT.reshape(rows.shape), segments.joined.mT.reshape(rows.shape)
 
 
-def _forward(x: Tensor, strength: Tensor) -> tuple[list[Tensor], list[Tensor], Tensor]:
-    """The bands low_k, high_k for k < n - 1 and the minimiser of f_{n-1}."""
-    count, n = x.shape
-    every = torch.arange(count, device=x.device)
-    # Knots first..last of each row: right of `at` the derivative gains slope * b + offset. A step removes knots at both
-    # ends and adds one at each, so 2 n places, entered in the middle, suffice.
-    at, slopes, offsets = x.new_zeros(3, count, 2 * n + 2).unbind(0)
-    first = torch.full((count,), n + 1, device=x.device)
-    last = first - 1
+class Segments(NamedTuple):
+    """The solution on each segment is mean + strength * pull; all (n, rows), equal to the bit within a segment."""
 
-    def walk(level: Tensor, offset: Tensor, knot: Tensor, stop: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
-        """From the outermost line towards the other end, until the line at the next knot is beyond `level`."""
-        slope = torch.ones_like(offset)
-        while True:
-            here = knot.clamp(0, 2 * n + 1)
-            line = slope * at[every, here] + offset
-            go = ((stop - knot) * step >= 0) & ((line - level) * step <= 0)
-            if not go.any():
-                return slope, offset, knot
-            slope = torch.where(go, slope + step * slopes[every, here], slope)
-            offset = torch.where(go, offset + step * offsets[every, here], offset)
-            knot = torch.where(go, knot + step, knot)
+    mean: Tensor  # of x
+    pull: Tensor  # the steps to the two neighbouring segments, up +1 and down -1 each, over the length
+    joined: Tensor  # whether an entry is in the segment of the one before
 
-    low, high = [], []
-    before = torch.zeros_like(x[:, 0])  # f'_k is -before left of all knots and before right of them, plus b - x_k
-    for k in range(n - 1):
-        bound = strength[:, k]
-        left_slope, left_offset, knot = walk(-bound, -before - x[:, k], first, last, 1)
-        first = knot - 1
-        low.append((-bound - left_offset) / left_slope)
-        slope, offset, knot = walk(bound, before - x[:, k], last, first + 1, -1)
-        last = knot + 1
-        high.append((bound - offset) / slope)
-        at[every, first], slopes[every, first], offsets[every, first] = low[k], left_slope, left_offset + bound
-        at[every, last], slopes[every, last], offsets[every, last] = high[k], -slope, bound - offset
-        before = bound
-    slope, offset, _ = walk(torch.zeros_like(before), -before - x[:, -1], first, last, 1)
-    return low, high, -offset / slope
+
+def split(x: Tensor, strength: Tensor, joined: Tensor, pull: Tensor) -> Segments:
+    """Cuts blocks of columns of x (n, rows) until total variation denoising is constant on each, all rows at once.
+
+    `joined` says which blocks to begin with, `pull` how their ends are drawn by what lies outside, in units of
+    `strength`. The best constant t of a block is its mean, ends drawn included. If the block is not constant in the
+    solution, then some entries are above t and some are not, and which ones `above` says: the block is cut where
+    this changes, and the new ends draw each other. (Divide and conquer over levels; Chambolle & Darbon, 2009.)
+    """
+    todo: Tensor | None = None  # the rows that may still be cut; None means all
+    mean, drawn = torch.empty_like(x), torch.empty_like(x)
+    final, joined, pull = torch.empty_like(joined), joined.clone(), pull.clone()
+    rest, bound = x, strength
+    while True:
+        block = joined.logical_not().cumsum(0).sub_(1)
+        mean_, drawn_ = _block_means(block, rest, pull)
+        tied = torch.cat([joined[1:] & (rest[1:] == rest[:-1]), torch.zeros_like(joined[:1])])
+        is_above = above((rest - mean_) + bound * (pull - drawn_), torch.where(joined[1:], bound, 0), tied)
+        cut = joined[1:] & (is_above[1:] != is_above[:-1])
+        going = cut.any(0).nonzero().squeeze(-1)
+        if todo is None:
+            mean, drawn, final = mean_, drawn_, joined
+        else:
+            mean[:, todo], drawn[:, todo], final[:, todo] = mean_, drawn_, joined
+        if not len(going):
+            return Segments(mean, drawn, final)
+        if len(going) < 0.8 * rest.shape[1]:  # the others are done
+            todo = going if todo is None else todo[going]
+            rest, bound, cut, is_above, joined, pull = (
+                t[..., going] for t in (rest, bound, cut, is_above, joined, pull)
+            )
+        step = torch.where(cut, torch.where(is_above[1:], 1.0, -1.0).to(x.dtype), 0)  # of the second over the first
+        joined = torch.cat([joined[:1], joined[1:] & ~cut])
+        pull = pull + torch.cat([step, torch.zeros_like(step[:1])]) - torch.cat([torch.zeros_like(step[:1]), step])
+
+
+def _block_means(block: Tensor, *columns: Tensor) -> tuple[Tensor, ...]:
+    zeros = torch.zeros_like(columns[0])
+    size = zeros.scatter_add(0, block, torch.ones_like(zeros)).clamp_(min=1)
+    return tuple((zeros.scatter_add(0, block, c) / size).gather(0, block) for c in columns)
+
+
+def above(x: Tensor, strength: Tensor, tied: Tensor | bool = False) -> Tensor:
+    """Which entries of the denoised columns are positive: the best set of positions, all rows at once.
+
+        argmax_z  sum_i z_i x_i - sum_i strength_i |z_{i+1} - z_i|        z in {0, 1}^n
+
+    for x (n, rows) and a strength per edge (n - 1, rows). Forwards, the gain of z_i = 1 over z_i = 0 follows from that
+    of i - 1, which counts for no more than the strength between them. Backwards, a gain beyond the strength of the
+    edge decides; where it is less, z_i is z_{i+1}. So it is where `tied` (n, rows) says that the scores are equal:
+    denoising leaves equal neighbours equal, and a gain at its bound, or beyond by rounding, must not part them.
+    """
+    n = len(x)
+    gain = torch.empty_like(x)
+    gain[0] = x[0]
+    gains = gain.unbind(0)
+    for before, here, bound, least, score in zip(gains, gains[1:], strength.unbind(0), (-strength).unbind(0), x[1:]):
+        torch.add(torch.clamp(before, least, bound), score, out=here)
+    bound = torch.cat([strength, torch.zeros_like(x[:1])])
+    yes, no = gain >= bound, gain <= -bound
+    place = torch.arange(n, device=x.device).unsqueeze(1)
+    deciding = (
+        torch.where((yes | no) & ~torch.as_tensor(tied, device=x.device), place, n - 1).flip(0).cummin(0).values.flip(0)
+    )
+    return yes.gather(0, deciding)
 
 
 @kernel

@@ -27,3 +27,6 @@ from omegamax.losses.sparsemap import MarginSparseMAPLoss as MarginSparseMAPLoss
 from omegamax.losses.sparsemap import SparseMAPLoss as SparseMAPLoss
 from omegamax.losses.structured import CRFLoss as CRFLoss
 from omegamax.losses.structured import PerceptronLoss as PerceptronLoss
+from omegamax.spelling import install as _install
+
+_install(__name__)

@@ -14,23 +14,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax import checks, routing
+from omegamax import routing
+from omegamax.operators.evaluation import pull_back
+from omegamax.operators.operator import Operator
 from omegamax.operators.shannon import Shannon
-from omegamax.smoothmax import Pulled, SmoothMax, pull_back
+from omegamax.operators.solution import Pullback
+from omegamax.routing import Context
+
+_RECORDED_BY_AUTOGRAD = (Context.NATIVE, Context.PLAIN, Context.AUTOGRAD, Context.WATCHED)
 
 
-def regrets(smooth: SmoothMax, scores: Tensor, target: Tensor) -> Tensor:
+def regrets(smooth: Operator, scores: Tensor, target: Tensor) -> Tensor:
     """max_Ω(θ) − <θ, y>, (...), of float32 or float64 scores (..., C) at classes (...) or distributions (..., C).
 
     Infinite where the target is out of the row, or where everything is.
     """
     parameters = smooth.parameters()
-    for parameter in parameters:
-        checks.check_row_parameter(type(smooth).__name__, "parameter", parameter, scores)
-    transformed = routing.is_compiling() or routing.is_tracing() or routing.transforms_active()
-    if transformed or routing.dual_level_active() or not routing.is_concrete(scores) or routing.needs_grad(target):
+    smooth.check_fit(scores)
+    if routing.context(scores, *parameters) not in _RECORDED_BY_AUTOGRAD or routing.needs_grad(target):
         scores = centred(scores)
-        value = smooth.weigh(scores).value
+        value = smooth.max(scores)
         return torch.where(value == -torch.inf, torch.inf, value - _inner(scores, target))
     return _Regrets.apply(smooth, scores, target, *parameters)[0]
 
@@ -58,7 +61,7 @@ class _Regrets(torch.autograd.Function):
     """max_Ω(θ) − <θ, y>, and the weights, whose derivative makes the second one."""
 
     @staticmethod
-    def forward(ctx: Any, smooth: SmoothMax, scores: Tensor, target: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, smooth: Operator, scores: Tensor, target: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
         ctx.soft = target.is_floating_point()
         target = target if ctx.soft else target.unsqueeze(-1)
         if isinstance(smooth, Shannon) and not ctx.soft:
@@ -95,9 +98,9 @@ class _Regrets(torch.autograd.Function):
         wanted = parameters if any(ctx.needs_input_grad[3:]) else ()
         pulled = None
         if grad_weights is not None and wanted:
-            pulled = smooth.pull(certificate, grad_weights)
+            pulled = smooth.pull_back(certificate, grad_weights)
         elif grad_weights is not None:
-            pulled = Pulled(smooth.hessian_product(certificate, grad_weights), ())
+            pulled = Pullback(smooth.hessian_product(certificate, grad_weights), ())
         per_row = None
         if grad_found is not None:
             per_row = grad_found if ctx.all_live else torch.where(live, grad_found, 0)

@@ -19,8 +19,9 @@ from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.membership import Entries, is_member, sum_of
 from omegamax.structures.problem import Problem
 from omegamax.structures.smoothed import Smoothed
-from omegamax.structures.smoothing import local
-from omegamax.structures.structure import Structure
+from omegamax.structures.smoothing import local, smoothed_value
+from omegamax.structures.sparsemap import SparseMAP
+from omegamax.structures.structure import Structure, labelled_parts
 
 
 def structure_of(smooth: SmoothMax) -> Structure | None:
@@ -40,17 +41,18 @@ def losses_at_structure(
     target_edges: Tensor | None = None,
     check: bool = True,
 ) -> Tensor:
-    """Losses (*batch) of potentials at structures of their shape, or at marginals where Ω is known there.
+    """Losses (*batch) of potentials at structures of their shape, at labels, or at marginals where Ω is known there.
 
     A target that is no structure, or that uses a part of score −inf, raises where `check` is on; without the check the
     latter has an infinite loss.
     """
     problem = smooth.structure.bind(scores, lengths, mask)
-    given = _parts_of_target(who, problem, target)
+    given = _parts_of_target(who, problem, scores, target)
     entries = tuple(Entries.of(part) for part in given)
     whole = all(bool((each.values == each.values.round()).all()) for each in entries)
     vertex = whole or _counts_fractions(problem)
-    if vertex and (check or not whole):
+    certain = is_labels(scores, target) and problem.structure.any_labels_fit
+    if vertex and not certain and (check or not whole):
         member = is_member(problem, given, entries)
         vertex = bool(member.all())
         if whole and not vertex:
@@ -65,22 +67,41 @@ def losses_at_structure(
             f"{who}: the target must be allowed by its scores, got one that uses a part of score -inf in item "
             f"{int((score == -torch.inf).nonzero()[0])}; unmask the part, or leave the item out"
         )
-    value = smooth.max(scores, lengths=lengths, mask=mask)
-    score = problem.per_item(score).to(value.dtype)
+    value = _value(smooth, problem, scores, lengths, mask)
     if not (vertex and _vanishes(smooth)):
         options: dict[str, Any] = {} if target_edges is None else {"target_edges": target_edges}
         if isinstance(smooth, Smoothed) and not _vanishes(smooth):
             options |= {"scores": scores, "mask": mask}
-        value = value + smooth.omega(problem.dress(given), lengths=lengths, **options)
-    return torch.where(value == -torch.inf, torch.inf, non_negative(value - score))
+        value = value + smooth.omega(problem.dress(given), lengths=lengths, **options).reshape(value.shape)
+    return problem.per_item(torch.where(value == -torch.inf, torch.inf, non_negative(value - score)))
 
 
-def _parts_of_target(who: str, problem: Problem, target: Any) -> Parts:
+def _value(smooth: Any, problem: Problem, scores: Any, lengths: Any, mask: Any) -> Tensor:
+    """max_Ω (batch,), not yet rounded to the type of the scores: the loss is the difference of two large numbers."""
+    if isinstance(smooth, Smoothed):
+        return smoothed_value(problem, local(type(problem.structure).__name__, smooth.regularizer))
+    if isinstance(smooth, SparseMAP):
+        return problem.structure.sparsemap_parts(problem, smooth.max_iter)[1]
+    return smooth.max(scores, lengths=lengths, mask=mask).reshape(-1)
+
+
+def is_labels(scores: Any, target: Any) -> bool:
+    """Whether a target is integers with fewer axes than the (first) scores: labels, to be made a structure of."""
+    like = scores[0] if isinstance(scores, tuple) and scores else scores
+    if not isinstance(target, Tensor) or target.is_floating_point() or target.is_complex():
+        return False
+    return target.dtype is not torch.bool and isinstance(like, Tensor) and target.dim() < like.dim()
+
+
+def _parts_of_target(who: str, problem: Problem, scores: Any, target: Any) -> Parts:
+    if is_labels(scores, target):
+        return labelled_parts(who, problem, target)
     given = (target,) if isinstance(target, Tensor) else tuple(target)
     if any(not isinstance(part, Tensor) for part in given):
         raise TypeError(
-            f"{who}: target must be a structure in the form of the scores, got {type(target).__name__}; make it with "
-            "a constructor such as Chain.from_tags"
+            f"{who}: target must be a structure in the form of the scores, or an integer Tensor of "
+            f"{problem.structure.labels_are or 'labels'}, got {type(target).__name__}; make it with a constructor "
+            "such as Chain.from_tags"
         )
     like = problem.parts[0]
     found, before = problem.undress(who, tuple(part.to(like) for part in given))

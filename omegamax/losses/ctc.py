@@ -7,8 +7,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from omegamax.losses.reduction import check_reduction
+from omegamax.module_repr import shown
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.ctc import ctc_loss
+from omegamax.structures.smoothing import local
 
 
 class CTCLoss(nn.Module):
@@ -16,6 +18,12 @@ class CTCLoss(nn.Module):
 
     Under Shannon (the default) it has PyTorch's values, and PyTorch's gradients through `log_softmax`. Takes
     log-probabilities (T, N, C) or (T, C), targets padded (N, S) or concatenated, lengths as tensors, lists or tuples.
+
+    Arguments:
+        blank: which class is the blank
+        reduction: "mean" (over target lengths first), "sum" or "none"
+        zero_infinity: whether a target that does not fit costs 0 instead of inf
+        regularizer: Ω of the recursion; None is Shannon
 
     >>> log_probs = torch.zeros(4, 1, 3).log_softmax(-1)
     >>> CTCLoss()(log_probs, torch.tensor([[1, 2]]), (4,), (2,))
@@ -32,11 +40,20 @@ class CTCLoss(nn.Module):
     ) -> None:
         super().__init__()
         check_reduction("CTCLoss", reduction)
+        if regularizer is not None:
+            local("CTCLoss", regularizer)
         self.blank, self.reduction, self.zero_infinity = blank, reduction, zero_infinity
         self.regularizer = regularizer
 
     def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
-        """The loss of frames against targets."""
+        """The loss of frames against targets.
+
+        Arguments:
+            log_probs: (T, batch, classes) or (T, classes)
+            targets: (batch, S), or concatenated
+            input_lengths: how many frames each item has
+            target_lengths: how many labels each target has
+        """
         return ctc_loss(
             log_probs,
             targets,
@@ -50,4 +67,9 @@ class CTCLoss(nn.Module):
 
     def extra_repr(self) -> str:
         """The arguments."""
-        return f"blank={self.blank}, reduction={self.reduction!r}, zero_infinity={self.zero_infinity}"
+        return shown(
+            blank=self.blank,
+            reduction=self.reduction,
+            zero_infinity=self.zero_infinity,
+            regularizer=self.regularizer,
+        )

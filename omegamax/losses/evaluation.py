@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from omegamax import checks
+from omegamax import checks, routing
 from omegamax.losses.at_rows import non_negative, regrets
 from omegamax.losses.at_structure import losses_at_structure, structure_of
 from omegamax.losses.reduction import check_reduction, reduced
@@ -20,12 +21,15 @@ from omegamax.losses.targets import (
     smoothed,
     smoothed_one_hot,
 )
+from omegamax.operators.operator import Operator, masked
 from omegamax.operators.scaled import Scaled
 from omegamax.smoothmax import SmoothMax
+from omegamax.wrong_kinds import instead_of, kind_of
 
 _HALVES = (torch.float16, torch.bfloat16)
 
 
+@routing.in_float32
 def loss_of(
     who: str,
     smooth: SmoothMax,
@@ -46,8 +50,8 @@ def loss_of(
     check_reduction(who, reduction)
     if not isinstance(smooth, SmoothMax):
         raise TypeError(
-            f"{who}: smooth must be a SmoothMax, got {type(smooth).__name__}; use for example SquaredNorm() or "
-            "Smoothed(Chain(), Shannon())"
+            f"{who}: smooth must be a SmoothMax, got {kind_of(smooth)}; "
+            f"{instead_of(smooth, 'SquaredNorm() or Smoothed(Chain(), Shannon())')}"
         )
     check_label_smoothing(who, label_smoothing)
     if structure_of(smooth) is not None:
@@ -76,7 +80,7 @@ def loss_of(
     if mask is not None:
         checks.check_mask(who, scores, mask)
         mask = mask.expand(scores.shape).movedim(dim, -1)
-    rows = smooth._prepare(scores if dim == -1 else scores.movedim(dim, -1), mask, lengths)
+    rows = masked(type(smooth).__name__, 1, scores if dim == -1 else scores.movedim(dim, -1), mask, lengths)
     rows = rows.float() if rows.dtype in _HALVES else rows
     check_class_weights(who, weight, rows)
     per_row: Tensor | None
@@ -98,12 +102,13 @@ def loss_of(
 
 
 def widened(scores: Any) -> tuple[Any, torch.dtype | None]:
-    """Scores, half types as float32; and which type it was, if one of those."""
+    """Scores, half types as float32; and which type it was, if all were of that one."""
     parts = (scores,) if isinstance(scores, Tensor) else scores if isinstance(scores, tuple) else ()
-    if not parts or not all(isinstance(part, Tensor) and part.dtype in _HALVES for part in parts):
-        return scores, None  # or something else, which will be refused
-    wide = [part.float() for part in parts]
-    return (wide[0] if isinstance(scores, Tensor) else type(scores)(*wide)), parts[0].dtype
+    if not parts or not all(isinstance(part, Tensor) for part in parts):
+        return scores, None  # something else, which will be refused
+    dtype = functools.reduce(torch.promote_types, (part.dtype for part in parts))
+    wide = [part.float() if part.dtype in _HALVES else part for part in parts]
+    return (wide[0] if isinstance(scores, Tensor) else type(scores)(*wide)), dtype if dtype in _HALVES else None
 
 
 def _at_scale(smooth: SmoothMax, rows: Tensor, losses_of: Any) -> Tensor:
@@ -116,7 +121,7 @@ def _at_scale(smooth: SmoothMax, rows: Tensor, losses_of: Any) -> Tensor:
     return torch.where(infinite, losses, torch.where(infinite, 0, losses) * smooth._per_problem())
 
 
-def _at_classes(smooth: SmoothMax, rows: Tensor, index: Tensor, kept: Tensor | None, smoothing: float) -> Tensor:
+def _at_classes(smooth: Operator, rows: Tensor, index: Tensor, kept: Tensor | None, smoothing: float) -> Tensor:
     if smoothing == 0 and smooth.zero_at_corners:
         losses = non_negative(regrets(smooth, rows, index))
     else:
@@ -124,7 +129,7 @@ def _at_classes(smooth: SmoothMax, rows: Tensor, index: Tensor, kept: Tensor | N
     return losses if kept is None else torch.where(kept, losses, 0)
 
 
-def _at_distributions(smooth: SmoothMax, rows: Tensor, target: Tensor) -> Tensor:
+def _at_distributions(smooth: Operator, rows: Tensor, target: Tensor) -> Tensor:
     """With Ω(y) on the classes that are not out."""
     found = regrets(smooth, rows, target)
     if smooth.zero_at_corners:

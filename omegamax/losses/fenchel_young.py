@@ -18,7 +18,9 @@ from omegamax.losses.at_structure import structure_of
 from omegamax.losses.evaluation import loss_of
 from omegamax.losses.reduction import check_reduction
 from omegamax.losses.targets import check_label_smoothing, check_no_classes
+from omegamax.module_repr import shown, unless
 from omegamax.smoothmax import SmoothMax
+from omegamax.wrong_kinds import instead_of, kind_of
 
 
 def fenchel_young_loss(
@@ -37,6 +39,22 @@ def fenchel_young_loss(
     check: bool = True,
 ) -> Tensor:
     """max_Ω(scores) + Ω(target) − <scores, target>; see `FenchelYoungLoss` for the arguments.
+
+    Arguments:
+        scores: rows (..., C), or the potentials of a structure
+        target: classes, distributions, labels or structures
+        smooth: a regularizer, `Smoothed(structure, Ω)` or `SparseMAP(structure)`
+        reduction: "mean", "sum" or "none"
+        dim: the axis of the classes; 1 for PyTorch's layout (N, C, ...)
+        weight: weights (C,) of the classes
+        ignore_index: the class that costs nothing and counts for nothing
+        label_smoothing: the share of the target that is spread over all classes
+        mask: boolean, broadcasts to the scores; True means "may receive weight"
+        lengths: of the items of a structure, (...)
+        target_edges: marginals of edges, for soft targets that parts do not determine
+        check: whether gold structures are checked; without, a forbidden one costs +inf
+
+    Returns one number, or one per row or item with `reduction="none"`.
 
     >>> scores = torch.tensor([[1.0, 0.9, -1.0], [3.0, 0.0, 0.0]])
     >>> fenchel_young_loss(scores, torch.tensor([0, 0]), SquaredNorm(), reduction="none")
@@ -60,7 +78,19 @@ def fenchel_young_loss(
 
 
 class Loss(nn.Module, ABC):
-    """A Fenchel–Young loss as a module: leaves say which Ω. The arguments are those of `FenchelYoungLoss`."""
+    """A Fenchel–Young loss as a module: leaves say which Ω. The arguments are those of `FenchelYoungLoss`.
+
+    It is called with `scores` and `target`; for rows with a `mask` (True means that a class is there), for structures
+    with `mask`, `lengths` and, where parts do not determine a soft target, `target_edges` (marginals of edges).
+
+    Arguments:
+        reduction: "mean", "sum" or "none"
+        dim: the axis of the classes; 1 for PyTorch's layout (N, C, ...)
+        weight: weights (C,) of the classes
+        ignore_index: the class that costs nothing and counts for nothing
+        label_smoothing: the share of the target that is spread over all classes
+        check: whether gold structures are checked; without, a forbidden one costs +inf
+    """
 
     weight: Tensor | None
 
@@ -116,9 +146,21 @@ class Loss(nn.Module, ABC):
         """For leaves on structures, so that they refuse when they are made."""
         check_no_classes(type(self).__name__, self.dim, self.weight, self.ignore_index, self.label_smoothing)
 
+    def _held(self) -> dict[str, object]:
+        """What a leaf holds of its own, by name, for its repr."""
+        return {}
+
     def extra_repr(self) -> str:
-        """The reduction."""
-        return f"reduction={self.reduction!r}"
+        """What the leaf holds, the reduction, and whatever else is not as usual."""
+        return shown(
+            **self._held(),
+            reduction=self.reduction,
+            dim=unless(self.dim, -1),
+            weight=self.weight,
+            ignore_index=unless(self.ignore_index, -100),
+            label_smoothing=unless(self.label_smoothing, 0.0),
+            check=unless(self.check, True),
+        )
 
 
 class FenchelYoungLoss(Loss):
@@ -128,8 +170,9 @@ class FenchelYoungLoss(Loss):
     structure with one (`Smoothed(Chain(), Shannon())`, `SparseMAP(Matching())`: one loss per item).
 
     Targets of rows (..., C): classes, an integer tensor (...), or distributions, a floating tensor (..., C). Targets of
-    structures: the structure in the shape of the scores, from a constructor (`Chain.from_tags`,
-    `ProjectiveTree.from_heads`, ...) or from `map`; marginals too, where they determine Ω (else give `target_edges`).
+    structures: integer labels (..., N), the tags of a chain, the heads of a tree or the columns of a matching; or the
+    structure in the shape of the scores, from a constructor (`Chain.from_tags`, `ProjectiveTree.from_heads`, ...) or
+    from `map`; marginals too, where they determine Ω (else give `target_edges`).
 
     - `reduction`: "mean", "sum" or "none"; the mean is Σ w L / Σ w over rows that are not ignored, and 0 over nothing;
     - `weight` (C,): weights w of the classes; a distribution has the expected weight;
@@ -168,8 +211,8 @@ class FenchelYoungLoss(Loss):
         )
         if not isinstance(smooth, SmoothMax):
             raise TypeError(
-                f"FenchelYoungLoss: smooth must be a SmoothMax, got {type(smooth).__name__}; use for example "
-                "SquaredNorm() or Smoothed(Chain(), Shannon())"
+                f"FenchelYoungLoss: smooth must be a SmoothMax, got {kind_of(smooth)}; "
+                f"{instead_of(smooth, 'SquaredNorm() or Smoothed(Chain(), Shannon())')}"
             )
         self._smooth = smooth
         if structure_of(smooth) is not None:
@@ -179,6 +222,6 @@ class FenchelYoungLoss(Loss):
         """The one given."""
         return self._smooth
 
-    def extra_repr(self) -> str:
-        """The smoothed maximum and the reduction."""
-        return f"{type(self._smooth).__name__}, {super().extra_repr()}"
+    def _held(self) -> dict[str, object]:
+        """The smoothed maximum."""
+        return {"smooth": self._smooth}

@@ -28,6 +28,13 @@ def softmax_loss(scores: Tensor, target: Tensor, **options: Any) -> Tensor:
     """Cross-entropy, minus the entropy of a soft target.
 
     log sum exp(scores) + sum y log y - <scores, y>
+
+    Arguments:
+        scores: scores (..., C) of the classes
+        target: classes (...), integers, or distributions (..., C)
+        options: `reduction`, `dim`, `weight`, `ignore_index`, `label_smoothing` and `mask`, as in `fenchel_young_loss`
+
+    Returns one number, or (...) with `reduction="none"`.
     """
     return loss_of("softmax_loss", Shannon(), scores, target, **options)
 
@@ -37,6 +44,13 @@ def sparsemax_loss(scores: Tensor, target: Tensor, **options: Any) -> Tensor:
 
         max_{p in simplex} (<p, scores> - 1/2 ||p||^2) + 1/2 ||y||^2 - <scores, y>
 
+    Arguments:
+        scores: scores (..., C) of the classes
+        target: classes (...), integers, or distributions (..., C)
+        options: `reduction`, `dim`, `weight`, `ignore_index`, `label_smoothing` and `mask`, as in `fenchel_young_loss`
+
+    Returns one number, or (...) with `reduction="none"`.
+
     >>> sparsemax_loss(torch.tensor([[0.5, 0.0, -1.0]]), torch.tensor([0]))
     tensor(0.0625)
     """
@@ -44,20 +58,47 @@ def sparsemax_loss(scores: Tensor, target: Tensor, **options: Any) -> Tensor:
 
 
 def entmax15_loss(scores: Tensor, target: Tensor, **options: Any) -> Tensor:
-    """The loss whose gradient is entmax15(scores) - y."""
+    """The loss whose gradient is entmax15(scores) - y.
+
+    Arguments:
+        scores: scores (..., C) of the classes
+        target: classes (...), integers, or distributions (..., C)
+        options: `reduction`, `dim`, `weight`, `ignore_index`, `label_smoothing` and `mask`, as in `fenchel_young_loss`
+
+    Returns one number, or (...) with `reduction="none"`.
+    """
     return loss_of("entmax15_loss", Tsallis(1.5), scores, target, **options)
 
 
 def entmax_loss(
     scores: Tensor, target: Tensor, *, alpha: float | Tensor = 1.5, dim: int = -1, **options: Any
 ) -> Tensor:
-    """The loss whose gradient is entmax(scores, alpha) - y; a tensor `alpha` gets its own gradient."""
+    """The loss whose gradient is entmax(scores, alpha) - y; a tensor `alpha` gets its own gradient.
+
+    Arguments:
+        scores: scores (..., C) of the classes
+        target: classes (...), integers, or distributions (..., C)
+        alpha: the order, from 1: a number, or a tensor with size 1 along `dim`
+        dim: the axis of the classes; 1 for PyTorch's layout (N, C, ...)
+        options: `reduction`, `weight`, `ignore_index`, `label_smoothing` and `mask`, as in `fenchel_young_loss`
+
+    Returns one number, or (...) with `reduction="none"`.
+    """
     checks.check_alpha("entmax_loss", alpha)
     return loss_of("entmax_loss", Tsallis(_oriented(alpha, scores, dim)), scores, target, dim=dim, **options)
 
 
 def sqpnormmax_loss(scores: Tensor, target: Tensor, *, p: float = 1.5, **options: Any) -> Tensor:
-    """The loss whose gradient is sqpnormmax(scores, p) - y."""
+    """The loss whose gradient is sqpnormmax(scores, p) - y.
+
+    Arguments:
+        scores: scores (..., C) of the classes
+        target: classes (...), integers, or distributions (..., C)
+        p: of the norm, 1 < p ≤ 2
+        options: `reduction`, `dim`, `weight`, `ignore_index`, `label_smoothing` and `mask`, as in `fenchel_young_loss`
+
+    Returns one number, or (...) with `reduction="none"`.
+    """
     checks.check_p("sqpnormmax_loss", p)
     return loss_of("sqpnormmax_loss", SquaredPNorm(p), scores, target, **options)
 
@@ -65,16 +106,36 @@ def sqpnormmax_loss(scores: Tensor, target: Tensor, *, p: float = 1.5, **options
 def fusedmax_loss(
     scores: Tensor, target: Tensor, *, strength: float | Tensor = 0.1, dim: int = -1, **options: Any
 ) -> Tensor:
-    """The loss whose gradient is fusedmax(scores, strength) - y."""
+    """The loss whose gradient is fusedmax(scores, strength) - y.
+
+    Arguments:
+        scores: scores (..., C) of the classes
+        target: classes (...), integers, or distributions (..., C)
+        strength: of the penalty on differences between neighbours
+        dim: the axis of the classes; 1 for PyTorch's layout (N, C, ...)
+        options: `reduction`, `weight`, `ignore_index`, `label_smoothing` and `mask`, as in `fenchel_young_loss`
+
+    Returns one number, or (...) with `reduction="none"`.
+    """
     checks.check_strength("fusedmax_loss", strength)
     return loss_of("fusedmax_loss", Fused(_oriented(strength, scores, dim)), scores, target, dim=dim, **options)
 
 
 def oscarmax_loss(
-    scores: Tensor, target: Tensor, *, strength: float | Tensor = 0.01, dim: int = -1, **options: Any
+    scores: Tensor, target: Tensor, *, strength: float | Tensor | None = None, dim: int = -1, **options: Any
 ) -> Tensor:
-    """The loss whose gradient is oscarmax(scores, strength) - y."""
-    checks.check_strength("oscarmax_loss", strength)
+    """The loss whose gradient is oscarmax(scores, strength) - y.
+
+    Arguments:
+        scores: scores (..., C) of the classes
+        target: classes (...), integers, or distributions (..., C)
+        strength: of the penalty on pairs; None is min(0.01, 1/d) for d classes
+        dim: the axis of the classes; 1 for PyTorch's layout (N, C, ...)
+        options: `reduction`, `weight`, `ignore_index`, `label_smoothing` and `mask`, as in `fenchel_young_loss`
+
+    Returns one number, or (...) with `reduction="none"`.
+    """
+    checks.check_default_strength("oscarmax_loss", strength)
     return loss_of("oscarmax_loss", Oscar(_oriented(strength, scores, dim)), scores, target, dim=dim, **options)
 
 
@@ -87,7 +148,18 @@ def groupmax_loss(
     dim: int = -1,
     **options: Any,
 ) -> Tensor:
-    """The loss whose gradient is groupmax(scores, groups, strength) - y."""
+    """The loss whose gradient is groupmax(scores, groups, strength) - y.
+
+    Arguments:
+        scores: scores (..., C) of the classes
+        target: classes (...), integers, or distributions (..., C)
+        groups: the group number of each class, or the classes of each group
+        strength: of the penalty on groups
+        dim: the axis of the classes; 1 for PyTorch's layout (N, C, ...)
+        options: `reduction`, `weight`, `ignore_index`, `label_smoothing` and `mask`, as in `fenchel_young_loss`
+
+    Returns one number, or (...) with `reduction="none"`.
+    """
     checks.check_strength("groupmax_loss", strength)
     leaf = GroupLasso.of_checked(check_groups("groupmax_loss", groups), _oriented(strength, scores, dim))
     return loss_of("groupmax_loss", leaf, scores, target, dim=dim, **options)

@@ -17,15 +17,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax import checks
-from omegamax.losses.at_structure import structure_of
+from omegamax import checks, routing
+from omegamax.losses.at_structure import is_labels, structure_of
 from omegamax.losses.evaluation import widened
 from omegamax.losses.fenchel_young import Loss
 from omegamax.losses.targets import check_distribution, read_index
 from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.smoothed import Smoothed
-from omegamax.structures.structure import Structure
+from omegamax.structures.structure import Structure, labelled_parts
+from omegamax.wrong_kinds import instead_of, kind_of
 
 Cost = Tensor | Callable[[Any], Any]
 
@@ -44,6 +45,16 @@ class MarginLoss(Loss):
       for every target; or a function of the target that returns such a tensor, or one per component.
 
     `margin` multiplies the costs.
+
+    Arguments:
+        smooth: the structure or smoothed maximum
+        cost: what wrong parts cost; None is Hamming's
+        margin: what the costs are multiplied by
+        reduction: "mean", "sum" or "none"
+        dim: the axis of the classes; 1 for PyTorch's layout (N, C, ...)
+        weight: weights (C,) of the classes
+        ignore_index: the class that costs nothing and counts for nothing
+        check: whether gold structures are checked; without, a forbidden one costs +inf
 
     >>> MarginLoss(Hard())(torch.tensor([[1.5, 1.0, 0.0]]), torch.tensor([0]))  # max(0, 1 + 1.0 − 1.5)
     tensor(0.5000)
@@ -66,13 +77,16 @@ class MarginLoss(Loss):
         if isinstance(smooth, Structure):
             smooth = Smoothed(smooth, Hard())
         if not isinstance(smooth, SmoothMax):
-            kind = f"the class {smooth.__name__}" if isinstance(smooth, type) else type(smooth).__name__
-            raise TypeError(f"{who}: smooth must be a SmoothMax or a Structure, got {kind}; use for example Hard()")
+            raise TypeError(
+                f"{who}: smooth must be a SmoothMax or a Structure, got {kind_of(smooth)}; "
+                f"{instead_of(smooth, 'om.Hard()')}"
+            )
         if cost is not None and not isinstance(cost, Tensor) and not callable(cost):
             raise TypeError(
                 f"{who}: cost must be a Tensor or a function of the target, got {type(cost).__name__}; leave it out "
                 "for the Hamming cost"
             )
+        checks.check_finite(who, "margin", margin, "it multiplies the costs")
         self._smooth = smooth
         self.margin = margin
         self.cost: Any
@@ -83,16 +97,24 @@ class MarginLoss(Loss):
         if structure_of(smooth) is not None:
             self._check_no_classes()
 
+    def _held(self) -> dict[str, object]:
+        """The smoothed maximum, the margin, and the cost unless it is Hamming's."""
+        return {"smooth": self._smooth, "margin": self.margin, "cost": self.cost}
+
     def smooth(self, scores: Any) -> SmoothMax:
         """The one given."""
         return self._smooth
 
+    @routing.in_float32
     def forward(
         self, scores: Any, target: Any, *, mask: Any = None, lengths: Any = None, target_edges: Tensor | None = None
     ) -> Tensor:
         """The loss at scores plus costs."""
         wide, dtype = widened(scores)  # a margin is less than the spacing of large numbers in half precision
         structure = structure_of(self._smooth)
+        if structure is not None and is_labels(scores, target):
+            problem = structure.bind(wide, lengths)
+            target = problem.dress(labelled_parts(type(self).__name__, problem, target))
         augmented = self._among_classes(wide, target) if structure is None else self._among(structure, wide, target)
         found = super().forward(augmented, target, mask=mask, lengths=lengths, target_edges=target_edges)
         return found if dtype is None else found.to(dtype)

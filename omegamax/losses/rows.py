@@ -23,6 +23,7 @@ from omegamax import checks
 from omegamax.functional import _oriented
 from omegamax.groups import check_groups
 from omegamax.losses.fenchel_young import Loss
+from omegamax.module_repr import unless
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
 from omegamax.operators.oscar import Oscar
@@ -56,6 +57,11 @@ class RowLoss(Loss, ABC):
             checks.check_gamma(type(self).__name__, gamma)
         self.gamma = gamma
 
+    def _held(self) -> dict[str, object]:
+        """The parameters of Ω, and the temperature."""
+        own = {name: getattr(self, name) for name in ("alpha", "p", "groups", "strength") if hasattr(self, name)}
+        return {**own, "gamma": unless(self.gamma, 1)}
+
     @abstractmethod
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Ω with the current values of its parameters."""
@@ -72,6 +78,16 @@ class RowLoss(Loss, ABC):
 class SoftmaxLoss(RowLoss):
     """Cross-entropy: the loss of softmax; for soft targets minus their entropy, so that its least value is zero.
 
+    Arguments:
+        gamma: the temperature: a number, a tensor or a module that returns one
+        reduction: "mean", "sum" or "none"
+        dim: the axis of the classes; 1 for PyTorch's layout (N, C, ...)
+        weight: weights (C,) of the classes
+        ignore_index: the class that costs nothing and counts for nothing
+        label_smoothing: the share of the target that is spread over all classes
+
+    Called with scores (..., C) and classes (...) or distributions (..., C).
+
     >>> scores, target = torch.tensor([[2.0, 0.0, 1.0]]), torch.tensor([0])
     >>> SoftmaxLoss()(scores, target), torch.nn.functional.cross_entropy(scores, target)
     (tensor(0.4076), tensor(0.4076))
@@ -85,6 +101,16 @@ class SoftmaxLoss(RowLoss):
 class SparsemaxLoss(RowLoss):
     """The loss of sparsemax: zero once the target leads by a margin of 1.
 
+    Arguments:
+        gamma: the temperature: a number, a tensor or a module that returns one
+        reduction: "mean", "sum" or "none"
+        dim: the axis of the classes; 1 for PyTorch's layout (N, C, ...)
+        weight: weights (C,) of the classes
+        ignore_index: the class that costs nothing and counts for nothing
+        label_smoothing: the share of the target that is spread over all classes
+
+    Called with scores (..., C) and classes (...) or distributions (..., C).
+
     >>> SparsemaxLoss()(torch.tensor([[2.0, 0.0, 1.0]]), torch.tensor([0]))
     tensor(0.)
     """
@@ -95,7 +121,18 @@ class SparsemaxLoss(RowLoss):
 
 
 class Entmax15Loss(RowLoss):
-    """The loss of 1.5-entmax: zero once the target leads by a margin of 2."""
+    """The loss of 1.5-entmax: zero once the target leads by a margin of 2.
+
+    Arguments:
+        gamma: the temperature: a number, a tensor or a module that returns one
+        reduction: "mean", "sum" or "none"
+        dim: the axis of the classes; 1 for PyTorch's layout (N, C, ...)
+        weight: weights (C,) of the classes
+        ignore_index: the class that costs nothing and counts for nothing
+        label_smoothing: the share of the target that is spread over all classes
+
+    Called with scores (..., C) and classes (...) or distributions (..., C).
+    """
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Tsallis(1.5)."""
@@ -107,6 +144,17 @@ class EntmaxLoss(RowLoss):
 
     `alpha` is a number, a tensor that broadcasts against the scores with size 1 along the classes, or a module that
     returns one, such as `Above(1.0, start=1.5)`: then α learns.
+
+    Arguments:
+        alpha: the order, from 1
+        gamma: the temperature: a number, a tensor or a module that returns one
+        reduction: "mean", "sum" or "none"
+        dim: the axis of the classes; 1 for PyTorch's layout (N, C, ...)
+        weight: weights (C,) of the classes
+        ignore_index: the class that costs nothing and counts for nothing
+        label_smoothing: the share of the target that is spread over all classes
+
+    Called with scores (..., C) and classes (...) or distributions (..., C).
     """
 
     def __init__(
@@ -138,7 +186,12 @@ class EntmaxLoss(RowLoss):
 
 
 class SqPNormMaxLoss(RowLoss):
-    """The loss of sq-pnorm-max."""
+    """The loss of sq-pnorm-max.
+
+    Arguments:
+        p: of the norm, 1 < p ≤ 2
+        options: `gamma`, `reduction`, `dim`, `weight`, `ignore_index` and `label_smoothing`, as in `SoftmaxLoss`
+    """
 
     def __init__(self, p: float = 1.5, **options: Any) -> None:
         super().__init__(**options)
@@ -151,7 +204,12 @@ class SqPNormMaxLoss(RowLoss):
 
 
 class FusedmaxLoss(RowLoss):
-    """The loss of fusedmax; `strength` as in `EntmaxLoss` may learn."""
+    """The loss of fusedmax; `strength` as in `EntmaxLoss` may learn.
+
+    Arguments:
+        strength: of the penalty on differences between neighbours
+        options: `gamma`, `reduction`, `dim`, `weight`, `ignore_index` and `label_smoothing`, as in `SoftmaxLoss`
+    """
 
     def __init__(self, strength: Learnable = 0.1, **options: Any) -> None:
         super().__init__(**options)
@@ -165,21 +223,32 @@ class FusedmaxLoss(RowLoss):
 
 
 class OscarmaxLoss(RowLoss):
-    """The loss of oscarmax; `strength` as in `EntmaxLoss` may learn."""
+    """The loss of oscarmax; `strength` as in `EntmaxLoss` may learn.
 
-    def __init__(self, strength: Learnable = 0.01, **options: Any) -> None:
+    Arguments:
+        strength: of the penalty on pairs; None is min(0.01, 1/d) for d classes
+        options: `gamma`, `reduction`, `dim`, `weight`, `ignore_index` and `label_smoothing`, as in `SoftmaxLoss`
+    """
+
+    def __init__(self, strength: Learnable | None = None, **options: Any) -> None:
         super().__init__(**options)
         if not isinstance(strength, nn.Module):
-            checks.check_strength("OscarmaxLoss", strength)
+            checks.check_default_strength("OscarmaxLoss", strength)
         self.strength = strength
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Oscar."""
-        return Oscar(self._current(self.strength, scores))
+        return Oscar(None if self.strength is None else self._current(self.strength, scores))
 
 
 class GroupmaxLoss(RowLoss):
-    """The loss of groupmax, for classes that always have the same groups."""
+    """The loss of groupmax, for classes that always have the same groups.
+
+    Arguments:
+        groups: the group number of each class, or the classes of each group
+        strength: of the penalty on groups
+        options: `gamma`, `reduction`, `dim`, `weight`, `ignore_index` and `label_smoothing`, as in `SoftmaxLoss`
+    """
 
     def __init__(
         self,

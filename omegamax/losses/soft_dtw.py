@@ -11,14 +11,25 @@ from typing import Any
 from torch import Tensor, nn
 
 from omegamax.losses.reduction import check_reduction, reduced
+from omegamax.module_repr import shown, unless
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.bands import Band
+from omegamax.structures.smoothing import local
 from omegamax.structures.soft_dtw import Distance, soft_dtw, soft_dtw_divergence, squared_euclidean
 
 
 class SoftDTWLoss(nn.Module):
     """The smoothed cost of warping one series onto another; the arguments are those of `soft_dtw`.
+
+    Arguments:
+        gamma: the temperature
+        reduction: "mean", "sum" or "none"
+        distance: costs of cells from (..., M, 1, D) and (..., 1, N, D)
+        regularizer: Ω of the recursion; None is Shannon
+        band: which cells a path may visit, such as `SakoeChiba(5)`; None allows all
+
+    Called with series (..., M, D) and (..., N, D).
 
     >>> x = torch.tensor([[[0.0], [1.0], [2.0]]])
     >>> SoftDTWLoss(gamma=0.1)(x, 2 * x)
@@ -36,6 +47,8 @@ class SoftDTWLoss(nn.Module):
     ) -> None:
         super().__init__()
         check_reduction("SoftDTWLoss", reduction)
+        if regularizer is not None:
+            local("SoftDTWLoss", regularizer)
         self.gamma, self.reduction, self.distance, self.band = gamma, reduction, distance, band
         self.regularizer = Shannon() if regularizer is None else regularizer
 
@@ -45,12 +58,22 @@ class SoftDTWLoss(nn.Module):
         return reduced(soft_dtw(x, y, self.gamma, lengths=lengths, **options), self.reduction)
 
     def extra_repr(self) -> str:
-        """The temperature and the reduction."""
-        return f"gamma={self.gamma}, reduction={self.reduction!r}"
+        """The arguments."""
+        distance = unless(getattr(self.distance, "__name__", "..."), "squared_euclidean")
+        held = {"gamma": self.gamma, "reduction": self.reduction, "distance": distance, "band": self.band}
+        return shown(**held, regularizer=self.regularizer)
 
 
 class SoftDTWDivergenceLoss(nn.Module):
     """The divergence of soft-DTW: exactly zero when both series are the same; the arguments are those of `SoftDTWLoss`.
+
+    Arguments:
+        gamma: the temperature
+        reduction: "mean", "sum" or "none"
+        distance: costs of cells from (..., M, 1, D) and (..., 1, N, D)
+        band: which cells a path may visit, such as `SakoeChiba(5)`; None allows all
+
+    Called with series (..., M, D) and (..., N, D).
 
     >>> x = torch.tensor([[[0.0], [1.0], [2.0]]])
     >>> SoftDTWDivergenceLoss()(x, x)
@@ -75,5 +98,6 @@ class SoftDTWDivergenceLoss(nn.Module):
         return reduced(found, self.reduction)
 
     def extra_repr(self) -> str:
-        """The temperature and the reduction."""
-        return f"gamma={self.gamma}, reduction={self.reduction!r}"
+        """The arguments."""
+        distance = unless(getattr(self.distance, "__name__", "..."), "squared_euclidean")
+        return shown(gamma=self.gamma, reduction=self.reduction, distance=distance, band=self.band)

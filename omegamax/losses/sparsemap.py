@@ -13,14 +13,18 @@ from typing import Any
 
 from omegamax.losses.fenchel_young import Loss
 from omegamax.losses.margin import Cost, MarginLoss
-from omegamax.losses.structured import check_structure
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.sparsemap import SparseMAP
-from omegamax.structures.structure import Structure
+from omegamax.structures.structure import Structure, check_structure
 
 
 class SparseMAPLoss(Loss):
     """The loss of SparseMAP: zero once the gold structure leads by enough; its gradient is sparse in structures.
+
+    Arguments:
+        structure: what is chosen among, such as `Matching()`
+        reduction: "mean", "sum" or "none"
+        check: whether gold structures are checked; without, a forbidden one costs +inf
 
     >>> chain = Chain()
     >>> gold = chain.from_tags(torch.tensor([[0, 1, 1]]), 2)
@@ -32,13 +36,25 @@ class SparseMAPLoss(Loss):
         super().__init__(reduction=reduction, check=check)
         self.structure = check_structure("SparseMAPLoss", structure)
 
+    def _held(self) -> dict[str, object]:
+        """The structure."""
+        return {"structure": self.structure}
+
     def smooth(self, scores: Any) -> SmoothMax:
         """SparseMAP."""
         return SparseMAP(self.structure)
 
 
 class MarginSparseMAPLoss(Loss):
-    """SparseMAP with cost-augmented inference; `cost` and `margin` as in `MarginLoss`."""
+    """SparseMAP with cost-augmented inference; `cost` and `margin` as in `MarginLoss`.
+
+    Arguments:
+        structure: what is chosen among, such as `Matching()`
+        cost: what wrong parts cost; None is Hamming's
+        margin: what the costs are multiplied by
+        reduction: "mean", "sum" or "none"
+        check: whether gold structures are checked; without, a forbidden one costs +inf
+    """
 
     def __init__(
         self,
@@ -53,10 +69,14 @@ class MarginSparseMAPLoss(Loss):
         self.structure = check_structure("MarginSparseMAPLoss", structure)
         self.augmented = MarginLoss(SparseMAP(structure), cost, margin=margin, reduction=reduction, check=check)
 
+    def _held(self) -> dict[str, object]:
+        """The structure."""
+        return {"structure": self.structure}
+
     def smooth(self, scores: Any) -> SmoothMax:
         """SparseMAP."""
         return SparseMAP(self.structure)
 
     def forward(self, scores: Any, target: Any, *, mask: Any = None, lengths: Any = None, **rest: Any) -> Any:
-        """The loss at scores plus costs."""
+        """The loss at scores plus costs; `rest` may hold `target_edges`."""
         return self.augmented(scores, target, mask=mask, lengths=lengths, **rest)

@@ -12,19 +12,26 @@ from typing import Any
 
 from torch import Tensor
 
+from omegamax import checks
 from omegamax.losses.fenchel_young import Loss
+from omegamax.module_repr import unless
 from omegamax.operators.hard import Hard
 from omegamax.operators.scaled import Scaled
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.smoothed import Smoothed
-from omegamax.structures.structure import Structure
+from omegamax.structures.structure import Structure, check_structure
 
 
 class PerceptronLoss(Loss):
     """How much better the best structure scores than the gold one; without a structure, the best class.
 
     Zero where the gold one is among the best; its gradient is the best (ties: the lowest) minus the gold one.
+
+    Arguments:
+        structure: what is chosen among, such as `Chain()`; None is one of the classes of a row
+        reduction: "mean", "sum" or "none"
+        options: `check` for structures; `dim`, `weight` and `ignore_index` for classes
 
     >>> PerceptronLoss()(torch.tensor([[1.0, 3.0]]), torch.tensor([0]))
     tensor(2.)
@@ -37,6 +44,10 @@ class PerceptronLoss(Loss):
             self._check_no_classes()
         self.structure = structure
 
+    def _held(self) -> dict[str, object]:
+        """The structure."""
+        return {"structure": self.structure}
+
     def smooth(self, scores: Any) -> SmoothMax:
         """Hard."""
         return Hard() if self.structure is None else Smoothed(self.structure, Hard())
@@ -45,9 +56,15 @@ class PerceptronLoss(Loss):
 class CRFLoss(Loss):
     """The negative log-likelihood of gold structures: log-partition minus score; `gamma` is a temperature.
 
-    >>> chain = Chain()
-    >>> gold = chain.from_tags(torch.tensor([[0, 1, 1]]), 2)
-    >>> CRFLoss(chain)(torch.zeros(1, 3, 2, 2), gold)
+    Arguments:
+        structure: what is chosen among, such as `Chain()`
+        reduction: "mean", "sum" or "none"
+        gamma: the temperature
+        check: whether gold structures are checked; without, a forbidden one costs +inf
+
+    Called with potentials and gold structures or integer labels; see `FenchelYoungLoss`.
+
+    >>> CRFLoss(Chain())(torch.zeros(1, 3, 2, 2), torch.tensor([[0, 1, 1]]))
     tensor(2.0794)
     """
 
@@ -56,17 +73,14 @@ class CRFLoss(Loss):
     ) -> None:
         super().__init__(reduction=reduction, check=check)
         self.structure = check_structure("CRFLoss", structure)
+        checks.check_gamma("CRFLoss", gamma)
         self.gamma = gamma
+
+    def _held(self) -> dict[str, object]:
+        """The structure and the temperature."""
+        return {"structure": self.structure, "gamma": unless(self.gamma, 1)}
 
     def smooth(self, scores: Any) -> SmoothMax:
         """Shannon."""
         plain = isinstance(self.gamma, (int, float)) and self.gamma == 1
         return Smoothed(self.structure, Shannon() if plain else Scaled(Shannon(), self.gamma))
-
-
-def check_structure(who: str, structure: Any) -> Any:
-    """A structure, not its class."""
-    if not isinstance(structure, Structure):
-        kind = f"the class {structure.__name__}" if isinstance(structure, type) else type(structure).__name__
-        raise TypeError(f"{who}: structure must be a Structure, got {kind}; use for example om.Chain()")
-    return structure

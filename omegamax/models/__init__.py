@@ -1,11 +1,14 @@
 """Whole networks as plain modules: what a recipe trains."""
 
 from omegamax.models.beam_search import Hypotheses, beam_search
+from omegamax.models.crf import CRF
 from omegamax.models.encoder_decoder import DecoderStep, EncoderDecoder
 from omegamax.models.readers import FixedReader, HardReader, Read, Reader, SoftReader
 from omegamax.models.recurrent_encoder import RecurrentEncoder, SourceStates
+from omegamax.spelling import install as _install
 
 __all__ = [
+    "CRF",
     "DecoderStep",
     "EncoderDecoder",
     "FixedReader",
@@ -18,3 +21,5 @@ __all__ = [
     "SourceStates",
     "beam_search",
 ]
+
+_install(__name__)

@@ -49,6 +49,16 @@ def beam_search(
     token is among the n_beams best continuations; an item is done when n_beams outputs have ended. One beam is greedy
     search. Among equals the older hypothesis wins, then the lower token.
 
+    Arguments:
+        step: from last tokens and states to log-probabilities and states
+        state: before the first token
+        n_items: how many searches run side by side
+        n_beams: how many hypotheses each keeps
+        start: the token that begins a sequence
+        end: the token that ends one
+        max_length: how many tokens a sequence has at most
+        length_penalty: the power of the length that scores are divided by; 0 compares sums
+
     >>> def step(token, state):                        # after 0 comes 1, then 2, which ends
     ...     return torch.eye(3)[(token + 1).clamp(max=2)].log(), state
     >>> beam_search(step, torch.zeros(1), n_items=1, n_beams=1, start=0, end=2, max_length=5).tokens

@@ -30,6 +30,14 @@ class EncoderDecoder(nn.Module):
     all states are one call, all contexts another, and what was read at one token does not change what is read later.
     Source tokens are (B, K) with lengths (B,); targets (B, T + 1) begin with a start token.
 
+    Arguments:
+        n_source: how many source tokens there are
+        n_target: how many target tokens there are
+        reader: what the decoder reads of the source: `SoftReader(...)`, `HardReader(...)` or `FixedReader()`
+        embedding_size: features of a token
+        hidden_size: features of a state
+        dropout: the share of features that training drops
+
     >>> from omegamax.models import SoftReader
     >>> reader = SoftReader(Attention(Additive(6, 6), normalizer=SquaredNorm()))
     >>> model = EncoderDecoder(10, 8, reader=reader, hidden_size=6)
@@ -75,11 +83,11 @@ class EncoderDecoder(nn.Module):
         return self.encoder(self.dropout(self.source_embedding(source)), lengths)
 
     def start(self, encoded: SourceStates) -> Tensor:
-        """The decoder's first state, (B, hidden)."""
+        """The decoder's first state, (B, hidden); `encoded` is what `encode` returned."""
         return self.bridge(encoded.last).tanh()
 
     def step(self, token: Tensor, state: Tensor, encoded: SourceStates) -> DecoderStep:
-        """Takes one token (B,) of each output and predicts the next."""
+        """Takes one token (B,) of each output and predicts the next, from `state` and what `encoded` lets it read."""
         embedded = self.dropout(self.target_embedding(token)).unsqueeze(1)
         states, last = self.decoder(embedded, state.unsqueeze(0))
         context = self.reader(states, encoded).context

@@ -26,7 +26,7 @@ class Read(NamedTuple):
 
 
 class Reader(nn.Module, ABC):
-    """From decoder states (B, Q, features) and encoder states to contexts."""
+    """From decoder states `query` (B, Q, features) and encoder states `source` to contexts."""
 
     @abstractmethod
     def forward(self, query: Tensor, source: SourceStates) -> Read:
@@ -41,7 +41,11 @@ class Reader(nn.Module, ABC):
 
 
 class SoftReader(Reader):
-    """An average over all places, with any score and any normalizer."""
+    """An average over all places, with any score and any normalizer.
+
+    Arguments:
+        attention: averages over the places
+    """
 
     def __init__(self, attention: Attention) -> None:
         super().__init__()
@@ -57,7 +61,11 @@ class SoftReader(Reader):
 
 
 class HardReader(Reader):
-    """One place for each state: drawn, or summed over, while training; the best one while predicting."""
+    """One place for each state: drawn, or summed over, while training; the best one while predicting.
+
+    Arguments:
+        attention: chooses a place, and estimates how to learn it
+    """
 
     def __init__(self, attention: HardAttention) -> None:
         super().__init__()

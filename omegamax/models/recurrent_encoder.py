@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from omegamax import checks
+
 
 class SourceStates(NamedTuple):
     """What an encoder made of a text."""
@@ -22,6 +24,10 @@ class RecurrentEncoder(nn.Module):
 
     Embedded tokens (B, K, features) with lengths (B,); padding is never read. Each direction has half of the states'
     features.
+
+    Arguments:
+        in_features: of an embedded token
+        hidden_size: features of a state, both directions together
     """
 
     def __init__(self, in_features: int, hidden_size: int) -> None:
@@ -35,6 +41,7 @@ class RecurrentEncoder(nn.Module):
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> SourceStates:
         """States of all tokens."""
+        lengths = checks.check_lengths("RecurrentEncoder", tuple(embedded.shape[:1]), lengths).to(embedded.device)
         packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
         states, last = self.gru(packed)
         states, _ = pad_packed_sequence(states, batch_first=True, total_length=embedded.shape[1])

@@ -12,3 +12,6 @@ from omegamax.operators.shannon import Shannon as Shannon
 from omegamax.operators.squared_norm import SquaredNorm as SquaredNorm
 from omegamax.operators.squared_pnorm import SquaredPNorm as SquaredPNorm
 from omegamax.operators.tsallis import Tsallis as Tsallis
+from omegamax.spelling import install as _install
+
+_install(__name__)

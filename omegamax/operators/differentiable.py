@@ -13,7 +13,6 @@ from torch import Tensor
 from omegamax import checks, routing
 from omegamax.operators.regularizer import Regularizer, Solution
 from omegamax.operators.simplex_newton import certified_gap, maximize, solve_on_face
-from omegamax.smoothmax import SmoothMax
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +26,11 @@ class Differentiable(Regularizer):
     relative to the scale of g, and warns if `max_iter` comes first. Derivatives follow Proposition 1 of Niculae &
     Blondel (NIPS 2017): on the support, H y = v − ν with Σ y = 0, by conjugate gradients on Hessian-vector products, so
     that no d × d matrix is formed.
+
+    Arguments:
+        fn: from weights (..., n) to numbers (...), written with PyTorch's functions
+        rtol: the gap to stop at, relative to the scale of g; None is eps^(2/3) of the scores' type
+        max_iter: how many steps are taken at most
 
     >>> ridge = Differentiable(lambda p: 0.5 * p.square().sum(-1))
     >>> ridge.argmax(torch.tensor([1.0, 0.9, -1.0]))
@@ -93,17 +97,18 @@ class Differentiable(Regularizer):
         residual = direction - _hessian_vector(self.omega, weights, product.detach())
         return product.detach() + _Face.apply(self.omega, point, residual)
 
-    def _checked_parameters(self, scores: Tensor) -> tuple[Tensor, ...]:
+    def solve_weights(self, scores: Tensor) -> Tensor:
+        """The weights alone, after a look at what the function holds."""
+        self.check_fit(scores)
+        return super().solve_weights(scores)
+
+    def check_fit(self, scores: Tensor) -> None:
+        """The function holds nothing that would have to learn."""
         if torch.is_grad_enabled() and scores.shape[-1] and self.omega(torch.full_like(scores, 0.5)).requires_grad:
             raise RuntimeError(
                 "Differentiable: fn must not hold tensors that learn, got one that requires a gradient, which would "
                 "never come; detach it, or write a Regularizer with a learnable field"
             )
-        return super()._checked_parameters(scores)
-
-    def spec(self) -> tuple[str, list[float]]:
-        """Refused: a graph cannot hold a Python function."""
-        return SmoothMax.spec(self)
 
 
 def _uncompiled(solver: Callable[..., Any]) -> Callable[..., Any]:

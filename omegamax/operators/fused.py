@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from omegamax import checks
 from omegamax.kernels.fusedmax import fusedmax, fusedmax_product
-from omegamax.operators.regularizer import Regularizer, Slope, Solution, total
+from omegamax.kernels.kernel import Solver
+from omegamax.operators.regularizer import KernelRegularizer, Slope, total
 
 
 @dataclass(frozen=True, eq=False)
-class Fused(Regularizer):
+class Fused(KernelRegularizer):
     """Ω(p) = ½(‖p‖² − 1) + strength · Σ |p_{i+1} − p_i|. Its argmax, fusedmax, gives equal weight to whole segments.
 
     A masked position is taken out of the row: its neighbours become adjacent. `strength` may be a tensor, one per row.
@@ -23,13 +24,13 @@ class Fused(Regularizer):
 
     strength: float | Tensor = 0.1
 
+    solver: ClassVar[Solver[Any]] = fusedmax
     symmetric: ClassVar[bool] = False
     learnable: ClassVar[str | None] = "strength"
-    constants: ClassVar[torch.dtype | None] = torch.bool
 
     def __post_init__(self) -> None:
         checks.check_strength("Fused", self.strength)
-        object.__setattr__(self, "strength", checks.plain(self.strength))
+        self.hold("strength", checks.plain(self.strength))
 
     def omega(self, weights: Tensor) -> Tensor:
         """½(‖p‖² − 1) + strength · Σ |p_{i+1} − p_i|."""
@@ -40,17 +41,6 @@ class Fused(Regularizer):
         """The neighbours of a removed position are adjacent."""
         jumps = variation(weights, removed).omega
         return (0.5 * (total(weights.square()) - 1) + self.strength * jumps).squeeze(-1)
-
-    def solve(self, scores: Tensor) -> Solution:
-        """Total-variation prox, then projection onto the simplex."""
-        weights, value, joined = fusedmax(scores, self.strength)
-        return Solution(weights, value, (weights, joined))
-
-    def bare_weights(self, scores: Tensor) -> Tensor:
-        """The weights alone, without segments."""
-        if type(self.strength) is not float:
-            return super().bare_weights(scores)
-        return fusedmax.weights(scores, self.strength)
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """Averages the direction over each segment of the support, then centres it on the support."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,11 +12,12 @@ from torch import Tensor
 from omegamax import checks
 from omegamax.kernels.sparsemax import sparsemax
 from omegamax.operators.grid_denoise import Denoised, component_mean, denoise_grid, neighbours
-from omegamax.smoothmax import Slope, SmoothMax, Solution
+from omegamax.operators.operator import Operator
+from omegamax.operators.solution import Slope, Solution
 
 
 @dataclass(frozen=True, eq=False)
-class GridTV(SmoothMax):
+class GridTV(Operator):
     """Ω(p) = ½(‖p‖² − 1) + strength · TV(p) on a grid. Its argmax gives equal weight to whole regions of an image.
 
         TV(p) = Σ |p_{i,j+1} − p_{ij}| + Σ |p_{i+1,j} − p_{ij}|          p ≥ 0, Σ p = 1 over the grid
@@ -38,6 +38,8 @@ class GridTV(SmoothMax):
     max_iter: int = 10_000
 
     event_ndim: ClassVar[int] = 2
+    sums_to_one: ClassVar[bool] = True
+    learnable: ClassVar[str | None] = "strength"
 
     def __post_init__(self) -> None:
         checks.check_strength("GridTV", self.strength)
@@ -99,33 +101,18 @@ class GridTV(SmoothMax):
         centre = inside.sum(-1, keepdim=True) / support.sum(-1, keepdim=True).clamp(min=1)
         return (torch.where(support, mean - centre, 0) + 0 * p).unflatten(-1, weights.shape[-2:])
 
-    def parameters(self) -> tuple[Tensor, ...]:
-        """The strength, where it is a tensor."""
-        return (self.strength,) if isinstance(self.strength, Tensor) else ()
-
-    def with_parameters(self, parameters: tuple[Tensor, ...]) -> GridTV:
-        """A copy that holds another strength."""
-        if not parameters:
-            return self
-        twin = copy.copy(self)
-        object.__setattr__(twin, "strength", parameters[0])
-        return twin
-
     def slopes(self, certificate: tuple[Tensor, ...]) -> tuple[Slope, ...]:
         """TV(p) and its subgradient, on the grid without its masked cells."""
         weights, labels = certificate
         return (variation(weights, labels < 0),)
 
-    def _prepare(self, scores: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
-        checks.check_scores("GridTV", scores)
+    def check_fit(self, scores: Tensor) -> None:
+        """The scores have two axes for the grid, and there is one strength for all grids or one per grid."""
         if scores.dim() < 2:
             raise ValueError(
                 f"GridTV: scores must have two axes for the grid, (..., H, W), got shape {tuple(scores.shape)}; "
                 "use Fused for a row"
             )
-        return super()._prepare(scores, mask, lengths)
-
-    def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         strength = self.strength
         if isinstance(strength, Tensor) and strength.dim() > 0:
             padded = (1,) * (scores.dim() - strength.dim()) + tuple(strength.shape)
@@ -135,7 +122,6 @@ class GridTV(SmoothMax):
                     f"GridTV: strength must broadcast against scores {tuple(scores.shape)} with size 1 along the grid, "
                     f"got {tuple(strength.shape)}; for one strength per grid of (batch, H, W) give it (batch, 1, 1)"
                 )
-        return super()._evaluate(scores)
 
     def _per_grid(self, scores: Tensor) -> Tensor:
         """The strength of each grid of the flattened batch, in double precision."""

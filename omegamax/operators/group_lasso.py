@@ -12,22 +12,27 @@ from torch import Tensor
 from omegamax import checks, routing
 from omegamax.groups import check_group_count, check_groups
 from omegamax.kernels.groupmax import groupmax, groupmax_product
-from omegamax.operators.regularizer import Regularizer, Slope, Solution, total
+from omegamax.kernels.kernel import Solver
+from omegamax.operators.regularizer import KernelRegularizer, Slope, total
 
 
 @dataclass(frozen=True, eq=False)
-class GroupLasso(Regularizer):
+class GroupLasso(KernelRegularizer):
     """Ω(p) = ½(‖p‖² − 1) + strength · Σ_g ‖p_g‖₂ over groups that partition the row.
 
     Its argmax selects or drops whole groups. `groups` gives the group number of every position, or lists the positions
     of every group. Exact on the simplex: with its multiplier τ, p_g = u_g (1 − strength / ‖u_g‖)₊ for u = (θ − τ)₊,
     so τ is the only unknown. (Projecting the group prox onto the simplex is something else.) Yuan & Lin, 2006.
+
+    Arguments:
+        groups: the group number of each position, or the positions of each group
+        strength: of the penalty, non-negative; a tensor may learn
     """
 
     groups: Sequence[int] | Sequence[Sequence[int]] | Tensor
     strength: float | Tensor = 0.1
 
-    weights_suffice: ClassVar[bool] = True
+    solver: ClassVar[Solver[Any]] = groupmax
     symmetric: ClassVar[bool] = False
     learnable: ClassVar[str | None] = "strength"
 
@@ -48,6 +53,10 @@ class GroupLasso(Regularizer):
         groups = numbers[1:] if parameter is None else numbers
         return cls.of_checked(tuple(int(g) for g in groups), strength)
 
+    def hold(self, field: str, value: Any) -> None:
+        """Sets a field; the groups are a tensor for the solver, so its arguments are never only numbers."""
+        object.__setattr__(self, field, value)
+
     @classmethod
     def of_checked(cls, groups: tuple[int, ...], strength: float | Tensor) -> GroupLasso:
         """The leaf for arguments that have passed `checks` already."""
@@ -56,23 +65,15 @@ class GroupLasso(Regularizer):
         object.__setattr__(leaf, "strength", strength)
         return leaf
 
+    def arguments(self, scores: Tensor) -> tuple[Any, ...]:
+        """The group of every position, and the strength."""
+        check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
+        return self._labels(scores), self.strength
+
     def omega(self, weights: Tensor) -> Tensor:
         """½(‖p‖² − 1) + strength · Σ_g ‖p_g‖."""
         norms = self._norms(weights)
         return (0.5 * (total(weights.square()) - 1) + self.strength * total(norms)).squeeze(-1)
-
-    def solve(self, scores: Tensor) -> Solution:
-        """One root per row."""
-        check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
-        weights, value = groupmax(scores, self._labels(scores), self.strength)
-        return Solution(weights, value, (weights,))
-
-    def bare_weights(self, scores: Tensor) -> Tensor:
-        """The weights alone."""
-        if type(self.strength) is not float:
-            return super().bare_weights(scores)
-        check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
-        return groupmax.weights(scores, self._labels(scores), self.strength)
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """A multiple of the identity plus rank one in each group, restricted to directions of sum zero."""
@@ -95,9 +96,10 @@ class GroupLasso(Regularizer):
         positive = squares > 0
         return torch.where(positive, torch.where(positive, squares, 1).sqrt(), 0)
 
-    def _checked_parameters(self, scores: Tensor) -> tuple[Tensor, ...]:
+    def check_fit(self, scores: Tensor) -> None:
+        """Every position of the row has a group."""
         check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
-        return super()._checked_parameters(scores)
+        super().check_fit(scores)
 
 
 def labels_of(leaf: Any, like: Tensor) -> Tensor:

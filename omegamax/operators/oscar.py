@@ -2,62 +2,59 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.kernels.oscarmax import oscarmax, oscarmax_alone, oscarmax_product
-from omegamax.operators.regularizer import Regularizer, Slope, Solution, Weighed, total
+from omegamax.kernels.kernel import Solver
+from omegamax.kernels.oscarmax import default_strength, oscarmax, oscarmax_product
+from omegamax.operators.regularizer import KernelRegularizer, Slope, total
 
 
 @dataclass(frozen=True, eq=False)
-class Oscar(Regularizer):
+class Oscar(KernelRegularizer):
     """Ω(p) = ½(‖p‖² − 1) + strength · Σ_{i<j} max(p_i, p_j). Its argmax, oscarmax, gives equal weight to clusters.
 
     Exact for this problem on the simplex, for scores of any sign: sort, subtract strength·(d − rank), pool adjacent
     violators, project. The composition in the paper (Niculae & Blondel, NIPS 2017, Proposition 2) ranks by |θ| and
     clips at zero before it projects, which is not optimal in general, e.g. for [0.5, −0.5, 0]. `strength` may be a
-    tensor, one per row.
+    tensor, one per row. By default (None) it is min(0.01, 1/d) for the d positions of a row that are not masked: the
+    paper's 0.01 up to 100 positions, and beyond them less, so that long rows do not collapse to equal weights.
     """
 
-    strength: float | Tensor = 0.01
+    strength: float | Tensor | None = None
 
+    solver: ClassVar[Solver[Any]] = oscarmax
+    exports: ClassVar[bool] = True
     learnable: ClassVar[str | None] = "strength"
-    constants: ClassVar[torch.dtype | None] = torch.int32
 
     def __post_init__(self) -> None:
-        checks.check_strength("Oscar", self.strength)
-        object.__setattr__(self, "strength", checks.plain(self.strength))
+        checks.check_default_strength("Oscar", self.strength)
+        self.hold("strength", checks.plain(self.strength))
 
     def omega(self, weights: Tensor) -> Tensor:
         """½(‖p‖² − 1) + strength · Σ (d − rank) p, rank 1 the largest."""
-        columns = weights.shape[-1]
-        ordered = weights.sort(dim=-1, descending=True).values
-        pairs = torch.arange(columns - 1, -1, -1, dtype=weights.dtype, device=weights.device)
-        return (0.5 * (total(weights.square()) - 1) + self.strength * total(pairs * ordered)).squeeze(-1)
+        return self._omega(weights, 0, self._strength_of(weights.shape[-1]))
 
     def omega_without(self, weights: Tensor, removed: Tensor) -> Tensor:
         """A removed position is in no pair."""
-        pairs = total(removed.to(weights.dtype)) * total(weights)
-        return self.omega(weights) - (self.strength * pairs).squeeze(-1)
+        n_removed = total(removed.to(weights.dtype))
+        return self._omega(weights, n_removed, self._strength_of(weights.shape[-1] - n_removed))
 
-    def solve(self, scores: Tensor) -> Solution:
-        """Isotonic regression of the sorted, tilted scores, then projection onto the simplex."""
-        weights, value, labels = oscarmax(scores, self.strength)
-        return Solution(weights, value, (weights, labels))
+    def _omega(self, weights: Tensor, n_removed: float | Tensor, strength: float | Tensor) -> Tensor:
+        columns = weights.shape[-1]
+        ordered = weights.sort(dim=-1, descending=True).values
+        pairs = torch.arange(columns - 1, -1, -1, dtype=weights.dtype, device=weights.device)
+        maxima = total(pairs * ordered) - n_removed * total(weights)
+        return (0.5 * (total(weights.square()) - 1) + strength * maxima).squeeze(-1)
 
-    def answer(self, scores: Tensor) -> Weighed:
-        """The same without clusters, which only a derivative needs."""
-        return Weighed(*oscarmax_alone(scores, self.strength))
-
-    def bare_weights(self, scores: Tensor) -> Tensor:
-        """The weights alone, without clusters."""
-        if type(self.strength) is not float:
-            return super().bare_weights(scores)
-        return oscarmax.weights(scores, self.strength)
+    def _strength_of(self, n_positions: int | Tensor) -> float | Tensor:
+        """The strength of rows with this many positions that are not masked."""
+        return default_strength(n_positions) if self.strength is None else self.strength
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """Averages the direction over each cluster of the support, then centres it on the support."""
@@ -71,7 +68,14 @@ class Oscar(Regularizer):
         pairs = (total((labels != -2).to(weights.dtype)) - rank).to(weights.dtype)
         return (Slope(total(pairs * weights), pairs),)
 
-    def solve_for_onnx(self, scores: Tensor) -> Solution:
-        """The PyTorch twin, with isotonic regression by its min-max formula."""
-        weights, value, labels = oscarmax.reference(scores, self.strength)
-        return Solution(weights, value, (weights, labels))
+    def spec(self) -> tuple[str, list[float]]:
+        """The default travels as NaN, which no strength is."""
+        return ("Oscar", [math.nan]) if self.strength is None else super().spec()
+
+    @classmethod
+    def from_spec(cls, numbers: list[float], parameter: Tensor | None) -> Oscar:
+        """The inverse of `spec`."""
+        leaf = super().from_spec(numbers, parameter)
+        if parameter is None and math.isnan(numbers[0]):
+            leaf.hold("strength", None)
+        return leaf

@@ -22,13 +22,7 @@ from omegamax.kernels.prox_group import group_norm, prox_group, prox_group_produ
 from omegamax.kernels.tv1d import prox_tv1d, segment_mean
 from omegamax.operators.fused import variation
 from omegamax.operators.group_lasso import labels_of
-from omegamax.operators.regularizer import Regularizer, Slope, Solution, total
-
-
-class _Prox(Regularizer):
-    """Ω on all rows instead of the simplex."""
-
-    on_simplex: ClassVar[bool] = False
+from omegamax.operators.regularizer import RowOperator, Slope, Solution, total
 
 
 def _solution(solution: Tensor, *constants: Tensor) -> Solution:
@@ -36,12 +30,11 @@ def _solution(solution: Tensor, *constants: Tensor) -> Solution:
 
 
 @dataclass(frozen=True, eq=False)
-class TotalVariation(_Prox):
+class TotalVariation(RowOperator):
     """½‖y‖² + strength · Σ |y_{i+1} − y_i|. Its argmax denoises: piecewise constant rows."""
 
     strength: float | Tensor
 
-    symmetric: ClassVar[bool] = False
     learnable: ClassVar[str | None] = "strength"
     constants: ClassVar[torch.dtype | None] = torch.bool
 
@@ -65,7 +58,7 @@ class TotalVariation(_Prox):
 
 
 @dataclass(frozen=True, eq=False)
-class OrderedL1(_Prox):
+class OrderedL1(RowOperator):
     """½‖y‖² + Σ_i w_i |y|_(i) with w non-increasing and non-negative (OWL)."""
 
     weights: Tensor
@@ -95,12 +88,12 @@ class OrderedL1(_Prox):
             "prox_oscar, whose strength learns"
         )
 
-    def _checked_parameters(self, scores: Tensor) -> tuple[Tensor, ...]:
-        return self.parameters()  # without the check of its parent: these weights run along the row
+    def check_fit(self, scores: Tensor) -> None:
+        """`prox_owl` has checked these weights, which run along the row."""
 
 
 @dataclass(frozen=True, eq=False)
-class OscarNorm(_Prox):
+class OscarNorm(RowOperator):
     """½‖y‖² + strength · Σ_{i<j} max(|y_i|, |y_j|): OWL with w_i = strength · (n − i)."""
 
     strength: float | Tensor
@@ -137,13 +130,12 @@ def _pairs(like: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupNorm(_Prox):
+class GroupNorm(RowOperator):
     """½‖y‖² + strength · Σ_g ‖y_g‖₂: the group lasso's prox, which shrinks or drops whole groups."""
 
     groups: Sequence[int]
     strength: float | Tensor
 
-    symmetric: ClassVar[bool] = False
     learnable: ClassVar[str | None] = "strength"
 
     def spec(self) -> tuple[str, list[float]]:
@@ -191,10 +183,9 @@ class GroupNorm(_Prox):
 
 
 @dataclass(frozen=True)
-class Monotone(_Prox):
+class Monotone(RowOperator):
     """½‖y‖² over non-decreasing rows. Its argmax is isotonic regression."""
 
-    symmetric: ClassVar[bool] = False
     constants: ClassVar[torch.dtype | None] = torch.bool
 
     def omega(self, weights: Tensor) -> Tensor:

@@ -2,51 +2,38 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
 
-from omegamax import checks, graph, routing
-from omegamax.smoothmax import Pulled, Slope, SmoothMax, Solution, Weighed, evaluate, evaluate_weights
+from omegamax import routing
+from omegamax.kernels.kernel import Solver
+from omegamax.operators import torch_operators
+from omegamax.operators.operator import Operator
+from omegamax.operators.solution import Pullback, Slope, Solution
+from omegamax.smoothmax import ValueAndWeights
 
-R = TypeVar("R", bound="Regularizer")
+R = TypeVar("R", bound="RowOperator")
 
 
-class Regularizer(SmoothMax):
-    """A SmoothMax on the last axis, as a frozen dataclass of numbers and at most one learnable tensor."""
+class RowOperator(Operator):
+    """An operator on the last axis: a frozen dataclass of numbers and at most one learnable tensor, its `parameter`.
+
+    A compiled graph holds such a leaf as the name of its class and its `numbers`.
+    """
 
     event_ndim = 1
-    on_simplex = True
     in_graphs = True
-    symmetric: ClassVar[bool] = True  # Ω does not depend on the order of the row
-    learnable: ClassVar[str | None] = None  # the field that may be a tensor
-    weights_suffice: ClassVar[bool] = False  # the certificate is the weights and nothing else
     constants: ClassVar[torch.dtype | None] = None  # the type of the certificate's second entry, shaped as the row
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        graph.LEAVES[cls.__name__] = cls
-
-    def parameters(self) -> tuple[Tensor, ...]:
-        """The learnable field, where it is a tensor."""
-        if self.learnable is None:
-            return ()
-        value = getattr(self, self.learnable)
-        return (value,) if type(value) is not float and isinstance(value, Tensor) else ()
-
-    def with_parameters(self: R, parameters: tuple[Tensor, ...]) -> R:
-        """A copy that holds these tensors; checks were made when the original was built."""
-        if not parameters:
-            return self
-        twin = copy.copy(self)
-        object.__setattr__(twin, self.learnable or "", parameters[0])
-        return twin
+        torch_operators.LEAVES[cls.__name__] = cls
 
     def spec(self) -> tuple[str, list[float]]:
-        """Class name, and the fields that are plain numbers in their order."""
+        """The name of the class, and the fields that are plain numbers in their order."""
         values = (getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
         return type(self).__name__, [float(value) for value in values if not isinstance(value, Tensor)]
 
@@ -57,27 +44,64 @@ class Regularizer(SmoothMax):
         leaf = object.__new__(cls)
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]
             value = parameter if parameter is not None and field.name == cls.learnable else next(rest)
-            object.__setattr__(leaf, field.name, value)
+            leaf.hold(field.name, value)
         return leaf
 
-    def certify(self, scores: Tensor) -> tuple[Tensor, ...]:
-        """The weights alone, where they suffice."""
-        if self.weights_suffice and routing.holds_rows(scores):
-            return (self.bare_weights(scores),)
-        return super().certify(scores)
 
-    def _checked_parameters(self, scores: Tensor) -> tuple[Tensor, ...]:
-        """`parameters()`, after checking that the leaf fits the scores."""
-        parameters = self.parameters()
-        if parameters:
-            checks.check_row_parameter(type(self).__name__, self.learnable or "", parameters[0], scores)
-        return parameters
+class Regularizer(RowOperator):
+    """A smoothed maximum over the simplex. A leaf writes `omega`, `solve` and `hessian_product`."""
 
-    def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return evaluate(self, scores, self._checked_parameters(scores))
+    rows_sum_to_one = True
+    sums_to_one = True
+    symmetric: ClassVar[bool] = True  # Ω does not depend on the order of the row
 
-    def _evaluate_weights(self, scores: Tensor) -> Tensor:
-        return evaluate_weights(self, scores, self._checked_parameters(scores))
+
+class KernelRegularizer(Regularizer):
+    """A regularizer whose `solve` is a kernel: the leaf names the kernel and its arguments."""
+
+    solver: ClassVar[Solver[Any]]
+    exports: ClassVar[bool] = False  # the solver's reference has no loop that depends on the data
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.constants = cls.solver.constants
+
+    def hold(self, field: str, value: Any) -> None:
+        """Sets the one field, and notes it for the solver unless it is a tensor."""
+        object.__setattr__(self, field, value)
+        object.__setattr__(self, "numbers", None if isinstance(value, Tensor) else (value,))
+
+    def arguments(self, scores: Tensor) -> tuple[Any, ...]:
+        """What the solver takes beside the scores: the fields of the leaf."""
+        return self.numbers if self.numbers is not None else (getattr(self, self.learnable or ""),)
+
+    def solve(self, scores: Tensor) -> Solution:
+        """The maximiser, the maximum and the certificate."""
+        weights, value, *constants = self.solver(scores, *self.arguments(scores))
+        return Solution(weights, value, (weights, *constants))
+
+    def solve_weights(self, scores: Tensor) -> Tensor:
+        """The weights alone, natively."""
+        return self.solver.weights(scores, *self.arguments(scores))
+
+    def solve_value_and_weights(self, scores: Tensor) -> ValueAndWeights:
+        """The value and the weights, without constants."""
+        weights, value = self.solver.weights_and_value(scores, *self.arguments(scores))
+        return ValueAndWeights(value, weights)
+
+    def solve_certificate(self, scores: Tensor) -> tuple[Tensor, ...]:
+        """The weights alone, where they are the whole certificate."""
+        arguments = self.arguments(scores)
+        if self.constants is None and routing.context(scores, *arguments) is routing.Context.NATIVE:
+            return (self.solver.weights(scores, *arguments),)
+        return self.solve(scores).certificate
+
+    def solve_for_export(self, scores: Tensor) -> Solution:
+        """The reference of the solver, where it has no loop that depends on the data."""
+        if not self.exports:
+            return super().solve_for_export(scores)
+        weights, value, *constants = self.solver.reference(scores, *self.arguments(scores))
+        return Solution(weights, value, (weights, *constants))
 
 
 def total(weights: Tensor) -> Tensor:
@@ -85,4 +109,4 @@ def total(weights: Tensor) -> Tensor:
     return weights.sum(-1, keepdim=True)
 
 
-__all__ = ["Pulled", "Regularizer", "Slope", "Solution", "Weighed", "total"]
+__all__ = ["KernelRegularizer", "Pullback", "Regularizer", "RowOperator", "Slope", "Solution", "total"]

@@ -9,8 +9,11 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.smoothmax import SmoothMax, Solution
+from omegamax.operators.operator import masked
+from omegamax.smoothmax import SmoothMax, ValueAndWeights
+from omegamax.wrong_kinds import instead_of, kind_of
 
+_HALVES = (torch.float16, torch.bfloat16)
 _SAFE = 1e-6  # scores up to 1e30, divided by this, are finite in float32
 
 
@@ -20,73 +23,94 @@ class Scaled(SmoothMax):
 
     A small γ approaches the hard maximum, a large one the minimiser of Ω. A tensor `gamma` broadcasts against the
     scores with size 1 along the event, and learns.
+
+    Arguments:
+        inner: the SmoothMax whose Ω is multiplied
+        gamma: the temperature γ
     """
 
     inner: SmoothMax
     gamma: float | Tensor = 1.0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.inner, SmoothMax):
+            raise TypeError(
+                f"Scaled: inner must be a SmoothMax, got {kind_of(self.inner)}; "
+                f"{instead_of(self.inner, 'om.SquaredNorm()')}"
+            )
         checks.check_gamma("Scaled", self.gamma)
         object.__setattr__(self, "gamma", checks.plain(self.gamma))
 
     @property
     def event_ndim(self) -> int:  # type: ignore[override]
-        """That of the scaled problem."""
+        """The number of event axes of the scaled problem."""
         return self.inner.event_ndim
+
+    @property
+    def sums_to_one(self) -> bool:  # type: ignore[override]
+        """Whether the weights of the scaled problem do."""
+        return self.inner.sums_to_one
+
+    @property
+    def rows_sum_to_one(self) -> bool:  # type: ignore[override]
+        """Whether the rows of the scaled problem do."""
+        return self.inner.rows_sum_to_one
+
+    @property
+    def always_positive(self) -> bool:  # type: ignore[override]
+        """Whether the weights of the scaled problem are."""
+        return self.inner.always_positive
 
     def omega(self, weights: Tensor) -> Tensor:
         """γ Ω(p)."""
         return self._per_problem() * self.inner.omega(weights)
 
-    def omega_without(self, weights: Tensor, removed: Tensor) -> Tensor:
-        """γ Ω(p) on what is left."""
-        return self._per_problem() * self.inner.omega_without(weights, removed)
+    def max(self, scores: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
+        """γ max_Ω(θ/γ)."""
+        return self.max_and_argmax(scores, mask=mask, lengths=lengths).value
 
-    def solve(self, scores: Tensor) -> Solution:
-        """The inner solution at θ/γ."""
-        scores, top = self._shifted(scores)
-        weights, value, certificate = self.inner.solve(self._divided(scores))
-        return Solution(weights, self._multiplied(value) + top, certificate)
+    def argmax(self, scores: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
+        """argmax_Ω(θ/γ)."""
+        rows = self._wide(scores, mask, lengths)
+        found = self.inner.argmax(self._divided(self._shifted(rows)[0]))
+        return found if rows.dtype is scores.dtype else found.to(scores.dtype)
 
-    def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
-        """J v / γ."""
-        return self.inner.hessian_product(certificate, direction) / self.gamma
+    def max_and_argmax(
+        self, scores: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None
+    ) -> ValueAndWeights:
+        """Both, from one solve of the scaled problem."""
+        rows, top = self._shifted(self._wide(scores, mask, lengths))
+        value, weights = self.inner.max_and_argmax(self._divided(rows))
+        value = self._multiplied(value) + top
+        return ValueAndWeights(value.to(scores.dtype), weights.to(scores.dtype))
 
-    def bare_weights(self, scores: Tensor) -> Tensor:
-        """The inner weights at θ/γ, which is bare too unless γ learns."""
+    def _wide(self, scores: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
+        """The masked scores, half types as float32: they are rounded once, at the end."""
+        scores = masked("Scaled", self.event_ndim, scores, mask, lengths)
         checks.check_row_parameter("Scaled", "gamma", self.gamma, scores)
-        return self.inner.argmax(self._divided(self._shifted(scores)[0]))
-
-    def _evaluate(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        checks.check_row_parameter("Scaled", "gamma", self.gamma, scores)
-        scores, top = self._shifted(scores)
-        weights, value = self.inner._evaluate(self._divided(scores))
-        return weights, self._multiplied(value) + top
+        return scores.float() if scores.dtype in _HALVES else scores
 
     def _shifted(self, scores: Tensor) -> tuple[Tensor, Any]:
         """Rows below their maximum, and that maximum, where θ/γ might exceed the largest number; else as they are."""
         in_range = scores.dtype is torch.float64 or (not isinstance(self.gamma, Tensor) and self.gamma >= _SAFE)
-        if in_range or not self.inner.on_simplex or scores.shape[-1] == 0:
+        if in_range or not self.inner.sums_to_one or scores.numel() == 0:
             return scores, 0.0
-        masked = scores == -torch.inf
-        top = scores.detach().amax(-1, keepdim=True)
+        event = tuple(range(-self.event_ndim, 0))
+        out = scores == -torch.inf
+        top = scores.detach().amax(event, keepdim=True)
         top = torch.where(top.isfinite(), top, 0)
         least = torch.finfo(scores.dtype).min * self.gamma  # what is divided by γ stays finite
         below = torch.maximum(scores - top, torch.as_tensor(least, dtype=scores.dtype, device=scores.device).detach())
-        return torch.where(masked, scores, below), top.squeeze(-1)
-
-    def _evaluate_weights(self, scores: Tensor) -> Tensor:
-        checks.check_row_parameter("Scaled", "gamma", self.gamma, scores)
-        return self.inner._evaluate_weights(self._divided(self._shifted(scores)[0]))
+        return torch.where(out, scores, below), top.flatten(-self.event_ndim).squeeze(-1)
 
     # −inf is kept out of both products: its derivative with respect to gamma would be NaN.
 
     def _divided(self, scores: Tensor) -> Tensor:
         if not isinstance(self.gamma, Tensor):
             return scores / self.gamma
-        masked = scores == -torch.inf
+        out = scores == -torch.inf
         gamma = torch.where((self.gamma > 0) & (self.gamma < torch.inf), self.gamma, torch.nan).to(scores.dtype)
-        return torch.where(masked, scores, torch.where(masked, 0, scores) / gamma)
+        return torch.where(out, scores, torch.where(out, 0, scores) / gamma)
 
     def _multiplied(self, value: Tensor) -> Tensor:
         if not isinstance(self.gamma, Tensor):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -12,11 +12,12 @@ from omegamax import checks
 from omegamax.kernels.entmax import entmax, entmax_product
 from omegamax.kernels.entmax_pull import entmax_pull
 from omegamax.kernels.entmax_slope import entmax_slope
-from omegamax.operators.regularizer import Pulled, Regularizer, Slope, Solution
+from omegamax.kernels.kernel import Solver
+from omegamax.operators.regularizer import KernelRegularizer, Pullback, Slope
 
 
 @dataclass(frozen=True, eq=False)
-class Tsallis(Regularizer):
+class Tsallis(KernelRegularizer):
     """Ω(p) = (Σ p^α − 1) / (α (α − 1)), α ≥ 1; at α = 1 Shannon's Σ p log p. Its argmax is α-entmax.
 
     `alpha` is a number, or a tensor that broadcasts against the scores with size 1 along the row, and then it learns:
@@ -31,13 +32,19 @@ class Tsallis(Regularizer):
 
     alpha: float | Tensor = 1.5
 
-    weights_suffice: ClassVar[bool] = True
+    solver: ClassVar[Solver[Any]] = entmax
+    exports: ClassVar[bool] = True
     zero_at_corners: ClassVar[bool] = True
     learnable: ClassVar[str | None] = "alpha"
 
     def __post_init__(self) -> None:
         checks.check_alpha("Tsallis", self.alpha)
-        object.__setattr__(self, "alpha", checks.plain(self.alpha))
+        self.hold("alpha", checks.plain(self.alpha))
+
+    @property
+    def always_positive(self) -> bool:  # type: ignore[override]
+        """At α = 1, where it is Shannon."""
+        return bool(torch.as_tensor(self.alpha == 1).all())
 
     def omega(self, weights: Tensor) -> Tensor:
         """(Σ p^α − 1) / (α (α − 1)), written so that α = 1 is not special."""
@@ -47,17 +54,6 @@ class Tsallis(Regularizer):
         ratio = _expm1_ratio(excess * log)
         return (weights * log * ratio / self.alpha).sum(-1)
 
-    def solve(self, scores: Tensor) -> Solution:
-        """One threshold per row."""
-        weights, value = entmax(scores, self.alpha)
-        return Solution(weights, value, (weights,))
-
-    def bare_weights(self, scores: Tensor) -> Tensor:
-        """The weights alone."""
-        if type(self.alpha) is not float:
-            return super().bare_weights(scores)
-        return entmax.weights(scores, self.alpha)
-
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """(diag s − s s' / Σs) v with s = p^(2 − α) on the support."""
         return entmax_product(certificate[0], self.alpha, direction)
@@ -66,15 +62,10 @@ class Tsallis(Regularizer):
         """The formulas above, on the support."""
         return (Slope(*entmax_slope(certificate[0], self.alpha)),)
 
-    def pull(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Pulled:
+    def pull_back(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Pullback:
         """Both from the same logarithms."""
         product, along = entmax_pull(certificate[0], self.alpha, direction)
-        return Pulled(product, (along,))
-
-    def solve_for_onnx(self, scores: Tensor) -> Solution:
-        """The PyTorch twin."""
-        weights, value = entmax.reference(scores, self.alpha)
-        return Solution(weights, value, (weights,))
+        return Pullback(product, (along,))
 
 
 def _expm1_ratio(y: Tensor) -> Tensor:

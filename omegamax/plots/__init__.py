@@ -4,12 +4,12 @@ Every function returns a `matplotlib.figure.Figure` that belongs to no window an
 `figure.savefig("name.pdf")`, or let a notebook show it.
 """
 
+from omegamax.extras import how_to_install as _how_to_install
+
 try:
     import matplotlib as _matplotlib  # noqa: F401
 except ImportError as error:
-    raise ImportError(
-        'omegamax.plots: matplotlib is needed to draw, got none; install it with pip install "omegamax[plot]"'
-    ) from error
+    raise ImportError(f"omegamax.plots: matplotlib is needed to draw, got none; {_how_to_install('plot')}") from error
 
 from omegamax.plots.alignments import alignment_comparison as alignment_comparison
 from omegamax.plots.alignments import alignment_matrices as alignment_matrices
@@ -17,6 +17,7 @@ from omegamax.plots.attention import attention_map as attention_map
 from omegamax.plots.attention import attention_maps as attention_maps
 from omegamax.plots.attention_bars import attention_bars as attention_bars
 from omegamax.plots.attention_lines import attention_lines as attention_lines
+from omegamax.plots.attention_overview import attention_overview as attention_overview
 from omegamax.plots.denoising import denoising as denoising
 from omegamax.plots.draw_window import draw_window as draw_window
 from omegamax.plots.groups import clusters_of as clusters_of
@@ -33,3 +34,6 @@ from omegamax.plots.simplex import simplex_levels as simplex_levels
 from omegamax.plots.supports import support_histograms as support_histograms
 from omegamax.plots.surfaces import argmax_surfaces as argmax_surfaces
 from omegamax.plots.trees import dependency_arcs as dependency_arcs
+from omegamax.spelling import install as _install
+
+_install(__name__)

@@ -17,6 +17,7 @@ from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.plots import glyphs
 from omegamax.plots.arrays import computable, drawables
 from omegamax.plots.style import INK, WEIGHTS, bare, look
+from omegamax.plots.zeros import ExactZeros, rounded_to_zero, share_of_zeros
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.soft_dtw import soft_dtw_alignment
 
@@ -32,21 +33,30 @@ def alignment_comparison(
 ) -> Figure:
     """The expected alignment of two series under each Ω, as in the tutorial; cells of exactly zero weight are grey.
 
+    Under the entropy no cell is exactly zero, however small: those that are stored as 0 are white.
+
     `x` (M,) or (M, D) and `y` (N,) or (N, D) are series; without them two bumps are drawn, one later and longer.
     """
     x, y = (_bump(30, 0.35, 0.09) if x is None else x), (_bump(36, 0.6, 0.13) if y is None else y)
     first, second = _checked("alignment_comparison", "x", x), _checked("alignment_comparison", "y", y)
-    first, second = first.double(), second.double()  # in which what is only small does not become zero
+    first, second = first.double(), second.double()  # in which fewer small weights are rounded to zero
     charts = _OMEGAS if regularizers is None else regularizers
     return alignment_matrices(
-        {title: soft_dtw_alignment(first, second, gamma, regularizer=omega) for title, omega in charts.items()}, x, y
+        {title: soft_dtw_alignment(first, second, gamma, regularizer=omega) for title, omega in charts.items()},
+        x,
+        y,
+        exact_zeros={title: False for title, omega in charts.items() if omega.always_positive},
     )
 
 
-def alignment_matrices(weights: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Figure:
+def alignment_matrices(
+    weights: Mapping[str, Tensor], x: Tensor, y: Tensor, *, exact_zeros: Mapping[str, ExactZeros] | None = None
+) -> Figure:
     """Alignments (M, N) by title, with the series x (M,) or (M, D) and y (N,) or (N, D) on the margins.
 
-    From any source: DTW, soft-DTW, attention, a gold alignment. Grey cells are exactly zero.
+    From any source: DTW, soft-DTW, attention, a gold alignment. Grey cells are exactly zero. Soft-DTW has no such
+    cells, only weights that are too small to be stored; `exact_zeros` says so by title, as for `attention_map`. Without
+    it, weights that are nearly too small for their type are taken as a sign that others were rounded to zero.
     """
     who, weights = "alignment_matrices", drawables(weights)
     first, second = _checked(who, "x", x), _checked(who, "y", y)
@@ -68,7 +78,7 @@ def alignment_matrices(weights: Mapping[str, Tensor], x: Tensor, y: Tensor) -> F
         for column, (title, matrix) in enumerate(weights.items(), start=1):
             _draw_series(grid[0, column], second, upright=False)
             grid[0, column].set_title(glyphs.name(title), loc="left", pad=3)
-            _draw_weights(grid[1, column], matrix)
+            _draw_weights(grid[1, column], matrix, rounded_to_zero(matrix, (exact_zeros or {}).get(title), name=title))
     return figure
 
 
@@ -99,14 +109,14 @@ def _draw_series(axes: Axes, series: Tensor, *, upright: bool) -> None:
     axes.axis("off")
 
 
-def _draw_weights(axes: Axes, weights: Tensor) -> None:
-    positive = np.ma.masked_equal(weights.double().numpy(), 0)
+def _draw_weights(axes: Axes, weights: Tensor, rounded: Tensor) -> None:
+    positive = np.ma.masked_where(((weights == 0) & ~rounded).numpy(), weights.double().numpy())
     top = max(1.0, float(weights.nan_to_num(0, 0, 0).max()))
     axes.imshow(positive, cmap=WEIGHTS, vmin=0, vmax=top, aspect="auto", interpolation="nearest")
     axes.set_xticks([])
     axes.set_yticks([])
-    share = float((weights == 0).double().mean())
-    axes.set_xlabel(f"{100 * share:.0f}% of the cells are exactly zero")
+    share, said = share_of_zeros(weights, rounded).split(" ", 1)
+    axes.set_xlabel(f"{share} of the cells are {'exactly zero' if said == 'zeros' else said}")
     for spine in axes.spines.values():
         spine.set(visible=True, edgecolor="#BBBBBB")
     bare(axes)

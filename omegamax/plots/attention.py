@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
@@ -16,12 +18,16 @@ from omegamax.plots import glyphs
 from omegamax.plots.arrays import drawable, drawables
 from omegamax.plots.cells import BORDER, draw_cells, draw_clusters, draw_marks
 from omegamax.plots.style import look
+from omegamax.plots.zeros import ExactZeros, rounded_to_zero, share_of_zeros
 
 Labels = Sequence[str] | Mapping[str, Sequence[str]]  # for all maps, or by the name of the map
 
-_PAGE = 6.8  # inches that maps and labels may fill
+_PAGE = (6.8, 9.2)  # inches that maps and labels may fill, across and down
 _CELL = 0.21  # inches of a cell, if there is room
-_LONGEST_TITLE = 100  # characters that such a page has room for
+_SMALLEST_TYPE = 4.0  # points
+_TITLE = 10.0  # points
+_LONGEST_TITLE = 100  # characters, over several lines
+_LINE = 2.4  # inches of a title before it is broken, where the map is narrower
 
 
 def attention_map(
@@ -32,25 +38,31 @@ def attention_map(
     title: str = "",
     clusters: Tensor | None = None,
     marked: Tensor | None = None,
+    exact_zeros: ExactZeros = None,
 ) -> Figure:
     """Weights (Q, K) as in figure 1 of Niculae & Blondel: grey is exactly zero, equal neighbours have no border.
 
     `rows` are the Q output tokens, `columns` the K input tokens, in any script. `clusters` (Q, K), whole numbers as
     `clusters_of` gives them, puts the same sign on cells of a row that belong together (their figure 4), and `marked`
     (Q, K), boolean, underlines cells. Weights that are not numbers are hatched.
+
+    A weight of softmax is never exactly zero, though a small one is stored as 0: such cells are white. `exact_zeros`
+    says which zeros are exact: True (all), False (none, as for softmax), or a boolean matrix (Q, K), such as ~mask. By
+    default the title decides if it is an operator's name, and otherwise the weights: if some are nearly too small for
+    their type (below 1e-30 in float32), others were rounded to zero.
     """
     weights = drawable(weights)
     check_map("attention_map", "weights", weights)
-    figure = _drawn(
+    return _drawn(
         "attention_map",
         {title: weights},
+        {title: glyphs.name(title, max_characters=_LONGEST_TITLE)},
         {title: rows},
         {title: columns},
-        {} if clusters is None else {title: drawable(clusters)},
-        {} if marked is None else {title: drawable(marked)},
+        clusters={} if clusters is None else {title: drawable(clusters)},
+        marked={} if marked is None else {title: drawable(marked)},
+        rounded={title: _rounded("attention_map", weights, exact_zeros, title)},
     )
-    figure.axes[0].set_title(glyphs.name(title, max_characters=_LONGEST_TITLE), loc="left", pad=3)
-    return figure
 
 
 def attention_maps(
@@ -60,25 +72,49 @@ def attention_maps(
     *,
     clusters: Mapping[str, Tensor] | None = None,
     marked: Tensor | None = None,
+    exact_zeros: ExactZeros | Mapping[str, ExactZeros] = None,
+    across: int | None = None,
 ) -> Figure:
     """Several maps (Q, K) by name, side by side on one scale, each with its share of exact zeros.
 
     As `attention_map`. Labels are shared, or a mapping gives each map its own: models that read the same sentence may
-    write different ones, of different lengths. `clusters` has numbers for the maps that it names.
+    write different ones, of different lengths. `clusters` has numbers for the maps that it names. `exact_zeros` is
+    shared, or by name. `across` maps stand next to each other; by default as many as keep the cells legible and the
+    figure within a page. For every head of every layer see `attention_overview`.
     """
     if not weights:
         raise ValueError("attention_maps: weights must have at least one map, got none; give {name: matrix}")
+    if across is not None and (not isinstance(across, int) or across < 1):
+        raise ValueError(f"attention_maps: across must be a whole number from 1 up, got {across!r}; leave it out")
     weights = drawables(weights)
     for name, matrix in weights.items():
         check_map("attention_maps", repr(name), matrix)
-    marks = {} if marked is None else dict.fromkeys(weights, drawable(marked))
-    rows_of = rows if isinstance(rows, Mapping) else dict.fromkeys(weights, rows)
-    columns_of = columns if isinstance(columns, Mapping) else dict.fromkeys(weights, columns)
-    figure = _drawn("attention_maps", weights, rows_of, columns_of, drawables(clusters or {}), marks)
-    for axes, (name, matrix) in zip(figure.axes, weights.items()):
-        share = f": {100 * float((matrix == 0).double().mean()):.0f}% zeros" if matrix.numel() else ""
-        axes.set_title(glyphs.name(name, max_characters=_LONGEST_TITLE) + share, loc="left", pad=3)
-    return figure
+    exact = exact_zeros if isinstance(exact_zeros, Mapping) else dict.fromkeys(weights, exact_zeros)
+    rounded = {name: _rounded("attention_maps", matrix, exact.get(name), name) for name, matrix in weights.items()}
+    shares = {
+        name: f": {share_of_zeros(each, rounded[name])}" if each.numel() else "" for name, each in weights.items()
+    }
+    return _drawn(
+        "attention_maps",
+        weights,
+        {name: glyphs.name(name, max_characters=_LONGEST_TITLE) + share for name, share in shares.items()},
+        rows if isinstance(rows, Mapping) else dict.fromkeys(weights, rows),
+        columns if isinstance(columns, Mapping) else dict.fromkeys(weights, columns),
+        clusters=drawables(clusters or {}),
+        marked={} if marked is None else dict.fromkeys(weights, drawable(marked)),
+        rounded=rounded,
+        across=across,
+    )
+
+
+def _rounded(who: str, weights: Tensor, exact: ExactZeros, name: str) -> Tensor:
+    exact = drawable(exact)
+    if isinstance(exact, Tensor) and (exact.dtype != torch.bool or exact.shape not in ((), weights.shape)):
+        raise ValueError(
+            f"{who}: exact_zeros must be a boolean, or boolean and {tuple(weights.shape)}, got {exact.dtype} "
+            f"{tuple(exact.shape)}; give ~mask"
+        )
+    return rounded_to_zero(weights, exact, name=name)
 
 
 def check_map(who: str, name: str, weights: Tensor) -> None:
@@ -103,81 +139,132 @@ class _Plan(NamedTuple):
     size: tuple[float, float]  # of the figure
     type_size: tuple[float, float]  # of column and row labels
     upright: bool  # the columns' labels stand
+    titles: tuple[str, ...]  # in lines
+    narrow: bool  # titles are wider than their maps
+
+
+class _Words(NamedTuple):
+    """What is written at a map."""
+
+    title: str
+    rows: list[str]
+    columns: list[str]
 
 
 def _drawn(
     who: str,
     weights: Mapping[str, Tensor],
+    titles: Mapping[str, str],
     rows: Mapping[str, Sequence[str]],
     columns: Mapping[str, Sequence[str]],
+    *,
     clusters: Mapping[str, Tensor],
     marked: Mapping[str, Tensor],
+    rounded: Mapping[str, Tensor],
+    across: int | None = None,
 ) -> Figure:
-    said = {
-        name: (
+    words = [
+        _Words(
+            titles[name],
             glyphs.labels(who, "rows", rows.get(name, ()), matrix.shape[0]),
             glyphs.labels(who, "columns", columns.get(name, ()), matrix.shape[1]),
         )
         for name, matrix in weights.items()
-    }
+    ]
     for kind, given in (("clusters", clusters), ("marked", marked)):
         for name, matrix in given.items():
             if name not in weights or matrix.shape != weights[name].shape:
                 expected = tuple(weights[name].shape) if name in weights else f"named as one of {list(weights)}"
                 raise ValueError(f"{who}: {kind} must be {expected}, got {name!r} {tuple(matrix.shape)}; match the map")
-    plan = _plan(weights, said)
+    room = (  # rows and columns of a frame that holds each of the maps, and is not empty
+        max(1, *(matrix.shape[0] for matrix in weights.values())),
+        max(1, *(matrix.shape[1] for matrix in weights.values())),
+    )
+    plan = _plan(room, words) if across is None else _plan_of(min(across, len(words)), room, words)
     tallest = max((float(m.nan_to_num(0, 0, 0).max()) for m in weights.values() if m.numel()), default=0.0)
     top = tallest if tallest > 0 else 1.0
-    with look([*weights, *(label for pair in said.values() for side in pair for label in side)]):
-        figure = Figure(figsize=plan.size, layout=ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0.02))
-        grid = figure.subplots(math.ceil(len(weights) / plan.across), plan.across, squeeze=False).ravel()
-        shared = len({tuple(map(tuple, pair)) for pair in said.values()}) == 1
+    with look([*weights, *(label for each in words for label in (*each.rows, *each.columns))]):
+        layout = ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0.02, compress=not plan.narrow)
+        figure = Figure(figsize=plan.size, layout=layout)
+        grid = figure.subplots(math.ceil(len(words) / plan.across), plan.across, squeeze=False).ravel()
+        shared = not _differ(words)
         for place, (axes, (name, matrix)) in enumerate(zip(grid, weights.items())):
-            image = draw_cells(axes, matrix, top=top, cell=min(plan.cell))
+            image = draw_cells(axes, matrix, rounded[name], top=top, cell=plan.cell)
+            axes.set(xlim=(-0.5, room[1] - 0.5), ylim=(room[0] - 0.5, -0.5))  # cells of one size in all maps
+            axes.spines["bottom"].set_position(("data", max(1, matrix.shape[0]) - 0.5))  # labels touch the map
+            axes.set_anchor("W" if plan.narrow else "C")  # what is free is on the right, for the title
             if name in clusters:
                 draw_clusters(axes, clusters[name], matrix, top=top, cell=min(plan.cell))
             if name in marked:
                 draw_marks(axes, marked[name], cell=min(plan.cell))
-            below = place + plan.across >= len(weights)  # nothing under this one
-            _label(axes, said[name], plan, left=not shared or place % plan.across == 0, below=not shared or below)
-        for axes in grid[len(weights) :]:
+            below = place + plan.across >= len(words)  # nothing under this one
+            first = place % plan.across == 0
+            _label(axes, words[place], plan, left=not shared or first, below=not shared or below)
+            axes.set_title(plan.titles[place], loc="left", pad=3)
+        for axes in grid[len(words) :]:
             axes.remove()
-        _scale(figure, image, plan)
+        grey = any(bool(((matrix == 0) & ~rounded[name]).any()) for name, matrix in weights.items())
+        _scale(figure, image, plan, grey=grey)
     return figure
 
 
-def _plan(weights: Mapping[str, Tensor], said: Mapping[str, tuple[list[str], list[str]]]) -> _Plan:
-    n_rows = max(1, max(matrix.shape[0] for matrix in weights.values()))
-    n_columns = max(1, max(matrix.shape[1] for matrix in weights.values()))
-    beside = max([0.0, *(glyphs.width(label, 8.5) for pair in said.values() for label in pair[0])])
-    own = len({tuple(pair[0]) for pair in said.values()}) > 1  # then every map has its labels
-    titled = max(glyphs.width(f"{name}: 100% zeros" if name else "", 10) for name in weights) / n_columns
-    least = 0.085 if any(columns for _, columns in said.values()) else 0.06  # labels must be legible
+def _differ(words: Sequence[_Words]) -> bool:
+    """Whether every map needs labels of its own."""
+    return len({(tuple(each.rows), tuple(each.columns)) for each in words}) > 1
 
-    def cell_of(across: int) -> float:
-        return (_PAGE - 0.7 - beside * (across if own else 1) - 0.15 * across) / across / n_columns
 
-    fit = (across for across in range(min(4, len(weights)), 1, -1) if cell_of(across) >= max(least, min(titled, _CELL)))
-    across = math.ceil(len(weights) / math.ceil(len(weights) / next(fit, 1)))  # two and two, not three and one
-    wide = cell_of(across)
-    wide = min(max(_CELL, titled), max(wide, 1.0 / n_columns))  # one inch at least, however long the labels are
-    high = min(_CELL, max(8.0 / n_rows, wide / 2)) if n_rows * _CELL > 8 else min(_CELL, max(wide, 0.13))
-    type_size = (min(8.5, max(4.5, 66 * wide)), min(8.5, max(4.5, 66 * high)))
-    under = [label for pair in said.values() for label in pair[1]]
-    longest = max((glyphs.width(label, type_size[0]) for label in under), default=0.0)
+def _plan(room: tuple[int, int], words: Sequence[_Words]) -> _Plan:
+    """As many maps across as leave legible cells, four at most; if none does, whatever leaves the largest cells."""
+    plans = {across: _plan_of(across, room, words) for across in range(min(8, len(words)), 0, -1)}
+    legible = 0.085 if any(each.columns for each in words) else 0.06
+    legible = max(legible, min(_CELL, max(glyphs.width(each.title, _TITLE) for each in words) / room[1]))
+
+    def fits(plan: _Plan) -> bool:
+        return plan.size[0] <= _PAGE[0] + 0.2 and plan.size[1] <= _PAGE[1]
+
+    good = (plan for across, plan in plans.items() if across <= 4 and fits(plan) and plan.cell[0] >= legible)
+    chosen = next(good, None) or max(plans.values(), key=lambda plan: (fits(plan), plan.cell[0]))
+    return plans[math.ceil(len(words) / math.ceil(len(words) / chosen.across))]  # two and two, not three and one
+
+
+def _plan_of(across: int, room: tuple[int, int], words: Sequence[_Words]) -> _Plan:
+    """The largest square cells with which this many maps across fit a page."""
+    n_rows, n_columns = room
+    lines = math.ceil(len(words) / across)
+    own = _differ(words)
+    left = max([0.0, *(glyphs.width(label, 8.5) for each in words for label in each.rows)])
+    beside = left * (across if own else 1)
+    under = [label for each in words for label in each.columns]
+
+    wide = min(_CELL, (_PAGE[0] - 0.7 - beside - 0.15 * across) / across / n_columns)
+    wide = max(wide, min(_CELL, 1.0 / n_columns))  # one inch, however long the labels are
+    size_of_columns = _type_size(wide)
+    longest = max((glyphs.width(label, size_of_columns) for label in under), default=0.0)
     upright = longest > 1.05 * wide
-    foot = 0.08 + (longest if upright else type_size[0] / 72 if under else 0.0)
-    lines = math.ceil(len(weights) / across)
+    foot = 0.08 + (longest if upright else size_of_columns / 72 if under else 0.0)
     feet = foot * (lines if own else 1)
-    size = (
-        0.75 + max(1.1, beside * (across if own else 1) + (wide * n_columns + 0.12) * across),
-        0.1 + feet + (high * n_rows + 0.26) * lines,
-    )
-    return _Plan(across, (wide, high), size, type_size, upright)
+    slot = max(wide * n_columns, min(_LINE, max(glyphs.width(each.title, _TITLE) for each in words)))
+    titles = tuple(_broken(each.title, slot) for each in words)
+    head = 0.1 + 0.16 * max(title.count("\n") + 1 for title in titles)
+
+    wide = max(0.02, min(wide, (_PAGE[1] - 0.1 - feet - head * lines) / lines / n_rows))
+    high = max(wide, min(0.1, 0.6 / n_rows))  # square, unless a long and low map would be a line
+    size = (0.75 + max(1.1, beside + (slot + 0.12) * across), 0.1 + feet + (high * n_rows + head) * lines)
+    narrow = slot > wide * n_columns
+    return _Plan(across, (wide, high), size, (_type_size(wide), _type_size(high)), upright, titles, narrow)
 
 
-def _label(axes: Axes, said: tuple[list[str], list[str]], plan: _Plan, *, left: bool, below: bool) -> None:
-    rows, columns = said[0] if left else [], said[1] if below else []
+def _type_size(cell: float) -> float:
+    return min(8.5, max(_SMALLEST_TYPE, 66 * cell))
+
+
+def _broken(title: str, slot: float) -> str:
+    """A title in lines of this many inches."""
+    return textwrap.fill(title, max(8, int(slot / glyphs.width("n", _TITLE)) + 1))
+
+
+def _label(axes: Axes, words: _Words, plan: _Plan, *, left: bool, below: bool) -> None:
+    rows, columns = words.rows if left else [], words.columns if below else []
     every = max(1, math.ceil(plan.type_size[1] / 72 / plan.cell[1] - 0.2))
     axes.set_yticks(range(0, len(rows), every), rows[::every], fontsize=plan.type_size[1])
     every = max(1, math.ceil(plan.type_size[0] / 72 / plan.cell[0] - 0.2))
@@ -189,14 +276,15 @@ def _label(axes: Axes, said: tuple[list[str], list[str]], plan: _Plan, *, left: 
     axes.tick_params(pad=2)
 
 
-def _scale(figure: Figure, image: AxesImage, plan: _Plan) -> None:
+def _scale(figure: Figure, image: AxesImage, plan: _Plan, *, grey: bool) -> None:
     """One bar for all maps."""
     shown = [axes for axes in figure.axes if axes.get_visible()]
     high = plan.size[1] > 1.3
     length = plan.size[1] - (0.5 if high else 0.2)
-    bar = figure.colorbar(image, ax=shown, aspect=max(4, length / 0.1), pad=0.02, shrink=0.9 if high else 1.0)
+    shape: dict[str, Any] = {"aspect": max(4, length / 0.1), "pad": 0.02, "shrink": 0.9 if high else 1.0}
+    bar = figure.colorbar(image, ax=shown, panchor=False if plan.narrow else (1.0, 0.5), **shape)
     bar.outline.set(edgecolor=BORDER, linewidth=0.4)  # type: ignore[operator]  # its white end would not show
     bar.ax.tick_params(length=0, labelsize=7.5, pad=2)
     bar.ax.locator_params(nbins=5 if high else 2)
     if plan.size[1] > 1.9:
-        bar.set_label("weight (grey: exactly 0)", fontsize=8)
+        bar.set_label("weight (grey: exactly 0)" if grey else "weight", fontsize=8)

@@ -12,13 +12,14 @@ from omegamax.plots import glyphs
 from omegamax.plots.arrays import drawables
 from omegamax.plots.rows import draw_bars
 from omegamax.plots.style import bare, look, palette
+from omegamax.plots.zeros import rounded_to_zero
 
 
 def attention_bars(weights: Mapping[str, Tensor], columns: Sequence[str] = ()) -> Figure:
     """The weights (K,) of one query under each name, one below the other on one scale, over the K input tokens.
 
-    A grey column is a weight of exactly zero. Neighbours of exactly equal weight share one bar, and a dotted line joins
-    equal weights that do not touch.
+    A grey column is a weight of exactly zero, which softmax never gives (see `attention_map`). Neighbours of exactly
+    equal weight share one bar, and a dotted line joins equal weights that do not touch.
     """
     weights = drawables(weights)
     sizes = {row.numel() if isinstance(row, Tensor) and row.dim() == 1 else None for row in weights.values()}
@@ -43,7 +44,7 @@ def attention_bars(weights: Mapping[str, Tensor], columns: Sequence[str] = ()) -
         grid = figure.subplots(len(weights), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
         lines = palette(weights)
         for axes, (name, row) in zip(grid, weights.items()):
-            draw_bars(axes, row.double(), lines[name][0])
+            draw_bars(axes, row.double(), lines[name][0], rounded_to_zero(row, name=name))
             axes.set_title(glyphs.name(name), loc="left", pad=2)
             axes.set(xlim=(-0.6, n_columns - 0.4), ylim=(0, 1.05 * tallest))
             axes.locator_params(axis="y", nbins=3)

@@ -15,17 +15,24 @@ from omegamax.plots import glyphs
 from omegamax.plots.arrays import drawable
 from omegamax.plots.attention import check_map
 from omegamax.plots.style import COLOURS, look
+from omegamax.plots.zeros import rounded_to_zero
 
 _COLOURS = [COLOURS[name] for name in ("softmax", "fusedmax", "entmax15", "sqpnormmax", "sparsemax", "groupmax")]
 
 
 def attention_lines(
-    weights: Tensor, rows: Sequence[str], columns: Sequence[str], *, heads: Sequence[str] = ()
+    weights: Tensor,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    heads: Sequence[str] = (),
+    exact_zeros: bool | None = None,
 ) -> Figure:
     """Lines from the words that attend, `rows` on the left, to those that are attended, `columns` on the right.
 
     `weights` is (Q, K), or (H, Q, K) with a panel for each head; `heads` are their titles. Lines are as wide as their
-    weight; a weight of exactly zero has no line.
+    weight; a weight of exactly zero has no line. For softmax, say `exact_zeros=False` (see `attention_map`): then
+    weights that were rounded to zero have one.
     """
     weights = drawable(weights)
     each = weights.unsqueeze(0) if isinstance(weights, Tensor) and weights.dim() == 2 else weights
@@ -50,7 +57,8 @@ def attention_lines(
         figure = Figure(figsize=(one * across, high * lines), layout="constrained")
         grid = figure.subplots(lines, across, squeeze=False).ravel()
         for head, (axes, matrix) in enumerate(zip(grid, each.double())):
-            _draw(axes, matrix, left, right, _COLOURS[head % len(_COLOURS)])
+            drawn = (matrix > 0) | rounded_to_zero(matrix, exact_zeros, name=heads[head] if heads else "")
+            _draw(axes, matrix, drawn, left, right, _COLOURS[head % len(_COLOURS)])
             # Axes reach over the words, which are drawn inside.
             axes.set_xlim(-0.08 - margins[0] / 0.8, 1.08 + margins[1] / 0.8)
             if titles:
@@ -60,12 +68,12 @@ def attention_lines(
     return figure
 
 
-def _draw(axes: Axes, weights: Tensor, left: Sequence[str], right: Sequence[str], colour: str) -> None:
+def _draw(axes: Axes, weights: Tensor, drawn: Tensor, left: Sequence[str], right: Sequence[str], colour: str) -> None:
     n_left, n_right = weights.shape
     tallest = max(n_left, n_right)
     from_left = [(tallest - n_left) / 2 + place for place in range(n_left)]  # the shorter side is centred
     from_right = [(tallest - n_right) / 2 + place for place in range(n_right)]
-    pairs = (weights > 0).nonzero().tolist()
+    pairs = drawn.nonzero().tolist()
     strength = [min(1.0, float(weights[q, k])) for q, k in pairs]
     lines = LineCollection(
         [[(0, from_left[q]), (1, from_right[k])] for q, k in pairs],

@@ -1,6 +1,7 @@
 """Cells of weights in the convention of figure 1 of Niculae & Blondel (NIPS 2017).
 
-Grey is exactly zero; neighbours in a row of exactly equal weight have no border between them. Dots mark clusters, equal
+Grey is exactly zero; neighbours in a row of exactly equal weight have no border between them. A weight that was rounded
+to zero is neither: it is white, with borders. Dots mark clusters, equal
 weights that need not touch, as in their figure 4: the heaviest cluster of a row is ●, the next ○, then ■, □, ▲, △.
 """
 
@@ -19,20 +20,25 @@ BORDER = "#5F6B75"
 _MARKERS = "ooss^^"  # in turn full and hollow
 
 
-def draw_cells(axes: Axes, weights: Tensor, *, top: float, cell: float) -> AxesImage:
-    """Weights (Q, K), with a colour scale from 0 to `top`; `cell` is the smaller side of a cell, in inches."""
-    matrix = weights.double().numpy()
+def draw_cells(axes: Axes, weights: Tensor, rounded: Tensor, *, top: float, cell: tuple[float, float]) -> AxesImage:
+    """Weights (Q, K), with a colour scale from 0 to `top`, in cells of this width and height in inches.
+
+    `rounded` (Q, K) is true at zeros that are not exact.
+    """
+    matrix, small = weights.double().numpy(), rounded.numpy()
     n_rows, n_columns = matrix.shape
     extent = (-0.5, max(1, n_columns) - 0.5, max(1, n_rows) - 0.5, -0.5)  # of nothing one empty place is left
-    shown = np.ma.masked_equal(matrix, 0) if matrix.size else np.ma.masked_all((1, 1))
-    image = axes.imshow(shown, cmap=WEIGHTS, vmin=0, vmax=top, aspect="auto", interpolation="nearest", extent=extent)
-    width = min(0.6, 3 * cell)  # thin where cells are small, so that they stay visible
-    heavy = matrix != 0
+    shown = np.ma.masked_where((matrix == 0) & ~small, matrix) if matrix.size else np.ma.masked_all((1, 1))
+    image = axes.imshow(
+        shown, cmap=WEIGHTS, vmin=0, vmax=top, aspect=cell[1] / cell[0], interpolation="nearest", extent=extent
+    )
+    width = min(0.6, 3 * min(cell))  # thin where cells are small, so that they stay visible
+    heavy = (matrix != 0) | small
     either = heavy[1:] | heavy[:-1]
     for gid, colour, weight, lines in (
         ("rows", "white", 2 * width, _between_rows(~either)),
         ("edges", BORDER, width, _between_rows(either)),
-        ("borders", BORDER, width, _between_neighbours(matrix)),
+        ("borders", BORDER, width, _between_neighbours(matrix, small)),
     ):
         caps = "butt" if gid == "rows" else "projecting"  # so that corners close
         drawn = LineCollection(lines, colors=colour, linewidths=weight, gid=gid, zorder=2, capstyle=caps)
@@ -40,15 +46,18 @@ def draw_cells(axes: Axes, weights: Tensor, *, top: float, cell: float) -> AxesI
     for row, column in np.argwhere(np.isnan(matrix)):
         place = (column - 0.5, row - 0.5)
         axes.add_patch(Rectangle(place, 1, 1, facecolor="white", edgecolor=COLOURS["fusedmax"], hatch="xxx", lw=0))
-    for spine in axes.spines.values():
-        spine.set(visible=True, edgecolor=BORDER, linewidth=width)
+    (left, right, bottom, top_edge), spines = extent, axes.spines.values()
+    frame = [(left, bottom), (right, bottom), (right, top_edge), (left, top_edge), (left, bottom)]
+    axes.add_collection(LineCollection([frame], colors=BORDER, linewidths=width, gid="frame", clip_on=False))
+    for spine in spines:
+        spine.set_visible(False)
     bare(axes)
     return image
 
 
-def _between_neighbours(matrix: np.ndarray) -> list[list[tuple[float, float]]]:
-    """One border for each two neighbours in a row that differ."""
-    differ = matrix[:, 1:] != matrix[:, :-1]
+def _between_neighbours(matrix: np.ndarray, small: np.ndarray) -> list[list[tuple[float, float]]]:
+    """One border for each two neighbours in a row that differ; two that were rounded to zero are not equal."""
+    differ = (matrix[:, 1:] != matrix[:, :-1]) | (small[:, 1:] & small[:, :-1])
     return [[(column + 0.5, row - 0.5), (column + 0.5, row + 0.5)] for row, column in np.argwhere(differ).tolist()]
 
 

@@ -1,13 +1,14 @@
 """Words as they can be printed: in any script for which a font is installed, and never as a formula.
 
 The typeface of the figures has Latin, Greek and Cyrillic letters. What it lacks is taken from DejaVu Sans, which comes
-with matplotlib, then from whatever font of this machine has it. A character that none of them has becomes □, so that
-drawing never fails and never warns.
+with matplotlib, then from whatever font of this machine has it, and then from a character that means the same: ａ is a.
+A character that cannot be had is named by its code point, as in U+1F600, so that drawing never fails and never warns.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -15,25 +16,30 @@ from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
 FAMILIES = ("STIXGeneral", "DejaVu Sans")  # Times-like, then what knows most scripts; both ship with matplotlib
-MISSING = "□"
+_STAND_INS = {"￭": "▪"}  # the joiner of word pieces is a small square, and few fonts have it
+_VARIANTS = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))  # choose a form of the character before them
 _SEEN = {"\n": "↵", "\r": "↵", "\t": "⇥"}  # in a token they matter, and would else be nothing
-# Formula fonts have letters in places that are not theirs, the last resort has frames, and colour fonts do not draw.
+# Formula fonts have letters in places that are not theirs, the last resort has frames, and colour fonts draw nothing.
 _NOT_FOR_TEXT = ("cmb", "cmex", "cmmi", "cmr", "cmss", "cmsy", "cmtt", "STIX", "DejaVu", "Last Resort", "LastResort")
 
 
 def printable(text: object) -> str:
-    """The text, with □ for what no font has; dollars are dollars, not the signs of a formula."""
-    drawn = "".join(_drawn(character) for character in unicodedata.normalize("NFC", str(text)))
-    return drawn.replace("$", r"\$")
+    r"""The text as fonts can draw it; dollars are dollars, not the signs of a formula.
+
+    >>> printable("a\U000e0fffb"), printable("\U000e0fff")
+    ('a<U+E0FFF>b', 'U+E0FFF')
+    """
+    return _joined(_drawable(text))
 
 
 def name(text: object, *, max_characters: int = 48) -> str:
     """A title or an entry of a legend: one that would fill the figure loses its middle; names differ at the ends."""
-    whole = str(text)
-    if len(whole) > max_characters:
+    pieces = _drawable(text)
+    if sum(map(len, pieces)) > max_characters:
         kept = max_characters - 1
-        whole = f"{whole[: kept - kept // 2]}…{whole[-(kept // 2) :]}"
-    return printable(whole)
+        end = _first(reversed(pieces), kept // 2)
+        pieces = [*_first(pieces, kept - kept // 2), "…", *reversed(end)]
+    return _joined(pieces)
 
 
 def token(text: object, *, max_characters: int = 24) -> str:
@@ -41,9 +47,12 @@ def token(text: object, *, max_characters: int = 24) -> str:
     whole = "".join(_SEEN.get(character, character) for character in str(text))
     if whole.isspace():
         whole = "␣" * len(whole)
-    if len(whole) > max_characters:
-        whole = whole[: max_characters - 1] + "…"
-    return printable(whole) or MISSING * bool(whole)
+    pieces = _drawable(whole)
+    if sum(map(len, pieces)) > max_characters:
+        pieces = [*_first(pieces, max_characters - 1), "…"]
+    if whole and not pieces:  # marks alone, which are seen in nothing
+        pieces = [_code_point(whole[0])]
+    return _joined(pieces)
 
 
 def width(label: str, size: float) -> float:
@@ -54,7 +63,8 @@ def width(label: str, size: float) -> float:
 
 def families(texts: Iterable[object]) -> list[str]:
     """The fonts that these texts need, the usual ones first."""
-    needed = {font for text in texts for character in str(text) if (font := _font_of(character)) is not None}
+    drawn = {character for text in texts for piece in _drawable(text) for character in piece}
+    needed = {font for character in drawn if (font := _font_of(character)) is not None}
     return [*FAMILIES, *sorted(needed - set(FAMILIES))]
 
 
@@ -67,13 +77,44 @@ def labels(who: str, name: str, given: Sequence[object] | None, count: int) -> l
     return [token(label) for label in given]
 
 
+def _joined(pieces: Iterable[str]) -> str:
+    return "".join(pieces).replace("$", r"\$")
+
+
+def _first(pieces: Iterable[str], max_characters: int) -> list[str]:
+    """As many whole pieces as have room."""
+    pieces = list(pieces)
+    ends = itertools.accumulate(map(len, pieces))
+    return [piece for piece, end in zip(pieces, ends) if end <= max_characters]
+
+
+def _drawable(text: object) -> list[str]:
+    """What is drawn for each character: itself, what stands for it, or its code point."""
+    characters = unicodedata.normalize("NFC", str(text))
+    pieces = [piece for character in characters if (piece := _drawn(character)) != ""]
+    if len(pieces) == 1 and pieces[0].startswith("<U+"):
+        return [pieces[0][1:-1]]  # there is nothing to tell it from
+    return pieces
+
+
 def _drawn(character: str) -> str:
     if character == "\n":
         return character
     kind = unicodedata.category(character)
-    if kind == "Cf":  # marks of direction and joining, seen in what they do to others
-        return ""
-    return character if kind[0] != "C" and _font_of(character) is not None else MISSING
+    if kind == "Cf" or any(ord(character) in variants for variants in _VARIANTS):
+        return ""  # marks of direction, joining and form, seen in what they do to others
+    if kind[0] == "C":
+        return f"<{_code_point(character)}>"
+    if _font_of(character) is not None:
+        return character
+    same = _STAND_INS.get(character) or unicodedata.normalize("NFKC", character)
+    if same != character and all(_font_of(each) is not None for each in same):
+        return same
+    return f"<{_code_point(character)}>"
+
+
+def _code_point(character: str) -> str:
+    return f"U+{ord(character):04X}"
 
 
 @functools.cache
@@ -90,13 +131,13 @@ def _font_of(character: str) -> str | None:
 
 def _has(family: str, character: str) -> bool:
     font = _opened(family)
-    return font is not None and font.get_char_index(ord(character)) != 0
+    return font is not None and font.scalable and font.get_char_index(ord(character)) != 0
 
 
 @functools.cache
 def _installed() -> tuple[str, ...]:
     names = {entry.name for entry in font_manager.fontManager.ttflist}
-    fit = (name for name in names if not name.startswith(_NOT_FOR_TEXT) and "Emoji" not in name and "Color" not in name)
+    fit = (name for name in names if not name.startswith(_NOT_FOR_TEXT) and "Color" not in name)
     return tuple(
         sorted(fit, key=lambda name: ("Sans" not in name, name))
     )  # one family for a whole script, if it can be

@@ -14,6 +14,7 @@ from torch import Tensor
 from omegamax.plots import glyphs
 from omegamax.plots.arrays import drawables
 from omegamax.plots.style import COLOURS, HALO, INK, bare, look
+from omegamax.plots.zeros import count_of
 
 _FAINT = "#BDBDBD"
 _PAGE = 6.9  # inches
@@ -23,8 +24,8 @@ def tag_lattice(marginals: Mapping[str, Tensor], words: Sequence[str], tags: Seq
     """Soft assignments on a chain, by title: a dot for each tag of each word, a line for each step between tags.
 
     Marginals are dense, (N, C, C), as `Chain.argmax`, `map` and `sparsemap` give them: [n, i, j] is the probability of
-    tag j at word n after tag i. Dots and lines grow with it; lines of exactly zero are not drawn, and a tag of exactly
-    zero is an empty ring. Tags between 5 and 95 percent have their number. Positions beyond a length are empty.
+    tag j at word n after tag i. Dots and lines grow with it; lines of zero are not drawn, and a tag of probability zero
+    is an empty ring. Tags between 5 and 95 percent have their number. Positions beyond a length are empty.
     """
     marginals = drawables(marginals)
     shape = (len(words), len(tags), len(tags))
@@ -53,8 +54,7 @@ def tag_lattice(marginals: Mapping[str, Tensor], words: Sequence[str], tags: Seq
             first, last = place % across == 0, place + across >= len(marginals)
             axes.set_yticks(range(len(kinds)) if first else [], kinds if first else [])
             axes.set_xticks(range(len(said)) if last else [], said if last else [])
-            n_steps = int((edges[1:] > 0).sum())
-            axes.set_title(f"{glyphs.name(title)}: {n_steps} step{'s' * (n_steps != 1)}", loc="left", pad=3)
+            axes.set_title(f"{glyphs.name(title)}: {count_of(edges[1:], 'step')}", loc="left", pad=3)
         for axes in grid[len(marginals) :]:
             axes.remove()
     return figure

@@ -13,12 +13,13 @@ from omegamax.plots import glyphs
 from omegamax.plots.arrays import drawables
 from omegamax.plots.attention import check_map
 from omegamax.plots.style import INK, WEIGHTS, bare, look
+from omegamax.plots.zeros import count_of, rounded_to_zero
 
 _LARGEST_WITH_NUMBERS = 14  # rows or columns
 
 
 def matching_maps(marginals: Mapping[str, Tensor], rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Figure:
-    """Marginals (R, C) of matchings by title, side by side; grey is exactly zero.
+    """Marginals (R, C) of matchings by title, side by side; grey is exactly zero (see `attention_map`).
 
     `Matching.map` gives one pair to a row, `Matching.sparsemap` a few, `Matching.sinkhorn` all. Small ones have their
     numbers written, but for 0 and 1. The title counts the pairs above zero.
@@ -45,8 +46,7 @@ def matching_maps(marginals: Mapping[str, Tensor], rows: Sequence[str] = (), col
         grid = figure.subplots(1, len(marginals), squeeze=False)[0]
         for place, (axes, (title, matrix)) in enumerate(zip(grid, marginals.items())):
             _draw(axes, matrix.double())
-            n_pairs = int((matrix > 0).sum())
-            axes.set_title(f"{glyphs.name(title)}: {n_pairs} pair{'s' * (n_pairs != 1)}", loc="left", pad=3)
+            axes.set_title(f"{glyphs.name(title)}: {count_of(matrix, 'pair')}", loc="left", pad=3)
             axes.set_yticks(range(len(left) if place == 0 else 0), left if place == 0 else [])
             axes.set_xticks(range(len(below)), below, rotation=90 if upright else 0)
     return figure
@@ -55,7 +55,7 @@ def matching_maps(marginals: Mapping[str, Tensor], rows: Sequence[str] = (), col
 def _draw(axes: Axes, matrix: Tensor) -> None:
     n_rows, n_columns = matrix.shape
     top = max(1.0, float(matrix.nan_to_num(0, 0, 0).max()))
-    shown = np.ma.masked_equal(matrix.numpy(), 0)
+    shown = np.ma.masked_where(((matrix == 0) & ~rounded_to_zero(matrix)).numpy(), matrix.numpy())
     axes.imshow(shown, cmap=WEIGHTS, vmin=0, vmax=top, aspect="auto", interpolation="nearest")
     width = min(1.0, 8 / max(n_rows, n_columns))
     for row in range(1, n_rows):

@@ -55,5 +55,5 @@ def figure2() -> Figure:
 def _along(smooth: SmoothMax, t: Tensor) -> tuple[Tensor, Tensor]:
     """max_Ω, shifted to meet the plain maximum, and the first weight of argmax_Ω."""
     pairs = torch.stack((t, torch.zeros_like(t)), -1)
-    weights, value = smooth.weigh(pairs)
+    value, weights = smooth.max_and_argmax(pairs)
     return value + smooth.omega(t.new_tensor([1.0, 0.0])), weights[..., 0]

@@ -15,6 +15,7 @@ from omegamax.plots import glyphs
 from omegamax.plots.arrays import computable
 from omegamax.plots.groups import segments
 from omegamax.plots.style import INK, ZERO, bare, colour, look
+from omegamax.plots.zeros import rounded_to_zero
 from omegamax.smoothmax import SmoothMax
 
 _WIDTH = 6.4  # inches of a printed page that panels may fill
@@ -28,9 +29,10 @@ def row_comparison(
 ) -> Figure:
     """The scores of one row, and its weights under each operator, as small bar charts.
 
-    A grey column marks a weight that is exactly zero. Neighbours of exactly equal weight share one bar, and a dotted
-    line joins equal weights that do not touch. Panels share one scale, except that a row with a weight of 1 is drawn
-    up to 1. `regularizers` maps titles to operators; by default it is `registry.lineup`, one of each.
+    A grey column marks a weight that is exactly zero, which under softmax none is. Neighbours of exactly equal weight
+    share one bar, and a dotted line joins equal weights that do not touch. Panels share one scale, except that a row
+    with a weight of 1 is drawn up to 1. `regularizers` maps titles to operators; by default it is `registry.lineup`,
+    one of each.
     """
     scores = computable(scores)
     if not isinstance(scores, Tensor) or scores.dim() != 1 or scores.numel() == 0:
@@ -51,7 +53,8 @@ def row_comparison(
         grid = figure.subplots(lines, columns, sharex=True, squeeze=False).ravel()
         _draw_scores(grid[0], scores)
         for axes, (name, row) in zip(grid[1:], weights.items()):
-            draw_bars(axes, row, colour(name))
+            exact = False if charts[name].always_positive else None
+            draw_bars(axes, row, colour(name), rounded_to_zero(row, exact, name=name))
             axes.set_title(glyphs.name(name), loc="left", pad=3)
             axes.set_ylim(0, 1.06 * (tallest if float(row.max()) < 1 else 1))
         for place in range(len(charts) + 1, len(grid)):  # an empty place: the panel above it carries the labels
@@ -77,11 +80,11 @@ def _draw_scores(axes: Axes, scores: Tensor) -> None:
     axes.set_title("scores", loc="left", pad=3)
 
 
-def draw_bars(axes: Axes, weights: Tensor, fill: str) -> None:
+def draw_bars(axes: Axes, weights: Tensor, fill: str, rounded: Tensor) -> None:
     """Weights (K,) as bars: grey columns are exact zeros, equal neighbours share a bar, dots join equals afar."""
     row = weights.tolist()
-    for position, weight in enumerate(row):
-        if weight == 0:
+    for position, (weight, small) in enumerate(zip(row, rounded.tolist())):
+        if weight == 0 and not small:
             axes.axvspan(position - 0.5, position + 0.5, color=ZERO, linewidth=0, zorder=0)
     for first, last in segments(weights):
         axes.bar((first + last) / 2, row[first], width=last - first + 0.84, color=fill, linewidth=0, zorder=2)

@@ -41,8 +41,8 @@ def simplex_levels(
 ) -> Figure:
     """Contours of <p, θ> − Ω(p) over the triangle of p, for three scores θ; a dot marks argmax_Ω(θ).
 
-    The corners are the three choices, `names`. A dot on a side has a weight of exactly zero. Zeros as scores give the
-    level sets of Ω itself. Each title has the height of the peak, max_Ω(θ).
+    The corners are the three choices, `names`. A dot on a side has a weight of exactly zero (softmax only nears it).
+    Zeros as scores give the level sets of Ω itself. Each title has the height of the peak, max_Ω(θ).
     """
     theta = torch.as_tensor(scores, dtype=torch.float64).detach().cpu()
     if theta.shape != (3,) or not bool(theta.isfinite().all()):
@@ -59,7 +59,7 @@ def simplex_levels(
         figure = Figure(figsize=(0.2 + 2.0 * across, 2.12 * lines), layout="constrained")
         grid = figure.subplots(lines, across, squeeze=False).ravel()
         for axes, (name, smooth) in zip(grid, charts.items()):
-            weights, value = smooth.weigh(theta)
+            value, weights = smooth.max_and_argmax(theta)
             _draw(axes, theta, smooth, weights, said)
             axes.set_title(glyphs.name(name) + rf": $\mathrm{{max}}_\Omega$ = {float(value):.2f}", pad=3, fontsize=9)
         for axes in grid[len(charts) :]:

@@ -79,13 +79,13 @@ def look(texts: Iterable[object] = ()) -> Iterator[None]:
 
 def colour(name: str) -> str:
     """The colour of an operator, whatever parameters follow its name."""
-    return COLOURS.get(_operator(name), INK)
+    return COLOURS.get(operator_of(name), INK)
 
 
 def palette(names: Iterable[str]) -> dict[str, tuple[str, str]]:
     """A colour and a line for each name: operators have their own colour, others take the free ones in turn."""
     names = list(names)
-    own = {name: COLOURS[_operator(name)] for name in names if _operator(name) in COLOURS}
+    own = {name: COLOURS[operator_of(name)] for name in names if operator_of(name) in COLOURS}
     free = [colour for colour in dict.fromkeys(COLOURS.values()) if colour not in own.values()] or [INK]
     chosen: dict[str, tuple[str, str]] = {}
     others = 0
@@ -98,7 +98,8 @@ def palette(names: Iterable[str]) -> dict[str, tuple[str, str]]:
     return chosen
 
 
-def _operator(name: str) -> str:
+def operator_of(name: str) -> str:
+    """The operator's name, without the parameters that follow it."""
     return name.split("(")[0].strip()
 
 

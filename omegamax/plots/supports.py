@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from omegamax.plots import glyphs
-from omegamax.plots.arrays import drawables
+from omegamax.plots.arrays import drawable
 from omegamax.plots.style import INK, bare, look, palette
+from omegamax.plots.zeros import rounded_to_zero
 
 
-def support_histograms(weights: Mapping[str, Tensor]) -> Figure:
+def support_histograms(weights: Mapping[str, Tensor | Sequence[Tensor]]) -> Figure:
     """The share of rows by the number of weights above zero, for weights (..., K) by name.
 
-    Rows without any weight, such as padding, are left out. A dotted line marks the mean.
+    A list of tensors may have rows of different lengths K. Rows without any weight, such as padding, are left out. A
+    dotted line marks the mean. Weights that were rounded to zero count, as all of softmax's (see `attention_map`).
     """
-    weights = drawables(weights)
-    if not weights or not all(isinstance(given, Tensor) and given.dim() for given in weights.values()):
-        came = {name: getattr(given, "shape", type(given).__name__) for name, given in weights.items()}
+    given = {name: _tensors(one) for name, one in weights.items()}
+    if not given or not all(isinstance(one, Tensor) and one.dim() for each in given.values() for one in each):
+        came = {name: getattr(one, "shape", type(one).__name__) for name, one in weights.items()}
         raise ValueError(f"support_histograms: weights must be tensors (..., K) by name, got {came}; give at least one")
-    sizes = {name: (given > 0).sum(-1).flatten() for name, given in weights.items()}
-    sizes = {name: counts[counts > 0] for name, counts in sizes.items()}
+    sizes = {
+        name: torch.cat([torch.zeros(0, dtype=torch.long), *(_support_sizes(one, name) for one in each)])
+        for name, each in given.items()
+    }
     largest = max([1, *(int(counts.max()) for counts in sizes.values() if len(counts))])
     with look(weights):
         figure = Figure(
@@ -48,3 +54,14 @@ def support_histograms(weights: Mapping[str, Tensor]) -> Figure:
             bare(axes)
         grid[-1].set_xlabel("weights above zero in a row")
     return figure
+
+
+def _tensors(given: Any) -> list[Any]:
+    whole = drawable(given)  # of a list that is no matrix the same list
+    return [drawable(one) for one in whole] if isinstance(whole, list | tuple) else [whole]
+
+
+def _support_sizes(weights: Tensor, name: str) -> Tensor:
+    """Of each row (..., K) that has any weight."""
+    counts = ((weights > 0) | rounded_to_zero(weights, name=name)).sum(-1).flatten()
+    return counts[counts > 0]

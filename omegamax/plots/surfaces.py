@@ -27,7 +27,10 @@ _OMEGAS: dict[str, SmoothMax] = {
 def argmax_surfaces(
     regularizers: Mapping[str, SmoothMax] | None = None, *, component: int = 1, reach: float = 2.5
 ) -> Figure:
-    """The weight of one component, 1, 2 or 3, over t₁ and t₂ from −reach to reach; grey where it is exactly zero."""
+    """The weight of one component, 1, 2 or 3, over t₁ and t₂ from −reach to reach; grey where it is exactly zero.
+
+    Softmax is nowhere exactly zero, and nowhere grey.
+    """
     if component not in (1, 2, 3):
         raise ValueError(f"argmax_surfaces: component must be 1, 2 or 3, got {component}; the scores are [t₁, t₂, 0]")
     if not reach > 0:
@@ -45,7 +48,8 @@ def argmax_surfaces(
         for place, (name, smooth) in enumerate(charts.items()):
             axes = figure.add_subplot(lines, across, place + 1, projection="3d")
             assert isinstance(axes, Axes3D)
-            _draw(axes, first.numpy(), second.numpy(), smooth.argmax(scores)[..., component - 1].numpy())
+            weight = smooth.argmax(scores)[..., component - 1].numpy()
+            _draw(axes, first.numpy(), second.numpy(), weight, can_be_zero=not smooth.always_positive)
             axes.set_title(glyphs.name(name), pad=4, y=1.0)
             axes.zaxis.set_rotate_label(False)  # turned by itself it reads downwards
             axes.set_zlabel(rf"$\Pi_\Omega([t_1, t_2, 0])_{component}$", labelpad=-7, rotation=90)
@@ -53,10 +57,10 @@ def argmax_surfaces(
     return figure
 
 
-def _draw(axes: Axes3D, first: np.ndarray, second: np.ndarray, weight: np.ndarray) -> None:
+def _draw(axes: Axes3D, first: np.ndarray, second: np.ndarray, weight: np.ndarray, *, can_be_zero: bool) -> None:
     corners = np.stack((weight[:-1, :-1], weight[1:, :-1], weight[:-1, 1:], weight[1:, 1:]))
     colours = WEIGHTS(0.08 + 0.75 * corners.mean(0))
-    colours[(corners == 0).all(0)] = to_rgba(ZERO)
+    colours[(corners == 0).all(0) & can_be_zero] = to_rgba(ZERO)
     axes.plot_surface(
         first,
         second,

@@ -15,6 +15,7 @@ from torch import Tensor
 from omegamax.plots import glyphs
 from omegamax.plots.arrays import drawables
 from omegamax.plots.style import COLOURS, HALO, INK, look
+from omegamax.plots.zeros import count_of
 from omegamax.structures.projective_tree import ProjectiveTree
 
 _WORDS = ("she", "saw", "the", "man", "with", "a", "telescope")
@@ -23,7 +24,7 @@ _ARCS = {(0, 2): 4.0, (2, 1): 4.0, (2, 4): 4.0, (4, 3): 4.0, (2, 5): 2.3, (4, 5)
 
 
 def dependency_arcs(trees: Mapping[str, Tensor] | None = None, words: Sequence[str] | None = None) -> Figure:
-    """Arcs from heads to modifiers, as strong as they are probable; arcs of exactly zero probability are not drawn.
+    """Arcs from heads to modifiers, as strong as they are probable; arcs of probability zero are not drawn.
 
     `trees` maps titles to marginals or structures (N + 1, N + 1) as `argmax`, `map` and `sparsemap` of trees give them;
     `words` are the N words. Probabilities between 0.05 and 0.95 are written out. Without arguments a sentence with two
@@ -53,8 +54,7 @@ def dependency_arcs(trees: Mapping[str, Tensor] | None = None, words: Sequence[s
         for axes, top, (title, arcs) in zip(grid, tops, trees.items()):
             _draw(axes, arcs.double(), said, top)
             axes.set_ylim(-0.6, top + 0.42)
-            n_arcs = int((arcs > 0).sum())
-            axes.set_title(f"{glyphs.name(title)}: {n_arcs} arc{'s' * (n_arcs != 1)}", loc="left", pad=2)
+            axes.set_title(f"{glyphs.name(title)}: {count_of(arcs, 'arc')}", loc="left", pad=2)
     return figure
 
 

@@ -10,12 +10,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from omegamax.recipes.regular_files import refuse_link
+
 _UNFINISHED = ".unfinished-"  # a name that starts so may be deleted by whoever holds the run's lock
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Puts a file in place by one rename; the old one is there until then. Of a link, the file that it names."""
-    place = path.resolve()
+    """Puts a file in place by one rename; the old one is there until then. Refuses to replace a link."""
+    refuse_link(path)
+    _put(path, path, content)
+
+
+def write_chosen_file(path: Path, content: bytes) -> None:
+    """Like `write_file`, for a path that the user named: of a link, the file that it leads to is replaced."""
+    _put(path.resolve(), path, content)
+
+
+def _put(place: Path, path: Path, content: bytes) -> None:
     unfinished = place.with_name(f"{_UNFINISHED}{secrets.token_hex(4)}")
     try:
         _write(unfinished, content)
@@ -52,7 +63,7 @@ def remove_directory(path: Path) -> None:
 def sweep(directory: Path) -> None:
     """Deletes what earlier processes left unfinished."""
     for path in directory.glob(f"{_UNFINISHED}*"):
-        if path.is_dir():
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
@@ -80,6 +91,6 @@ def sync_file(file: IO[Any]) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
+    with path.open("xb") as file:  # never through a link that somebody put there
         file.write(content)
         sync_file(file)

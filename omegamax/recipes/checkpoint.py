@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -25,8 +24,12 @@ from torch import Tensor, nn
 import omegamax
 from omegamax.recipes import atomic
 from omegamax.recipes.failures import CheckpointError, need, reason
+from omegamax.recipes.regular_files import read_regular
+from omegamax.recipes.visible import quoted
 
 FORMAT = 1
+_MAX_CARD = 1 << 28  # bytes: vocabularies of a million words fit
+_MAX_PROCESSES = 65_536
 MODEL, TRAINING, CARD = "model.safetensors", "training.safetensors", "checkpoint.json"
 
 
@@ -68,24 +71,28 @@ def save(path: Path, card: Card, model: Mapping[str, Tensor], training: Mapping[
 def read_card(path: Path) -> tuple[Card, dict[str, Any]]:
     """The card of a checkpoint, and the sizes and checksums of its files."""
     try:
-        sealed = json.loads(_read(path, CARD))
+        sealed = json.loads(_read(path, CARD, _MAX_CARD))
         content, checksum = sealed["content"], sealed["sha256"]
         found = content["format"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path / CARD} is damaged: it is not a checkpoint's JSON") from error
     if found != FORMAT:
-        raise CheckpointError(f"{path} has format {found!r}, and this version of omegamax reads {FORMAT}")
+        raise CheckpointError(f"{path} has format {quoted(found)}, and this version of omegamax reads {FORMAT}")
     if set(sealed) != {"content", "sha256"} or checksum != _digest(content):
         raise CheckpointError(f"{path / CARD} is damaged: its checksum does not fit its contents")
     names = {each.name for each in fields(Card)}
     wrong = set(content) ^ names ^ {"format", "files"}
     if wrong:
-        raise CheckpointError(f"{path / CARD} has a missing or an unknown entry {min(wrong)!r}")
+        raise CheckpointError(f"{path / CARD} has a missing or an unknown entry {quoted(min(wrong))}")
     kinds = {"n_processes": int, "run": str, "task": str, "data": str}
     for name in names:
         kind = kinds.get(name, dict)
         if not isinstance(content[name], kind) or isinstance(content[name], bool):
             raise CheckpointError(f"{path / CARD}: entry {name!r} must be of type {kind.__name__}")
+    if not 1 <= content["n_processes"] <= _MAX_PROCESSES:
+        raise CheckpointError(
+            f"{path / CARD}: n_processes must be from 1 to {_MAX_PROCESSES}, got {quoted(content['n_processes'])}"
+        )
     return Card(**{name: content[name] for name in names}), _sums(path, content["files"])
 
 
@@ -93,9 +100,11 @@ def read_tensors(path: Path, files: Mapping[str, Any], name: str) -> dict[str, T
     """The tensors of one file of a checkpoint, whose sizes and checksums `read_card` gave."""
     safetensors = need("safetensors.torch")
     size = files[name]["size"]
+    file = path / name
+    if file.is_file() and file.stat().st_size != size:  # before anything is read: it may be of any size
+        there = file.stat().st_size
+        raise CheckpointError(f"{file} is damaged: it has {there} bytes and should have {quoted(size)}")
     content = _read(path, name, size)
-    if len(content) != size:
-        raise CheckpointError(f"{path / name} is damaged: it has {len(content)} bytes and should have {size}")
     if hashlib.sha256(content).hexdigest() != files[name]["sha256"]:
         raise CheckpointError(f"{path / name} is damaged: its checksum does not fit its contents")
     try:
@@ -152,14 +161,11 @@ def _sums(path: Path, files: Any) -> dict[str, Any]:
     raise CheckpointError(f"{path / CARD} must list {MODEL} and {TRAINING} with their sizes and checksums")
 
 
-def _read(path: Path, name: str, size: int = 1 << 30) -> bytes:
+def _read(path: Path, name: str, limit: int) -> bytes:
     """A regular file, and no more of it than expected: a stranger's may be endless."""
-    file = path / name
-    if not file.is_file():
-        raise CheckpointError(f"{path} is not a complete checkpoint: {name} is missing")
     try:
-        with file.open("rb") as stream:
-            there = os.fstat(stream.fileno()).st_size  # Python makes room for as much as is asked for
-            return stream.read(max(0, min(size, there)) + 1)
+        return read_regular(path / name, limit)
+    except (FileNotFoundError, NotADirectoryError):
+        raise CheckpointError(f"{path} is not a complete checkpoint: {name} is missing") from None
     except OSError as error:
-        raise CheckpointError(f"cannot read {file} ({reason(error)})") from error
+        raise CheckpointError(f"cannot read {path / name} ({reason(error)})") from error

@@ -9,22 +9,26 @@ the report is made.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from omegamax.recipes import atomic, checkpoint
 from omegamax.recipes.attention_statistics import attention_statistics
 from omegamax.recipes.experiment import Experiment, run_experiment
 from omegamax.recipes.looks import Looks, looks
+from omegamax.recipes.metrics_log import read_metrics
 from omegamax.recipes.progress import Progress, shown_on
-from omegamax.recipes.run import METRICS, RunDirectory
+from omegamax.recipes.regular_files import refuse_links
+from omegamax.recipes.repeats import deviation_of, mean_of
+from omegamax.recipes.run import RunDirectory
 from omegamax.recipes.settings import TrainingSettings, plain
 from omegamax.recipes.task import Task
+from omegamax.recipes.threads import using_threads
 
-COMPARISON = "comparison.json"
+COMPARISON, PAGE, FIGURES = "comparison.json", "index.html", "figures"
 _N_BUCKETS = 4  # of input lengths
 
 
@@ -33,13 +37,16 @@ class Compared:
     """One model: JSON values only."""
 
     name: str
-    metrics: dict[str, float]  # on the test data
+    metrics: dict[str, float]  # on the test data; of several seeds, the mean
     attention: dict[str, float] | None  # see AttentionStatistics; None without attention
     tokens_per_second: float | None  # while training
     seconds: float  # of training, with its evaluations
     by_length: dict[str, float]  # the watched metric for each range of input lengths
     curves: dict[str, list[float | None]]  # per epoch: the loss and the metrics on the development data
     losses: list[float]  # every `log_every` steps
+    seeds: list[int]
+    deviations: dict[str, float]  # of the metrics over seeds; empty for one seed
+    metrics_by_seed: list[dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -58,23 +65,34 @@ def compare(
     training: TrainingSettings,
     out: Path,
     *,
+    seeds: Sequence[int] = (),
     existing: str = "refuse",
     progress: Progress | None = None,
 ) -> Comparison | None:
-    """Trains each of the settings, by name, and compares the best models; None if it was interrupted."""
+    """Trains each of the settings, by name, and compares the best models; None if it was interrupted.
+
+    With several seeds each is trained once for each of them, and numbers are means; examples are of the first seed.
+    """
     progress = shown_on() if progress is None else progress
-    for name in settings:  # before any work is done
-        RunDirectory(run_path(out, name), existing).check()
-    models, seen, metric = [], {}, ""
-    for place, (name, each) in enumerate(settings.items(), start=1):
-        progress.say(f"{name} ({place} of {len(settings)})")
-        path = run_path(out, name)
-        experiment = run_experiment(task, each, training, path, existing=existing)
+    seeds = tuple(seeds) or (training.seed,)
+    paths = {(name, seed): run_path(out, name, seed if len(seeds) > 1 else None) for name in settings for seed in seeds}
+    _refuse_links(out, paths.values())  # before any work is done
+    for path in paths.values():
+        RunDirectory(path, existing).check()
+    found: dict[str, list[Compared]] = {name: [] for name in settings}
+    seen: dict[str, Looks] = {}
+    metric = ""
+    for place, ((name, seed), path) in enumerate(paths.items(), start=1):
+        progress.say(f"{name}{f', seed {seed}' if len(seeds) > 1 else ''} ({place} of {len(paths)})")
+        experiment = run_experiment(task, settings[name], replace(training, seed=seed), path, existing=existing)
         if experiment is None or experiment.best is None:
             return None
         metric = experiment.best.task.metric
-        seen[name] = looks(experiment.best, experiment.outputs)
-        models.append(_compared(name, experiment, experiment.best.task, seen[name], path))
+        with using_threads(experiment.trained.threads):
+            looked = looks(experiment.best, experiment.outputs)
+        seen.setdefault(name, looked)
+        found[name].append(_compared(name, experiment, experiment.best.task, looked, path, seed))
+    models = [_merged(several) for several in found.values()]
     comparison = Comparison(task, metric, models, seen)
     record: dict[str, Any] = {
         "versions": checkpoint.versions(),
@@ -88,14 +106,50 @@ def compare(
     return comparison
 
 
-def run_path(out: Path, name: str) -> Path:
-    """Where the run of one normalizer is."""
-    return out / "runs" / name.replace("(", "-").replace(")", "")
+def _merged(several: Sequence[Compared]) -> Compared:
+    """The runs of one model under several seeds as one."""
+    first = several[0]
+    if len(several) == 1:
+        return first
+    metrics = [each.metrics for each in several]
+    counts = [each.attention for each in several if each.attention is not None]
+    speeds = [each.tokens_per_second for each in several if each.tokens_per_second is not None]
+    return replace(
+        first,
+        metrics=mean_of(metrics),
+        attention=mean_of(counts) if counts else None,
+        tokens_per_second=median(speeds) if speeds else None,
+        seconds=round(sum(each.seconds for each in several), 1),
+        by_length=mean_of([each.by_length for each in several]),
+        curves={name: _mean_curve([each.curves[name] for each in several]) for name in first.curves},
+        losses=[fmean(values) for values in zip(*(each.losses for each in several))],
+        seeds=[seed for each in several for seed in each.seeds],
+        deviations=deviation_of(metrics),
+        metrics_by_seed=metrics,
+    )
 
 
-def _compared(name: str, experiment: Experiment, task: Task, seen: Looks, path: Path) -> Compared:
+def _mean_curve(curves: Sequence[Sequence[float | None]]) -> list[float | None]:
+    """As long as the shortest, since one seed may have stopped early; None where one of them is no number."""
+    return [None if None in values else fmean(value or 0.0 for value in values) for values in zip(*curves)]
+
+
+def _refuse_links(out: Path, runs: Iterable[Path]) -> None:
+    refuse_links(out / name for name in (COMPARISON, PAGE, FIGURES, "runs"))
+    refuse_links(runs)
+    if (out / FIGURES).is_dir():
+        refuse_links((out / FIGURES).iterdir())
+
+
+def run_path(out: Path, name: str, seed: int | None = None) -> Path:
+    """Where the run of one normalizer is, or that of one of several seeds."""
+    plain_name = name.replace("(", "-").replace(")", "")
+    return out / "runs" / (plain_name if seed is None else f"{plain_name}-seed-{seed}")
+
+
+def _compared(name: str, experiment: Experiment, task: Task, seen: Looks, path: Path, seed: int) -> Compared:
     statistics = attention_statistics(seen.maps)
-    records = [json.loads(line) for line in (path / METRICS).read_text(encoding="utf-8").splitlines()]
+    records = read_metrics(path)
     speeds = [[each["items_per_second"] for each in records if each["event"] == event] for event in ("step", "epoch")]
     epochs = [record for record in records if record["event"] == "epoch"]
     curves: dict[str, list[float | None]] = {"loss": [record["loss"] for record in epochs]}
@@ -110,6 +164,9 @@ def _compared(name: str, experiment: Experiment, task: Task, seen: Looks, path: 
         by_length=_by_length(task, task.examples("test"), experiment.outputs),
         curves=curves,
         losses=[record["loss"] for record in records if record["event"] == "step"],
+        seeds=[seed],
+        deviations={},
+        metrics_by_seed=[experiment.evaluation["test"]],
     )
 
 

@@ -18,7 +18,7 @@ from omegamax.recipes.data.dates import WrittenDate, generate_dates
 from omegamax.recipes.data.tsv import SPLITS, Row, read_splits
 from omegamax.recipes.data.vocabulary import split_text
 from omegamax.recipes.settings import DatesSettings
-from omegamax.recipes.text_to_text import TextPair, TextToText, keep_short
+from omegamax.recipes.text_to_text import TextPair, TextToText, check_lengths, usable
 
 _FEWEST = 100  # examples of dev and test
 
@@ -36,7 +36,7 @@ class Dates(TextToText):
         default_locale(settings)  # speaks up now rather than at the first prediction
         if settings.data is None:
             pairs = {split: _pairs(_generated(settings, split), settings) for split in SPLITS}
-            return {**pairs, "train": keep_short(pairs["train"], settings)}
+            return usable(pairs, settings)
         known = locales_of(settings)
 
         def check(row: Row) -> None:
@@ -47,7 +47,7 @@ class Dates(TextToText):
         for split, rows in read_splits(settings.data, ("locale", "text", "date"), check).items():
             dates = [WrittenDate(_known(locale, known), as_typed(text), iso) for locale, text, iso in rows]
             pairs[split] = _pairs(dates, settings)
-        return {**pairs, "train": keep_short(pairs["train"], settings)}
+        return usable(pairs, settings)
 
     @classmethod
     def reserved(cls, settings: DatesSettings) -> Sequence[str]:
@@ -66,7 +66,9 @@ class Dates(TextToText):
                 dates.append(WrittenDate(_known(locale.strip(), known), as_typed(text.split("\t")[0]), ""))
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from None
-        return _pairs(dates, self.settings)
+        pairs = _pairs(dates, self.settings)
+        check_lengths(pairs, self.settings.level)
+        return pairs
 
 
 def locales_of(settings: DatesSettings) -> list[str]:

@@ -14,12 +14,11 @@ from omegamax.recipes.loading import Loaded, load
 from omegamax.recipes.loop import Trained, train
 from omegamax.recipes.prediction import predict, scored
 from omegamax.recipes.progress import Progress
-from omegamax.recipes.run import RunDirectory
+from omegamax.recipes.run import EVALUATION, RunDirectory
 from omegamax.recipes.settings import TrainingSettings, plain
 from omegamax.recipes.task import Task
+from omegamax.recipes.threads import using_threads
 from omegamax.recipes.workers import joined
-
-EVALUATION = "evaluation.json"
 
 
 class Experiment(NamedTuple):
@@ -54,8 +53,9 @@ def run_experiment(
             return Experiment(trained, {}) if crew.first else None
         found = load(out, task=type(task), device=crew.device)
         examples = task.examples("test")
-        outputs = predict(task, found.model, examples, batch_size=training.batch_size, crew=crew)
-        tested = scored(task, examples, outputs, crew=crew) if len(examples) else {}
+        with using_threads(trained.threads):
+            outputs = predict(task, found.model, examples, batch_size=training.batch_size, crew=crew)
+            tested = scored(task, examples, outputs, crew=crew) if len(examples) else {}
         evaluation = {"dev": _numbers(trained.metrics), "test": tested}
         if not crew.first:
             return None

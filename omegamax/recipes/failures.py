@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from omegamax.extras import how_to_install
+
 
 class RecipeError(Exception):
     """A run cannot start or go on; nothing that was complete before is lost."""
@@ -40,9 +42,10 @@ def need(package: str) -> Any:
         return import_module(package)
     except ImportError as error:
         name = package.partition(".")[0]
-        raise ImportError(f'training needs {name}; install it with pip install "omegamax[nlp]"') from error
+        raise ImportError(f"training needs {name}; {how_to_install('nlp')}") from error
 
 
 def reason(error: OSError) -> str:
     """An operating system's complaint, in words."""
-    return (error.strerror or type(error).__name__).lower()
+    said = error.strerror or type(error).__name__
+    return said[:1].lower() + said[1:]

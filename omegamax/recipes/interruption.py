@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
 
 class Interrupted(Exception):  # noqa: N818  (not an error)
-    """Raised between two batches of an evaluation that was asked to stop."""
+    """Raised within an evaluation that was asked to stop."""
 
 
 class Interruption:
@@ -21,6 +23,7 @@ class Interruption:
     def __init__(self, *, insistent: bool) -> None:
         self.requested = False
         self._insistent = insistent
+        self._prompt = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interruption:
@@ -37,8 +40,17 @@ class Interruption:
         if self.requested and self._insistent and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.requested = True
+        if self._prompt:
+            self._prompt = False
+            raise Interrupted
 
-    def check(self) -> None:
-        """Raises `Interrupted` if a stop was asked for."""
+    @contextlib.contextmanager
+    def prompt(self) -> Iterator[None]:
+        """A context that a signal ends at once with `Interrupted`: what happens inside may be thrown away."""
         if self.requested:
             raise Interrupted
+        self._prompt = True
+        try:
+            yield
+        finally:
+            self._prompt = False

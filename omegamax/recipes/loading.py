@@ -12,9 +12,11 @@ from torch import Tensor, nn
 from omegamax.recipes import TASKS, checkpoint, random_state, resolve
 from omegamax.recipes.checkpoint import Card
 from omegamax.recipes.failures import CheckpointError
+from omegamax.recipes.model_size import sketch
 from omegamax.recipes.run import best_checkpoint, list_checkpoints
 from omegamax.recipes.settings import revive
 from omegamax.recipes.task import Task
+from omegamax.recipes.visible import quoted
 
 _ATTEMPTS = 3  # a run that is still training may replace a checkpoint while it is read
 
@@ -74,7 +76,7 @@ def _choose(path: Path, which: str) -> Path:
 def _recipe(path: Path, card: Card) -> type[Task]:
     if card.task not in TASKS:
         raise CheckpointError(
-            f"{path} is of the task {card.task!r}, which is not one of {', '.join(TASKS)}; "
+            f"{path} is of the task {quoted(card.task)}, which is not one of {', '.join(TASKS)}; "
             "load it in Python with load(path, task=ItsClass)"
         )
     return resolve(TASKS[card.task].task)
@@ -84,28 +86,17 @@ def _model(path: Path, task: Task, tensors: Mapping[str, Tensor]) -> nn.Module:
     """A model for the tensors; shapes are compared before memory is taken, since settings may ask for too much."""
     try:
         with random_state.apart(0):  # initial values are drawn, and then replaced
-            sketch = _sketch(task)
-            if sketch is not None:
-                checkpoint.check_model(sketch, tensors, path)
+            shapes = sketch(task)
+            if shapes is not None:
+                checkpoint.check_model(shapes, tensors, path)
             return task.model()
     except (ValueError, TypeError, LookupError, RuntimeError, ArithmeticError, MemoryError) as error:
         raise CheckpointError(f"{path} has settings of which no model can be made ({error})") from error
 
 
-def _sketch(task: Task) -> nn.Module | None:
-    """The model's shapes; None if it looks at numbers while it is made, which shapes alone do not have."""
-    try:
-        with torch.device("meta"):
-            return task.model()
-    except (RuntimeError, NotImplementedError) as error:
-        if "meta" in str(error):
-            return None
-        raise
-
-
 def _restore(path: Path, card: Card, task: type[Task]) -> Task:
     try:
         return task.restore(revive(task.settings_type, card.settings), card.assets)
-    except (ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RuntimeError, ArithmeticError) as error:
         said: Any = str(error) or type(error).__name__
         raise CheckpointError(f"{path} does not fit the task {task.__name__} ({said})") from error

@@ -7,25 +7,39 @@ from pathlib import Path
 from typing import IO
 
 from omegamax.recipes.failures import RunDirectoryError
+from omegamax.recipes.regular_files import open_inside
 
 
 class Lock:
     """Held from construction to `release`."""
 
     def __init__(self, path: Path) -> None:
-        self._file: IO[str] = path.open("a+", encoding="ascii")
+        descriptor = open_inside(path, os.O_RDWR | os.O_CREAT)
+        self._file: IO[str] = os.fdopen(descriptor, "r+", encoding="ascii", errors="replace")
         try:
             _seize(self._file)
         except OSError as error:
-            self._file.seek(0)
-            holder = self._file.read(20).strip()
+            holder = self._read()
             self._file.close()
             raise RunDirectoryError(
                 f"{path.parent} is in use by process {holder or 'unknown'}; wait for it, or choose another directory"
             ) from error
+        holder = self._read()
+        if holder and not holder.isdigit():  # not ours, though it has the name
+            self._file.close()
+            raise RunDirectoryError(
+                f"{path} must hold the number of a process, got something else; "
+                "delete it, or choose another directory with --out"
+            )
         self._file.truncate(0)
         self._file.write(str(os.getpid()))
         self._file.flush()
+
+    def _read(self) -> str:
+        self._file.seek(0)
+        holder = self._file.read(20).strip()
+        self._file.seek(0)
+        return holder
 
     def release(self) -> None:
         """Lets others write; the file stays, since deleting it would let two processes lock two files of one name."""

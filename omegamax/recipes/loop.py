@@ -9,10 +9,10 @@ call with `existing="resume"` continues to the same result, to the bit.
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -24,6 +24,7 @@ from omegamax.recipes.checkpoint import Card
 from omegamax.recipes.failures import CheckpointError, DivergedError, need
 from omegamax.recipes.interruption import Interrupted, Interruption
 from omegamax.recipes.loading import task_name
+from omegamax.recipes.model_size import check_memory
 from omegamax.recipes.optimizer import optimizer_tensors
 from omegamax.recipes.prediction import evaluate
 from omegamax.recipes.progress import Progress, Silent, shown_on
@@ -33,7 +34,8 @@ from omegamax.recipes.settings import TrainingSettings, plain
 from omegamax.recipes.speed import Speed
 from omegamax.recipes.start import EVALUATION, fresh, resumed
 from omegamax.recipes.state import TrainingState
-from omegamax.recipes.task import Task
+from omegamax.recipes.task import Task, data_digest
+from omegamax.recipes.threads import threads_for_training, using_threads
 from omegamax.recipes.update import Update, update
 from omegamax.recipes.workers import Crew, bare, joined, whole_state
 
@@ -47,6 +49,7 @@ class Trained(NamedTuple):
     best_epoch: int  # 0 if none was evaluated
     metrics: Mapping[str, float | None]  # on the development data, after the best epoch
     seconds: float
+    threads: int  # with which it computed
 
 
 def train(
@@ -62,8 +65,8 @@ def train(
     if crew is None:
         with joined(settings.device) as crew:
             return train(task, settings, run, progress=progress, crew=crew)
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
+    if crew.size == 1 and crew.device.type == "cpu":  # several may share what one cannot hold
+        check_memory(task)
     if not crew.first:
         progress = Silent()
     elif progress is None:
@@ -74,7 +77,7 @@ def train(
     crew.alone(lambda: opened.append(run.open(config)))
     files = opened[0] if crew.first else None
     try:
-        with Interruption(insistent=crew.size == 1) as interruption:
+        with using_threads(settings.threads), Interruption(insistent=crew.size == 1) as interruption:
             return _Training(task, settings, crew, files, progress, interruption, config).go()
     finally:
         progress.close()
@@ -102,7 +105,7 @@ class _Training:
             raise ValueError(f"{config['task']}: the training split must have examples, got none; check the data")
         self.lengths = [task.length(example) for example in self.examples]
         self.n_batches = n_batches(len(self.lengths), settings.batch_size)
-        self.data = _digest(task, self.examples, self.dev)
+        self.data = data_digest(task, self.examples, self.dev)
         self.assets = checkpoint.normal(task.assets())
         self.state = TrainingState()
         self.saved: tuple[int, int] | None = None  # epoch and step of the last checkpoint
@@ -133,8 +136,23 @@ class _Training:
         if n_lines != self.state.n_lines:
             self.progress.say("metrics.jsonl has lost lines that were there when the checkpoint was written")
             self.state.n_lines = n_lines  # so that lines after the next checkpoint are known as such
+        self._choose_threads()
         self.before, self.began = self.state.seconds, time.monotonic()
         self.window_speed, self.epoch_speed = Speed(), Speed()
+
+    def _choose_threads(self) -> None:
+        """Leaves `state.threads` as the number to compute with: forced, the one of the run so far, or by a trial."""
+        state, everything = self.state, torch.get_num_threads()
+        wanted = self.settings.threads == 0 and self.crew.size == 1 and self.crew.device.type == "cpu"
+        if not wanted:
+            state.threads = 0
+        elif not 0 < state.threads <= everything and not state.finished(self.settings):
+            state.threads, said = threads_for_training(
+                self.task, bare(self.model), self.examples, self.lengths, self.settings.batch_size
+            )
+            if said:
+                self.progress.say(said)
+        self.threads = state.threads if 0 < state.threads <= everything else everything
 
     def _predictor(self) -> torch.nn.Module:
         """The model that is evaluated: a whole copy where each process trains a shard."""
@@ -145,6 +163,10 @@ class _Training:
 
     def go(self) -> Trained:
         """From where the state stands to the end."""
+        with using_threads(self.threads):
+            return self._go()
+
+    def _go(self) -> Trained:
         n_steps = self.settings.epochs * self.n_batches
         self.progress.start(step=self.state.step, n_steps=n_steps, epochs=self.settings.epochs)
         outcome = "finished"
@@ -161,7 +183,9 @@ class _Training:
             self.progress.say(f"stopped after {state.n_stale} epochs without a better {self.task.metric}")
         if outcome == "interrupted":
             self.progress.say(f"interrupted and saved after step {state.step}; continue with --resume")
-        return Trained(outcome, state.epoch, state.step, state.best_epoch, dict(state.best_metrics), state.seconds)
+        return Trained(
+            outcome, state.epoch, state.step, state.best_epoch, dict(state.best_metrics), state.seconds, self.threads
+        )
 
     def _epoch(self, n_steps: int) -> None:
         state, settings = self.state, self.settings
@@ -212,7 +236,7 @@ class _Training:
         shown = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
         better = state.finish_epoch(watched, shown, self.settings.plateau)
         record = {"event": "epoch", "epoch": state.epoch, "step": state.step, "loss": loss, "metrics": shown}
-        record |= {"best": better, "seconds": self._seconds(), "items_per_second": rate}
+        record |= {"best": better, "seconds": self._seconds(), "items_per_second": rate, "threads": self.threads}
         self.epoch_speed.restart()
         self.window_speed.restart()
         self._log(record)
@@ -225,15 +249,11 @@ class _Training:
         if self._sharded():
             self.predictor.load_state_dict(whole_state(self.model))
 
-        def tick(n_done: int, n_all: int) -> None:
-            self.progress.evaluated(n_done, n_all)
-            if self.crew.size == 1:  # several would have to agree; they do after the next step
-                self.interruption.check()
-
-        with random_state.apart(self.settings.seed, EVALUATION, self.state.epoch, self.crew.rank):
-            metrics = evaluate(
-                self.task, self.predictor, self.dev, batch_size=self.settings.batch_size, crew=self.crew, tick=tick
-            )
+        size, tick = self.settings.batch_size, self.progress.evaluated
+        # One process stops at once. Several would have to agree; they do after the next step.
+        prompt = self.interruption.prompt() if self.crew.size == 1 else contextlib.nullcontext()
+        with random_state.apart(self.settings.seed, EVALUATION, self.state.epoch, self.crew.rank), prompt:
+            metrics = evaluate(self.task, self.predictor, self.dev, batch_size=size, crew=self.crew, tick=tick)
         if self.task.metric not in metrics:
             who = type(self.task).__name__
             raise ValueError(
@@ -247,7 +267,7 @@ class _Training:
         state.window_loss, state.window_items = 0.0, 0
         record = {"event": "step", "epoch": state.epoch + 1, "step": state.step, "loss": loss, "learning_rate": rate}
         record |= {"gradient_norm": done.gradient_norm, "seconds": self._seconds()}
-        self._log(record | {"items_per_second": self.window_speed.rate()})
+        self._log(record | {"items_per_second": self.window_speed.rate(), "threads": self.threads})
         self.window_speed.restart()
 
     def _seconds(self) -> float:
@@ -286,13 +306,3 @@ class _Training:
 
     def _sharded(self) -> bool:
         return self.crew.size > 1 and self.settings.sharding == "fsdp"
-
-
-def _digest(task: Task, *splits: Sequence[Any]) -> str:
-    """Of the data that decides how training goes on."""
-    content = hashlib.sha256()
-    for examples in splits:
-        content.update(f"{len(examples)}\n".encode())
-        for example in examples:
-            content.update(f"{task.fingerprint(example)}\n".encode())
-    return content.hexdigest()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
+from omegamax.extras import how_to_install
 from omegamax.structures.edit_distance import edit_distance
 
 _BATCH = 256  # pairs of about the same length at a time
+_CELLS = 1 << 26  # of the tables of a batch
 
 
 def exact_match(predictions: Sequence[str], targets: Sequence[str]) -> float:
@@ -22,7 +24,7 @@ def need_bleu() -> Any:
     try:
         import sacrebleu
     except ImportError:
-        raise ImportError('BLEU needs sacrebleu; install it with pip install "omegamax[nlp]"') from None
+        raise ImportError(f"BLEU needs sacrebleu; {how_to_install('nlp')}") from None
     return sacrebleu
 
 
@@ -45,13 +47,27 @@ def edit_distances(predictions: Sequence[Sequence[str]], targets: Sequence[Seque
     differ = [place for place in range(len(targets)) if predictions[place] != targets[place]]
     differ.sort(key=lambda place: len(targets[place]))
     numbers: dict[str, int] = {}
-    for first in range(0, len(differ), _BATCH):
-        places = differ[first : first + _BATCH]
+    for places in _batches(differ, [max(len(a), len(b)) for a, b in zip(predictions, targets)]):
         sides = [_padded([side[place] for place in places], numbers) for side in (predictions, targets)]
         (a, n_a), (b, n_b) = sides
         for place, distance in zip(places, edit_distance(a, b, lengths=(n_a, n_b)).tolist()):
             distances[place] = round(distance)
     return distances
+
+
+def _batches(places: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Groups of places in order, small enough that a table for each pair of a group fits into memory."""
+    batch: list[int] = []
+    longest = 0
+    for place in places:
+        widest = max(longest, lengths[place])
+        if batch and (len(batch) == _BATCH or (len(batch) + 1) * widest**2 > _CELLS):
+            yield batch
+            batch, widest = [], lengths[place]
+        batch.append(place)
+        longest = widest
+    if batch:
+        yield batch
 
 
 def _padded(texts: Sequence[Sequence[str]], numbers: dict[str, int]) -> tuple[torch.Tensor, torch.Tensor]:

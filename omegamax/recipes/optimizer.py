@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from omegamax.recipes.settings import TrainingSettings
 
 _KEYS = ("exp_avg", "exp_avg_sq", "step")
+_STEP = (torch.float32, torch.float64)  # the types in which PyTorch counts steps
 
 
 def adamw(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
@@ -53,6 +54,8 @@ def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: 
             shape = () if key == "step" else tuple(parameter.shape)
             if key not in found or tuple(found[key].shape) != shape:
                 raise ValueError(f"the optimiser's {key} of {name!r} must have shape {shape}")
+            if not found[key].is_floating_point() or (key == "step" and found[key].dtype not in _STEP):
+                raise ValueError(f"the optimiser's {key} of {name!r} must hold real numbers, got {found[key].dtype}")
         moments = {key: _like(parameter, found[key]) for key in _KEYS[:2]}
         fused = optimizer.defaults["fused"]  # else PyTorch counts on the host
         optimizer.state[parameter] = {"step": found["step"].to(parameter.device if fused else "cpu"), **moments}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from html import escape
+from html import escape as escape_markup
+
+from omegamax.recipes.visible import visible
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -26,6 +28,11 @@ figure { margin: 1rem 0; }
 figure img { max-width: 100%; height: auto; }
 .right { color: #1a7a4c; } .wrong { color: #b3341f; }
 """
+
+
+def escape(text: str, *, quote: bool = True) -> str:
+    """Text as HTML, with nothing in it that hides or turns around other text."""
+    return escape_markup("\n".join(map(visible, text.split("\n"))), quote=quote)
 
 
 class Page:

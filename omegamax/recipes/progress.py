@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, TextIO
 
 from omegamax.recipes.failures import need
+from omegamax.recipes.visible import visible
 
 
 class Progress(ABC):
@@ -91,7 +94,7 @@ class Lines(Progress):
     def say(self, text: str) -> None:
         """A remark."""
         self._said = time.monotonic()
-        print(text, file=self._stream, flush=True)
+        print(_wrapped(text), file=self._stream, flush=True)
 
     def close(self) -> None:
         """There is nothing to close."""
@@ -142,7 +145,7 @@ class Bars(Progress):
 
     def say(self, text: str) -> None:
         """A remark."""
-        self._tqdm.write(text, file=self._stream)
+        self._tqdm.write(_wrapped(text), file=self._stream)
 
     def close(self) -> None:
         """The loop has ended."""
@@ -160,6 +163,12 @@ def shown_on(stream: TextIO | None = None) -> Progress:
     """Bars if a person is watching, else lines. Standard output is left to results."""
     stream = sys.stderr if stream is None else stream
     return Bars(stream) if stream.isatty() else Lines(stream)
+
+
+def _wrapped(text: str) -> str:
+    """A remark in lines of at most 80 columns, or of the terminal's."""
+    width = min(120, shutil.get_terminal_size((80, 24)).columns)
+    return textwrap.fill(visible(text), max(20, width), subsequent_indent="  ", break_long_words=False)
 
 
 def duration(seconds: float) -> str:

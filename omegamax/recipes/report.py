@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from math import nan
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from omegamax.recipes import atomic, checkpoint
-from omegamax.recipes.comparison import Compared, Comparison
+from omegamax.recipes.comparison import FIGURES, PAGE, Compared, Comparison
 from omegamax.recipes.data.vocabulary import join_tokens
 from omegamax.recipes.page import Page
+from omegamax.recipes.regular_files import make_directory
+from omegamax.recipes.repeats import clearly_best
 from omegamax.recipes.settings import TrainingSettings
 from omegamax.recipes.task import AttentionMap
+from omegamax.recipes.visible import visible
 
-PAGE, FIGURES = "index.html", "figures"
 _PIXELS = 115  # CSS pixels per inch of a figure: a little larger than print
 
 _COUNTS = {
@@ -32,7 +33,7 @@ def write_report(comparison: Comparison, settings: Mapping[str, Any], training: 
     """Writes out/index.html, and its pictures also as files in out/figures; returns the page."""
     page = Page(f"{comparison.task}: attention under {len(comparison.models)} normalizers")
     page.paragraph(
-        "The same model, data and seed; only the map from scores to attention weights differs. Metrics are on test "
+        "The same model, data and seeds; only the map from scores to attention weights differs. Metrics are on test "
         "data that was looked at once, after training, by the model that was best on the development data.",
     )
     _add_table(page, comparison)
@@ -53,10 +54,19 @@ def _add_table(page: Page, comparison: Comparison) -> None:
     models, metrics = comparison.models, list(comparison.models[0].metrics)
     header = ["", *(name.replace("_", " ") for name in metrics), *_COUNTS.values(), "tokens/s"]
     rows = [[model.name, *_metrics(model, metrics), *_counts(model), _speed(model)] for model in models]
-    highest = max(model.metrics.get(comparison.metric, 0.0) for model in models)
-    best = {at for at, model in enumerate(models) if model.metrics.get(comparison.metric) == highest}
+    chosen = clearly_best([[each[comparison.metric] for each in model.metrics_by_seed] for model in models])
+    best = set() if chosen is None else {chosen}
     column = metrics.index(comparison.metric) + 1
     page.table(header, rows, best=[best if at == column else set() for at in range(column + 1)])
+    if len(models[0].seeds) > 1:
+        seeds = ", ".join(map(str, models[0].seeds))
+        page.paragraph(
+            f"Means over the seeds {seeds}, ± one standard deviation. Bold: higher than all others by more than chance "
+            "(Welch's test at 5 %).",
+            small=True,
+        )
+    else:
+        page.paragraph("One seed: small differences are chance. --seeds 3 would show how large it is.", small=True)
     page.paragraph(
         "Per row of attention, on average: support is how many positions have weight; segments are runs of neighbours "
         "with exactly equal weight; clusters are different weights. Tokens per second while training, on this machine.",
@@ -64,8 +74,22 @@ def _add_table(page: Page, comparison: Comparison) -> None:
     )
 
 
+def with_deviation(value: float | None, deviation: float | None) -> str:
+    """A number with its deviation, where there is one, to as many places as that has sense.
+
+    >>> with_deviation(0.98765, None), with_deviation(0.98765, 0.0123), with_deviation(None, None)
+    ('0.9877', '0.988 ± 0.012', '–')
+    """
+    if value is None:
+        return "–"
+    if not deviation or not math.isfinite(deviation):
+        return f"{value:.4g}" if deviation is None else f"{value:.4g} ± {deviation:.2g}"
+    places = max(0, 1 - math.floor(math.log10(deviation)))
+    return f"{value:.{places}f} ± {deviation:.{places}f}"
+
+
 def _metrics(model: Compared, names: Sequence[str]) -> list[str]:
-    return [f"{model.metrics[name]:.4g}" if name in model.metrics else "–" for name in names]
+    return [with_deviation(model.metrics.get(name), model.deviations.get(name)) for name in names]
 
 
 def _counts(model: Compared) -> list[str]:
@@ -132,9 +156,10 @@ def _add_attention(page: Page, comparison: Comparison, level: str, out: Path) ->
             clusters={
                 name: plots.clusters_of(each.weights) for name, each in maps.items() if name.startswith("oscarmax")
             },
+            exact_zeros={name: not each.always_positive for name, each in maps.items()},
         )
         _add_picture(page, figure, out, f"attention-{place + 1}", "")
-    rows = {name: _stacked([_flat(each).weights for each in look.maps]) for name, look in with_maps.items()}
+    rows = {name: [_flat(each).weights for each in look.maps] for name, look in with_maps.items()}
     page.heading("Support")
     _add_picture(
         page, plots.support_histograms(rows), out, "support", "how many positions have weight, over test inputs"
@@ -142,13 +167,9 @@ def _add_attention(page: Page, comparison: Comparison, level: str, out: Path) ->
 
 
 def _flat(each: AttentionMap) -> AttentionMap:
-    """Of several heads, the mean."""
-    return each._replace(weights=each.weights.mean(0)) if each.weights.dim() == 3 else each
-
-
-def _stacked(maps: Sequence[torch.Tensor]) -> torch.Tensor:
-    longest = max(weights.shape[-1] for weights in maps)
-    return torch.cat([torch.nn.functional.pad(weights, (0, longest - weights.shape[-1])) for weights in maps])
+    """A map to draw: of several heads the mean, and of tokens what can be shown."""
+    shown = each._replace(rows=[*map(visible, each.rows)], columns=[*map(visible, each.columns)])
+    return shown._replace(weights=each.weights.mean(0)) if each.weights.dim() == 3 else shown
 
 
 def _add_picture(page: Page, figure: Any, out: Path, name: str, caption: str) -> None:
@@ -156,7 +177,7 @@ def _add_picture(page: Page, figure: Any, out: Path, name: str, caption: str) ->
     stream = io.BytesIO()
     figure.savefig(stream, format="png")
     directory = out / FIGURES
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
     atomic.write_file(directory / f"{name}.png", stream.getvalue())
     width = round(figure.get_size_inches()[0] * _PIXELS)
     page.picture(stream.getvalue(), alternative=caption or name, caption=caption, width=width)

@@ -4,7 +4,10 @@ config.json       the task, its settings, versions
 metrics.jsonl     one JSON object per line: losses every few steps, metrics after every epoch
 checkpoints/      the latest, and the best by the task's metric; each a directory (see checkpoint.py)
 tensorboard/      curves, if TensorBoard is installed
+evaluation.json   metrics of the best model, once training has ended
 lock              held by the process that writes
+
+A link among them is refused, since what is written there would be written elsewhere.
 """
 
 from __future__ import annotations
@@ -27,9 +30,14 @@ from omegamax.recipes.checkpoint import Card
 from omegamax.recipes.curves import Curves
 from omegamax.recipes.failures import CheckpointError, RunDirectoryError, reason
 from omegamax.recipes.lock import Lock
+from omegamax.recipes.metrics_log import METRICS
+from omegamax.recipes.regular_files import make_directory, open_inside, read_regular, refuse_link, refuse_links
 from omegamax.recipes.state import TrainingState
+from omegamax.recipes.visible import quoted
 
-CONFIG, METRICS, CHECKPOINTS, CURVES, LOCK = "config.json", "metrics.jsonl", "checkpoints", "tensorboard", "lock"
+CONFIG, CHECKPOINTS, CURVES, LOCK = "config.json", "checkpoints", "tensorboard", "lock"
+EVALUATION = "evaluation.json"
+_MAX_CONFIG = 1 << 20  # bytes of config.json
 _FORMAT = "omegamax run 1"
 _NAME = re.compile(r"epoch-(\d{5,})-step-(\d{9,})")
 # What may differ from the settings of the run that is resumed: where and how it is computed, but not what.
@@ -54,6 +62,7 @@ class RunDirectory:
             return
         if not self.path.is_dir():
             raise RunDirectoryError(f"{self.path} is a file; choose a directory with --out")
+        self._refuse_links()
         config = stored_config(self.path)
         if config is not None and self.existing == "refuse":
             raise RunDirectoryError(
@@ -66,6 +75,11 @@ class RunDirectory:
                 raise RunDirectoryError(
                     f"{self.path} holds something else than a run ({min(foreign)}); choose another directory with --out"
                 )
+
+    def _refuse_links(self) -> None:
+        refuse_links(self.path / name for name in (LOCK, CONFIG, METRICS, EVALUATION, CHECKPOINTS, CURVES))
+        if (self.path / CHECKPOINTS).is_dir():
+            refuse_links((self.path / CHECKPOINTS).iterdir())
 
     def open(self, config: Mapping[str, Any]) -> RunFiles:
         """Takes the directory, for a run that this configuration describes."""
@@ -111,7 +125,7 @@ class RunFiles:
     def __init__(self, path: Path, lock: Lock, run: str) -> None:
         self.path, self.run, self._lock = path, run, lock
         self.checkpoints = path / CHECKPOINTS
-        self.checkpoints.mkdir(exist_ok=True)
+        make_directory(self.checkpoints)
         for directory in (path, self.checkpoints):
             atomic.sweep(directory)
         self._curves: Curves | None = None
@@ -131,24 +145,36 @@ class RunFiles:
 
     def begin(self, state: TrainingState) -> int:
         """Forgets what was logged after the checkpoint; returns how many lines from before it are there."""
-        path = self.path / METRICS
         with self._writing():
             self._prune(state)  # a process killed after its last checkpoint did not
-            lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-            kept = [line for line in lines[: state.n_lines] if line.endswith(b"\n")]
-            if len(lines) != len(kept):
-                os.truncate(path, sum(map(len, kept)))
-            self._metrics = path.open("a", encoding="utf-8")
+            n_kept = self._open_metrics(state.n_lines)
             if state.step == 0:
                 shutil.rmtree(self.path / CURVES, ignore_errors=True)  # of a run that this one replaced
+            refuse_link(self.path / CURVES)
             self._curves = Curves(self.path / CURVES, step=state.step)
+        return n_kept
+
+    def _open_metrics(self, n_lines: int) -> int:
+        """Cuts metrics.jsonl to its first whole lines, ready for more; returns how many there are."""
+        path = self.path / METRICS
+        file = os.fdopen(open_inside(path, os.O_RDWR | os.O_CREAT), "r+b")
+        lines = file.read().splitlines(keepends=True)
+        kept = [line for line in lines[:n_lines] if line.endswith(b"\n")]
+        if os.fstat(file.fileno()).st_nlink > 1:  # the other name, of a copy made by hard links, keeps its lines
+            file.close()
+            atomic.write_file(path, b"".join(kept))
+            file = os.fdopen(open_inside(path, os.O_RDWR), "r+b")
+        elif len(lines) != len(kept):
+            os.ftruncate(file.fileno(), sum(map(len, kept)))
+        file.seek(0, os.SEEK_END)
+        self._metrics = file
         return len(kept)
 
     def log(self, record: Mapping[str, Any]) -> None:
         """One line of metrics.jsonl."""
         assert self._curves is not None
         with self._writing():
-            self._metrics.write(json.dumps(record, allow_nan=False) + "\n")
+            self._metrics.write((json.dumps(record, allow_nan=False) + "\n").encode())
             self._metrics.flush()
             self._curves.add(record)
 
@@ -196,14 +222,16 @@ def stored_config(path: Path) -> dict[str, Any] | None:
     """The config.json of a run directory; None if there is none."""
     file = Path(path) / CONFIG
     try:
-        config = json.loads(file.read_bytes())
+        config = json.loads(read_regular(file, _MAX_CONFIG))
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise RunDirectoryError(f"cannot read {file} ({reason(error)})") from error
+        raise RunDirectoryError(f"cannot read {file} ({reason(error)}); choose another directory with --out") from error
     except (ValueError, RecursionError):
         config = None
-    if not isinstance(config, dict) or config.get("format") != _FORMAT or not isinstance(config.get("run"), str):
+    kinds = {"run": str, "task": str, "metric": str, "settings": dict, "training": dict}
+    ours = isinstance(config, dict) and config.get("format") == _FORMAT
+    if not ours or not all(isinstance(config.get(name), kind) for name, kind in kinds.items()):
         raise RunDirectoryError(f"{file} is not a run's; choose another directory with --out")
     return config
 
@@ -242,7 +270,7 @@ def _compare(path: Path, stored: Mapping[str, Any], config: Mapping[str, Any]) -
             old, new = before.get(name), now.get(name)
             if old != new and not (room == "training" and _harmless(name, old, new, now)):
                 raise RunDirectoryError(
-                    f"{path} began with {name} = {old!r}, which cannot become {new!r} when it is resumed; "
+                    f"{path} began with {name} = {quoted(old)}, which cannot become {quoted(new)} when it is resumed; "
                     "leave it, or start again with --overwrite"
                 )
 
@@ -252,7 +280,7 @@ def _harmless(name: str, old: Any, new: Any, training: Mapping[str, Any]) -> boo
     if name in _FREE:
         return True
     if name == "epochs":
-        return training["schedule"] in ("constant", "plateau") and new > old
-    if name == "patience":
+        return training["schedule"] in ("constant", "plateau") and type(old) is int and new > old
+    if name == "patience" and type(old) is int:
         return new == 0 or (0 < old < new)
     return False

@@ -13,7 +13,7 @@ from typing import ClassVar
 from omegamax.recipes.data.tsv import read_splits
 from omegamax.recipes.data.vocabulary import split_text
 from omegamax.recipes.settings import Seq2SeqSettings
-from omegamax.recipes.text_to_text import TextPair, TextToText, keep_short
+from omegamax.recipes.text_to_text import TextPair, TextToText, check_lengths, usable
 
 
 class SequenceToSequence(TextToText):
@@ -34,7 +34,7 @@ class SequenceToSequence(TextToText):
             split: [TextPair(tuple(split_text(source, settings.level)), target) for source, target in rows]
             for split, rows in read_splits(settings.data, ("source", "target")).items()
         }
-        return {**pairs, "train": keep_short(pairs["train"], settings)}
+        return usable(pairs, settings)
 
     @classmethod
     def reserved(cls, settings: Seq2SeqSettings) -> Sequence[str]:
@@ -43,4 +43,7 @@ class SequenceToSequence(TextToText):
 
     def read(self, lines: Iterable[str]) -> list[TextPair]:
         """One source per line; of a table, the first column."""
-        return [TextPair(tuple(split_text(line.split("\t")[0].strip(), self.settings.level)), "") for line in lines]
+        level = self.settings.level
+        pairs = [TextPair(tuple(split_text(line.split("\t")[0].strip(), level)), "") for line in lines]
+        check_lengths(pairs, level)
+        return pairs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,13 @@ from omegamax.recipes.optimizer import adamw, load_optimizer
 from omegamax.recipes.settings import TrainingSettings, revive
 from omegamax.recipes.state import TrainingState
 from omegamax.recipes.task import Task
+from omegamax.recipes.visible import quoted
 from omegamax.recipes.workers import Crew, bare, spread
 
 # Streams of random numbers, apart from each other: of initial values, of each process's dropout, of evaluations, and of
 # the dropout of a run that is resumed by another number of processes.
 INITIAL, DROPOUT, EVALUATION, REGROUPED = range(4)
+_RANDOM = re.compile(r"random\.(0|[1-9][0-9]{0,5})\.(\w+)")  # tensors with the random numbers of a process
 
 
 def fresh(task: Task, settings: TrainingSettings, crew: Crew) -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -39,7 +42,7 @@ def resumed(
     spread_model, optimizer = _spread(task, model, settings, crew)
     tensors = _tensors(path, sums, checkpoint.TRAINING)
     try:
-        state = revive(TrainingState, card.state)
+        state = revive(TrainingState, {"threads": 0, **card.state})  # checkpoints of 0.1.0 have no such number
         state.check(n_batches)
         moments = {name: tensors.pop(name) for name in list(tensors) if name.startswith("optimizer.")}
         load_optimizer(bare(spread_model), optimizer, moments)
@@ -68,10 +71,10 @@ def _tensors(path: Path, sums: Mapping[str, Any], name: str) -> dict[str, Tensor
 
 def _check_names(tensors: Mapping[str, Tensor], n_processes: int) -> None:
     """What is left beside the optimiser's are the random numbers of every process."""
-    known = {f"random.{rank}.{name}" for rank in range(n_processes) for name in random_state.NAMES}
     for name in sorted(tensors):
-        if name not in known:
-            raise ValueError(f"{checkpoint.TRAINING} has an unknown tensor {name!r}")
+        match = _RANDOM.fullmatch(name)
+        if match is None or int(match[1]) >= n_processes or match[2] not in random_state.NAMES:
+            raise ValueError(f"{checkpoint.TRAINING} has an unknown tensor {quoted(name)}")
 
 
 def _spread(

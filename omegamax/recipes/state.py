@@ -3,33 +3,51 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from omegamax.recipes.schedule import Plateau
 from omegamax.recipes.settings import TrainingSettings
+from omegamax.recipes.visible import quoted
+
+_FINITE = sys.float_info.max
+
+
+def count() -> Any:
+    """A field that counts something, from 0; a file may not make it larger than any run comes to."""
+    return field(default=0, metadata={"least": 0, "most": 10**15})
+
+
+def amount(default: float | None, least: float | None = 0.0) -> Any:
+    """A field with a finite number."""
+    return field(default=default, metadata={"least": -_FINITE if least is None else least, "most": _FINITE})
 
 
 @dataclass
 class TrainingState:
     """Where the loop stands between two steps. Every field is a JSON value."""
 
-    epoch: int = 0  # epochs finished and evaluated
-    position: int = 0  # batches of the present epoch already used
-    step: int = 0  # updates since the beginning
-    best_value: float | None = None  # the watched metric at its highest; None if it was not a number
-    best_epoch: int = 0  # 0 before the first evaluation
-    best_step: int = 0
+    epoch: int = count()  # epochs finished and evaluated
+    position: int = count()  # batches of the present epoch already used
+    step: int = count()  # updates since the beginning
+    best_value: float | None = amount(
+        None, least=None
+    )  # the watched metric at its highest; None if it was not a number
+    best_epoch: int = count()  # 0 before the first evaluation
+    best_step: int = count()
     best_metrics: dict = field(default_factory=dict)
-    n_stale: int = 0  # epochs since the metric was last better
-    plateau_factor: float = 1.0
-    plateau_n_stale: int = 0
-    window_loss: float = 0.0  # sums since the last line of metrics.jsonl that told of steps
-    window_items: int = 0
-    epoch_loss: float = 0.0  # sums since the epoch began
-    epoch_items: int = 0
-    n_lines: int = 0  # of metrics.jsonl
-    seconds: float = 0.0  # spent so far, interruptions not counted
+    n_stale: int = count()  # epochs since the metric was last better
+    plateau_factor: float = amount(1.0)
+    plateau_n_stale: int = count()
+    window_loss: float = amount(0.0, least=None)  # sums since the last line of metrics.jsonl that told of steps
+    window_items: int = count()
+    epoch_loss: float = amount(0.0, least=None)  # sums since the epoch began
+    epoch_items: int = count()
+    n_lines: int = count()  # of metrics.jsonl
+    threads: int = count()  # chosen by a trial when the run began; 0 if there was none
+    seconds: float = amount(0.0)  # spent so far, interruptions not counted
 
     @property
     def plateau(self) -> Plateau:
@@ -69,6 +87,9 @@ class TrainingState:
 
     def check(self, n_batches: int) -> None:
         """Raises ValueError where the numbers contradict each other or the data."""
+        for name, value in self.best_metrics.items():
+            if value is not None and not (type(value) in (int, float) and abs(value) <= _FINITE):
+                raise ValueError(f"its metric {quoted(name)} must be a finite number, got {quoted(value)}")
         inside = self.epoch >= 0 and 0 <= self.position <= n_batches
         if not inside or self.step != self.epoch * n_batches + self.position:
             raise ValueError(

@@ -6,6 +6,7 @@ up losses. Evaluation is `score(examples, predict(model, examples))`, so that pr
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -27,6 +28,7 @@ class AttentionMap(NamedTuple):
     rows: Sequence[str]  # output tokens
     columns: Sequence[str]  # input tokens
     weights: Tensor  # (rows, columns), or (heads, rows, columns)
+    always_positive: bool = False  # as softmax's: a weight of 0 was rounded and is not exactly zero
 
 
 def place(batch: Any, device: torch.device) -> Any:
@@ -116,3 +118,13 @@ class Task(ABC):
     def blocks(self, model: nn.Module) -> Sequence[nn.Module]:
         """Parts that FSDP may shard one by one; each must be called as a module, never by its other methods."""
         return ()
+
+
+def data_digest(task: Task, *splits: Sequence[Any]) -> str:
+    """A checksum of the data that decides how training goes on."""
+    content = hashlib.sha256()
+    for examples in splits:
+        content.update(f"{len(examples)}\n".encode())
+        for example in examples:
+            content.update(f"{task.fingerprint(example)}\n".encode())
+    return content.hexdigest()

@@ -7,7 +7,7 @@ An encoder-decoder with additive attention, the shape of the translation experim
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -18,11 +18,15 @@ from omegamax.attention.estimators import Marginalize
 from omegamax.attention.hard import HardAttention
 from omegamax.attention.scores import Additive
 from omegamax.models import EncoderDecoder, FixedReader, HardReader, Reader, SoftReader, beam_search
-from omegamax.recipes.data.vocabulary import END, PADDING, START, UNKNOWN, Vocabulary, join_tokens, split_text
+from omegamax.recipes.data.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary, join_tokens, split_text
 from omegamax.recipes.metrics import corpus_bleu, edit_distances, exact_match, need_bleu
 from omegamax.recipes.normalizers import HARD, NONE, check_attention, normalizer_of
 from omegamax.recipes.settings import Seq2SeqSettings
 from omegamax.recipes.task import AttentionMap, Loss, Task
+from omegamax.recipes.visible import quoted
+
+MAX_TOKENS = 20_000  # of one text
+_MAX_CHOICES = 50_000_000  # hypotheses times tokens of the vocabulary, all of which a step of beam search compares
 
 
 class TextPair(NamedTuple):
@@ -53,6 +57,11 @@ class TextToText(Task):
         splits: Mapping[str, Sequence[TextPair]] | None = None,
     ) -> None:
         check_attention(settings)
+        if settings.beam * len(target) > _MAX_CHOICES:
+            raise ValueError(
+                f"beam must be at most {_MAX_CHOICES // len(target)} with a vocabulary of {len(target)} tokens, "
+                f"got {settings.beam}; change it with --beam"
+            )
         self.settings, self.source, self.target = settings, source, target
         self._splits = splits
 
@@ -133,9 +142,16 @@ class TextToText(Task):
 
     def predict(self, model: nn.Module, examples: Sequence[TextPair]) -> list[str]:
         """The best output of beam search, which is greedy with one beam."""
-        return [join_tokens(tokens, self.settings.level) for tokens in self._write(model, examples)]
+        return [join_tokens(tokens, self.settings.level) for tokens, _ in self._write(model, examples)]
 
-    def _write(self, model: nn.Module, examples: Sequence[TextPair]) -> list[list[str]]:
+    def _write(self, model: nn.Module, examples: Sequence[TextPair]) -> list[tuple[list[str], bool]]:
+        """The tokens of each output, and whether it ended by itself rather than at the largest length."""
+        # As many texts at a time as fit; all of a usual batch do.
+        at_once = max(1, _MAX_CHOICES // (self.settings.beam * len(self.target)))
+        parts = [examples[start : start + at_once] for start in range(0, len(examples), at_once)]
+        return [output for part in parts for output in self._write_part(model, part)]
+
+    def _write_part(self, model: nn.Module, examples: Sequence[TextPair]) -> list[tuple[list[str], bool]]:
         assert isinstance(model, EncoderDecoder)
         batch = self.batch_for(model, examples)
         n_beams = self.settings.beam
@@ -158,7 +174,7 @@ class TextToText(Task):
             max_length=self.settings.max_length,
         )
         rows = zip(best.tokens[:, 0].tolist(), best.lengths[:, 0].tolist())
-        return [self.target.tokens(tokens[:length]) for tokens, length in rows]
+        return [(self.target.tokens(tokens[:length]), length < self.settings.max_length) for tokens, length in rows]
 
     def score(self, examples: Sequence[TextPair], predictions: Sequence[str]) -> dict[str, float]:
         """BLEU, exact match, and the edit distance in tokens, also per token of the target."""
@@ -176,19 +192,22 @@ class TextToText(Task):
         return {self.metric: scores.pop(self.metric), **scores}
 
     def attend(self, model: nn.Module, examples: Sequence[TextPair]) -> list[AttentionMap]:
-        """The weights under the model's own output, the end of the text included."""
+        """The weights under the model's own output, and those of the end of the text where the output has one."""
         assert isinstance(model, EncoderDecoder)
         outputs = self._write(model, examples)
-        target = _padded([[START, *self.target.numbers(tokens), END] for tokens in outputs])
+        numbers = [[*self.target.numbers(tokens), *([END] if ended else [])] for tokens, ended in outputs]
         batch = self.batch_for(model, examples)
-        weights = model.attend(batch.source, batch.lengths, target.to(batch.target.device))
+        weights = model.attend(
+            batch.source, batch.lengths, _padded([[START, *row] for row in numbers]).to(batch.target.device)
+        )
         if weights is None:
             return []
-        maps = []
-        for example, tokens, rows in zip(examples, outputs, weights):
+        maps, always_positive = [], normalizer_of(self.settings).always_positive
+        for example, (tokens, ended), rows in zip(examples, outputs, weights):
             columns = example.source or ("",)
-            rows = rows[: len(tokens) + 1, : len(columns)]
-            maps.append(AttentionMap([*tokens, "</s>"], list(columns), rows))
+            written = [*tokens, *([SPECIAL[END]] if ended else [])]
+            rows = rows[: len(written), : len(columns)]
+            maps.append(AttentionMap(written, list(columns), rows, always_positive))
         return maps
 
 
@@ -201,6 +220,17 @@ def _reader(settings: Seq2SeqSettings) -> Reader:
     if settings.attention == HARD:
         return HardReader(HardAttention(score, normalizer=normalizer, estimator=Marginalize()))
     return SoftReader(Attention(score, normalizer=normalizer))
+
+
+def usable(pairs: dict[str, list[TextPair]], settings: Seq2SeqSettings) -> dict[str, list[TextPair]]:
+    """The pairs without training examples that the settings call too long; refuses what no model could read."""
+    kept = {**pairs, "train": keep_short(pairs["train"], settings)}
+    for split in ("dev", "test"):
+        try:
+            check_lengths(pairs[split], settings.level)
+        except ValueError as error:
+            raise ValueError(f"{settings.data}, {split} split, {error}") from None
+    return kept
 
 
 def keep_short(pairs: list[TextPair], settings: Seq2SeqSettings) -> list[TextPair]:
@@ -217,6 +247,17 @@ def keep_short(pairs: list[TextPair], settings: Seq2SeqSettings) -> list[TextPai
             "raise max_length, or shorten the texts"
         )
     return short
+
+
+def check_lengths(pairs: Iterable[TextPair], level: str) -> None:
+    """Refuses a text that is too long to be encoded in reasonable time and memory, by its place among the pairs."""
+    for number, pair in enumerate(pairs, start=1):
+        longest = max(len(pair.source), len(split_text(pair.target, level)))
+        if longest > MAX_TOKENS:
+            beginning = quoted(join_tokens(pair.source[:20], level))
+            raise ValueError(
+                f"line {number} ({beginning} …): expected at most {MAX_TOKENS} tokens, got {longest}; shorten the text"
+            )
 
 
 def _padded(rows: Sequence[Sequence[int]]) -> Tensor:

@@ -1,5 +1,6 @@
 """What is chosen: chains, alignments, trees, and users' own hypergraphs, one file per structure."""
 
+from omegamax.spelling import install as _install
 from omegamax.structures.alignment import Alignment as Alignment
 from omegamax.structures.arborescence import Arborescence as Arborescence
 from omegamax.structures.banded_alignment import BandedAlignment as BandedAlignment
@@ -56,3 +57,5 @@ from omegamax.structures.table import Table as Table
 from omegamax.structures.table import TableScores as TableScores
 from omegamax.structures.tagging_scheme import AllowedTransitions as AllowedTransitions
 from omegamax.structures.tagging_scheme import allowed_transitions as allowed_transitions
+
+_install(__name__)

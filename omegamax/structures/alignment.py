@@ -138,7 +138,7 @@ class Alignment(DynamicProgram):
     def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
         """The native grid, for unit steps; it looks at the cells of the band only."""
         kind = KINDS.get(type(regularizer))
-        if kind is None or self.steps != SYMMETRIC1 or not routing.holds_native_memory(*problem.parts):
+        if kind is None or self.steps != SYMMETRIC1 or not routing.in_native_memory(*problem.parts):
             return None
         lengths = torch.stack(problem.lengths, 1).contiguous()
         n_rows, n_columns = problem.sizes[0]

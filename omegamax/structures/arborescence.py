@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from omegamax import checks
 from omegamax.inference.best_arborescence import BestArborescenceProgram
 from omegamax.inference.matrix_tree import MatrixTreeProgram
 from omegamax.inference.oracle import CompiledOracle, Kind
@@ -28,6 +27,7 @@ from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.dependency import DependencyTrees
 from omegamax.structures.problem import Problem
+from omegamax.structures.smoothing import count_samples
 
 _SHANNON = Shannon()
 
@@ -35,6 +35,9 @@ _SHANNON = Shannon()
 @dataclass(frozen=True)
 class Arborescence(DependencyTrees):
     """Dependency trees over N words whose arcs may cross. Under Shannon `argmax` gives the probabilities of arcs.
+
+    Arguments:
+        single_root: whether exactly one word hangs on the root
 
     >>> tree = Arborescence(single_root=True)
     >>> arcs = torch.zeros(5, 5)
@@ -65,17 +68,19 @@ class Arborescence(DependencyTrees):
     def sample(
         self,
         potentials: Any,
-        regularizer: SmoothMax = _SHANNON,
+        regularizer: SmoothMax | int = _SHANNON,
         *,
-        n_samples: int = 1,
+        n_samples: int | None = None,
         generator: torch.Generator | None = None,
         lengths: Any = None,
         mask: Any = None,
     ) -> Any:
         """Random trees (n_samples, *batch, N + 1, N + 1), 0/1, from the Gibbs distribution; their mean is `argmax`."""
-        checks.check_count("Arborescence.sample", "n_samples", n_samples)
+        regularizer, n_samples = count_samples("Arborescence.sample", regularizer, n_samples)
         problem = self._bind_shannon("sample", potentials, regularizer, lengths, mask)
         program = MatrixTreeProgram(self.single_root, problem.lengths[0])
         heads = sample_heads(program, problem.parts[0], n_samples, generator)
         arcs = self.from_heads(heads[:, 1:], dtype=problem.parts[0].dtype)
+        marginals = program.marginals(problem.parts, program.value(problem.parts)[1]).parts[0]
+        arcs = torch.where(marginals.isnan().repeat(n_samples, 1, 1), torch.nan, arcs)
         return problem.dress((arcs,), before=(n_samples,))

@@ -55,12 +55,20 @@ class BandedAlignment(DynamicProgram):
         checks.check_count("BandedAlignment", "n_columns", self.n_columns)
 
     def rows(self, n_rows: int) -> Rows:
-        """First and last column of each row, (M,) each."""
+        """First and last column of each row, (M,) each.
+
+        Arguments:
+            n_rows: of the whole matrix
+        """
         first, last = self.band.rows(n_rows, torch.tensor([n_rows]), torch.tensor([self.n_columns]))
         return Rows(first[0], last[0])
 
     def columns(self, n_rows: int) -> tuple[Tensor, Tensor]:
-        """The column of each stored entry, (M, W), and whether it is inside the band."""
+        """The column of each stored entry, (M, W), and whether it is inside the band.
+
+        Arguments:
+            n_rows: of the whole matrix
+        """
         first, last = self.rows(n_rows)
         j = first.unsqueeze(-1) + torch.arange(int((last - first).max()) + 1)
         return j.clamp(max=self.n_columns - 1), j <= last.unsqueeze(-1)
@@ -72,7 +80,7 @@ class BandedAlignment(DynamicProgram):
         return torch.where(inside, matrix.gather(-1, columns.expand(*matrix.shape[:-1], -1)), 0)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """The matrix (..., M, N) with this band (..., M, W), zero outside; differentiable."""
+        """The matrix (..., M, N) whose band is `packed` (..., M, W), zero outside; differentiable."""
         columns, inside = (each.to(packed.device) for each in self.columns(packed.shape[-2]))
         out = packed.new_zeros(*packed.shape[:-1], self.n_columns)
         return out.scatter_add(-1, columns.expand(packed.shape), torch.where(inside, packed, 0))
@@ -106,7 +114,7 @@ class BandedAlignment(DynamicProgram):
     def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
         """The native grid, for unit steps."""
         kind = KINDS.get(type(regularizer))
-        if kind is None or self.steps != SYMMETRIC1 or not routing.holds_native_memory(*problem.parts):
+        if kind is None or self.steps != SYMMETRIC1 or not routing.in_native_memory(*problem.parts):
             return None
         n_rows = problem.sizes[0][0]
         lengths = torch.tensor([[n_rows, self.n_columns]]).expand(problem.n_items, -1).contiguous()

@@ -56,12 +56,25 @@ def soft_dtw_barycenter(
     the series stretched to that length. Stops when an iteration gains less than tol · max(1, |objective|), and warns if
     `max_iter` comes first. `weights` are K non-negative numbers, equal by default.
 
+    Arguments:
+        series: what is averaged
+        weights: how much each counts
+        gamma: the temperature
+        init: where to start
+        length: of the mean
+        lengths: of the series, where they are one tensor
+        max_iter: how many steps are taken at most
+        tol: the relative gain to stop at
+        distance: costs of cells
+        regularizer: Ω of the recursion
+
     >>> x = torch.tensor([[0.0], [0.0], [1.0], [0.0]])
     >>> found = soft_dtw_barycenter([x, x[1:], x[[0, 1, 2, 2, 3]]], gamma=0.01, length=4)
     >>> found.series.flatten().round(decimals=2) + 0
     tensor([0., 0., 1., 0.])
     """
     checks.check_count(_WHO, "max_iter", max_iter)
+    checks.check_gap(_WHO, "tol", tol)
     each = _read(series, lengths)
     wide = computed_in(each[0].dtype)
     padded = torch.nn.utils.rnn.pad_sequence([one.detach().to(wide) for one in each], batch_first=True)

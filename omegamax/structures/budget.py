@@ -16,6 +16,10 @@ class Budget(Selection):
     There are Σ_c C(n, c) of them, c from lo to min(hi, n); an item with fewer than lo entries has none: its value is
     −inf and its marginals are zero. `Budget(0, 1)` is at most one, `Budget(1, n)` is a logical or.
 
+    Arguments:
+        lo: the least number of entries
+        hi: the largest number of entries
+
     >>> Budget(0, 2).map(torch.tensor([0.3, -1.0, 2.0, 0.7]))
     tensor([0., 0., 1., 1.])
     """

@@ -54,45 +54,72 @@ class Chain(DynamicProgram):
 
     event_ndim = 3
     n_regularized = 1
+    labels_are = "tags (..., N)"
+    any_labels_fit = True
 
     @staticmethod
     def from_emissions(
         emissions: Tensor, transitions: Tensor, start: Tensor | None = None, end: Tensor | None = None
     ) -> FactoredChain:
-        """Factored potentials, accepted by every method in place of the dense tensor."""
+        """Factored potentials, accepted by every method in place of the dense tensor.
+
+        Arguments:
+            emissions: (..., N, C), scores of tags at positions
+            transitions: (C, C) or (..., C, C), [i, j] = tag j after tag i
+            start: (C,) or (..., C), scores of the first tag; None is zero
+            end: (C,) or (..., C), scores of the last tag; None is zero
+        """
         nothing = emissions.new_zeros(emissions.shape[-1:])
         return FactoredChain(
             emissions, transitions, nothing if start is None else start, nothing if end is None else end
         )
 
     @staticmethod
-    def from_tags(tags: Tensor, n_tags: int, *, lengths: Tensor | None = None, dtype: Any = None) -> Tensor:
-        """Tag indices (..., N) as a dense structure (..., N, C, C), 0/1; positions beyond the lengths are zero."""
-        checks.check_indices("Chain.from_tags", "tags", tags)
-        within = torch.ones_like(tags, dtype=torch.bool)
-        if lengths is not None:
-            within = torch.arange(tags.shape[-1], device=tags.device) < lengths.to(tags.device).unsqueeze(-1)
-        if bool((within & ((tags < 0) | (tags >= n_tags))).any()):
-            raise ValueError(
-                f"Chain.from_tags: tags must lie between 0 and {n_tags - 1}, got {int(tags[within].min())} to "
-                f"{int(tags[within].max())}; padding goes beyond the lengths"
-            )
-        tags = torch.where(within, tags, 0).long()
+    def from_tags(tags: Tensor, n_tags: int, *, lengths: Any = None, dtype: Any = None) -> Tensor:
+        """Tag indices (..., N) as a dense structure (..., N, C, C), 0/1; positions beyond the lengths are zero.
+
+        Arguments:
+            tags: integers (..., N)
+            n_tags: how many tags there are, C
+            lengths: how many positions each item has
+            dtype: of the result
+        """
+        tags, within = _checked_tags("Chain.from_tags", tags, n_tags, lengths)
         before = torch.nn.functional.pad(tags[..., :-1], (1, 0))
         flat = before * n_tags + tags
         hot = torch.nn.functional.one_hot(flat, n_tags * n_tags).unflatten(-1, (n_tags, n_tags))
         return (hot * within[..., None, None]).to(torch.get_default_dtype() if dtype is None else dtype)
 
     @staticmethod
-    def factored_from_tags(
-        tags: Tensor, n_tags: int, *, lengths: Tensor | None = None, dtype: Any = None
-    ) -> FactoredChain:
-        """Tag indices (..., N) as a structure in factored form: how often each emission and transition is used."""
-        dense = Chain.from_tags(tags, n_tags, lengths=lengths, dtype=dtype)
-        emissions = dense.sum(-2)
-        at = torch.full(tags.shape[:-1], tags.shape[-1], device=tags.device) if lengths is None else lengths
-        end = emissions.gather(-2, (at - 1)[..., None, None].expand(*at.shape, 1, n_tags)).squeeze(-2)
-        return FactoredChain(emissions, dense[..., 1:, :, :].sum(-3), emissions[..., 0, :], end)
+    def factored_from_tags(tags: Tensor, n_tags: int, *, lengths: Any = None, dtype: Any = None) -> FactoredChain:
+        """Tag indices (..., N) as a structure in factored form: how often each emission and transition is used.
+
+        Arguments:
+            tags: integers (..., N)
+            n_tags: how many tags there are, C
+            lengths: how many positions each item has
+            dtype: of the result
+        """
+        tags, within = _checked_tags("Chain.factored_from_tags", tags, n_tags, lengths)
+        dtype = torch.get_default_dtype() if dtype is None else dtype
+        emissions = (torch.nn.functional.one_hot(tags, n_tags) * within.unsqueeze(-1)).to(dtype)
+        pairs = tags[..., :-1] * n_tags + tags[..., 1:]
+        counts = torch.zeros(*tags.shape[:-1], n_tags * n_tags, dtype=dtype, device=tags.device)
+        counts = counts.scatter_add(-1, pairs, within[..., 1:].to(dtype))
+        last = (within.sum(-1, keepdim=True) - 1).unsqueeze(-1).expand(*tags.shape[:-1], 1, n_tags)
+        return FactoredChain(
+            emissions,
+            counts.unflatten(-1, (n_tags, n_tags)),
+            emissions[..., 0, :],
+            emissions.gather(-2, last).squeeze(-2),
+        )
+
+    def parts_from_labels(self, problem: Problem, labels: Tensor) -> Parts:
+        """Tags, dense or factored as the potentials are."""
+        factored, n_tags, dtype = len(problem.parts) > 1, problem.sizes[0][-1], problem.parts[0].dtype
+        if factored:
+            return tuple(self.factored_from_tags(labels, n_tags, lengths=problem.lengths[0], dtype=dtype))
+        return (self.from_tags(labels, n_tags, lengths=problem.lengths[0], dtype=dtype),)
 
     @staticmethod
     def tags(structure: Tensor | FactoredChain) -> Tensor:
@@ -206,7 +233,22 @@ class Chain(DynamicProgram):
     def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
         """Compiled sweeps for Hard, Shannon, SquaredNorm and Tsallis(1.5)."""
         omega = chain_omega(regularizer)
-        if omega is None or 0 in problem.sizes[0] or not routing.holds_native_memory(*problem.parts):
+        if omega is None or 0 in problem.sizes[0] or not routing.in_native_memory(*problem.parts):
             return None
         lengths = problem.lengths[0].to(torch.int64).contiguous()
         return ChainProgram(omega, lengths, len(problem.parts))
+
+
+def _checked_tags(who: str, tags: Tensor, n_tags: int, lengths: Any) -> tuple[Tensor, Tensor]:
+    """Tags (..., N), 0 beyond the lengths, and which of them are within."""
+    checks.check_indices(who, "tags", tags)
+    within = torch.ones_like(tags, dtype=torch.bool)
+    if lengths is not None:
+        lengths = checks.check_lengths(who, tuple(tags.shape[:-1]), lengths)
+        within = torch.arange(tags.shape[-1], device=tags.device) < lengths.to(tags.device).unsqueeze(-1)
+    if bool((within & ((tags < 0) | (tags >= n_tags))).any()):
+        raise ValueError(
+            f"{who}: tags must lie between 0 and {n_tags - 1}, got {int(tags[within].min())} to "
+            f"{int(tags[within].max())}; padding goes beyond the lengths"
+        )
+    return torch.where(within, tags, 0).long(), within

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax import checks
+from omegamax import checks, routing
 from omegamax.inference.lattice import Lattice
 from omegamax.inference.topology import Topology
 from omegamax.operators.shannon import Shannon
@@ -50,6 +50,12 @@ class CTC(DynamicProgram):
         """Potentials from log-probabilities (T, batch, classes) and targets (batch, S), in PyTorch's conventions.
 
         Targets may also be concatenated, (sum of target_lengths,); without a batch they are (T, classes) and (S,).
+
+        Arguments:
+            log_probs: (T, batch, classes)
+            targets: integers (batch, S)
+            target_lengths: how many labels each target has
+            blank: which class is the blank
         """
         log_probs, padded, lengths = _read(log_probs, targets, target_lengths, blank)
         states = _states(padded, blank)  # (batch, 2S + 1)
@@ -71,6 +77,12 @@ class CTC(DynamicProgram):
         """Labels of frames (T,) or (batch, T) that spell the targets, as a structure; −1 beyond the length.
 
         The inverse of `frames`. Raises for frames that spell something else.
+
+        Arguments:
+            frames: integers (T,) or (batch, T)
+            targets: integers (S,) or (batch, S)
+            target_lengths: how many labels each target has
+            blank: which class is the blank
         """
         padded = _padded("CTC.from_frames", targets, target_lengths)
         lengths = torch.full((len(padded),), padded.shape[1]) if target_lengths is None else target_lengths
@@ -101,13 +113,34 @@ class CTC(DynamicProgram):
         return CtcPotentials(*(part[0] for part in found)) if frames.dim() == 1 else found
 
     @staticmethod
-    def frames(structure: CtcPotentials, targets: Tensor, target_lengths: Any = None, *, blank: int = 0) -> Tensor:
-        """The label of every frame (..., T) in a structure (from `map` or `sample`); −1 beyond the length."""
-        states = _states(_padded("CTC.frames", targets, target_lengths), blank)
-        states = states if structure.emissions.dim() > 2 else states[0]
-        best = structure.emissions.argmax(-1)
-        states = states.unsqueeze(-2).expand(*structure.emissions.shape[:-1], -1)
-        return torch.where(structure.emissions.sum(-1) > 0.5, states.gather(-1, best.unsqueeze(-1)).squeeze(-1), -1)
+    def frames(
+        structure: CtcPotentials,
+        targets: Tensor,
+        target_lengths: Any = None,
+        *,
+        blank: int = 0,
+        dim: int | None = None,
+    ) -> Tensor:
+        """The label of every frame (..., T) in a structure, from `map`, `sample`, `topk` or `support`; −1 beyond.
+
+        `dim` is the axis of the batch among the leading axes of the structure: 0 in what `map`, `topk` and `support`
+        return, 1 in samples. It may be left out where only one axis has the size of the batch.
+
+        Arguments:
+            structure: from `map`, `sample`, `topk` or `support`
+            targets: integers (S,) or (batch, S)
+            target_lengths: how many labels each target has
+            blank: which class is the blank
+            dim: the axis of the batch
+        """
+        states = _states(_padded("CTC.frames", targets, target_lengths), blank).to(structure.emissions.device)
+        lead = tuple(structure.emissions.shape[:-2])
+        shape = [1] * len(lead)
+        if states.shape[0] > 1 or dim is not None:
+            shape[_batch_axis(lead, states.shape[0], dim)] = states.shape[0]
+        states = states.reshape(*shape, 1, -1).expand(structure.emissions.shape)
+        best = structure.emissions.argmax(-1, keepdim=True)
+        return torch.where(structure.emissions.sum(-1) > 0.5, states.gather(-1, best).squeeze(-1), -1)
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
         """Emissions, skips and ends."""
@@ -156,6 +189,21 @@ class CTC(DynamicProgram):
         return t * n + lengths[0]
 
 
+def _batch_axis(lead: tuple[int, ...], n_items: int, dim: int | None) -> int:
+    """Which of the leading axes of structures is that of the batch."""
+    fitting = [axis for axis, size in enumerate(lead) if size == n_items]
+    if dim is None and len(fitting) == 1:
+        return fitting[0]
+    if dim is not None and -len(lead) <= dim < len(lead) and dim % len(lead) in fitting:
+        return dim % len(lead)
+    found = "none" if not fitting else f"{len(fitting)} of them" if dim is None else f"dim={dim}"
+    raise ValueError(
+        f"CTC.frames: one leading axis of the structures {lead} must be that of the {n_items} targets, got {found}; "
+        "pass dim=0 for map, topk and support, dim=1 for samples"
+    )
+
+
+@routing.in_float32
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
@@ -172,6 +220,16 @@ def ctc_loss(
     Under Shannon (the default) it has PyTorch's values, and PyTorch's gradients with respect to logits; with respect
     to raw log-probabilities its gradient is the derivative of its value. A target that does not fit costs inf, and has
     zero gradient; `zero_infinity` makes the cost zero too. `reduction="mean"` divides by the target lengths first.
+
+    Arguments:
+        log_probs: (T, batch, classes) or (T, classes)
+        targets: (batch, S), or concatenated
+        input_lengths: how many frames each item has
+        target_lengths: how many labels each target has
+        blank: which class is the blank
+        reduction: "mean", "sum" or "none"
+        zero_infinity: whether a target that does not fit costs 0
+        regularizer: Ω of the recursion; None is Shannon
     """
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(

@@ -20,9 +20,14 @@ from omegamax.structures.hypergraph import Hypergraph, compile_edges
 from omegamax.structures.plain_lists import plain_lists
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dag(Hypergraph):
-    """Paths from one node to another; made by `Dag.from_edges`."""
+    """Paths from one node to another; made by `Dag.from_edges`.
+
+    Arguments:
+        graph: what `from_edges` builds
+        goal: the last node
+    """
 
     @staticmethod
     def from_edges(
@@ -33,6 +38,12 @@ class Dag(Hypergraph):
         goal: int | None = None,
     ) -> Dag:
         """Edges (tail, head) between nodes 0, 1, ...; by default node 0 is the source and the last node the goal.
+
+        Arguments:
+            edges: pairs (tail, head), tails before heads in some order
+            n_nodes: how many nodes there are; None takes the largest number
+            source: where paths begin; None is node 0
+            goal: where paths end; None is the last node
 
         >>> diamond = Dag.from_edges([(0, 1), (0, 2), (1, 3), (2, 3)])
         >>> diamond.map(torch.tensor([1.0, 2.0, 0.0, 0.0]))

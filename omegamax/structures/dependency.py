@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.structures.problem import Sizes
+from omegamax.inference.program import Parts
+from omegamax.structures.problem import Problem, Sizes
 from omegamax.structures.structure import Structure
 
 
@@ -19,6 +20,7 @@ class DependencyTrees(Structure):
     """
 
     event_ndim = 2
+    labels_are = "heads (..., N)"
 
     @staticmethod
     def heads(structure: Tensor) -> Tensor:
@@ -27,7 +29,7 @@ class DependencyTrees(Structure):
         return torch.where(arcs.sum(-2) > 0.5, arcs.argmax(-2), -1)
 
     @classmethod
-    def from_heads(cls, heads: Tensor, lengths: Tensor | None = None, *, dtype: Any = None) -> Tensor:
+    def from_heads(cls, heads: Tensor, lengths: Any = None, *, dtype: Any = None) -> Tensor:
         """Heads of the words (..., N) as a structure (..., N + 1, N + 1), 0/1; entries beyond the length are ignored.
 
         Without lengths, negative heads mark what is beyond. What is no tree is not noticed here.
@@ -36,6 +38,7 @@ class DependencyTrees(Structure):
         n = heads.shape[-1]
         within = heads >= 0
         if lengths is not None:
+            lengths = checks.check_lengths(f"{cls.__name__}.from_heads", tuple(heads.shape[:-1]), lengths)
             within = torch.arange(n, device=heads.device) < lengths.to(heads.device).unsqueeze(-1)
         if bool((within & ((heads < 0) | (heads > n))).any()):
             raise ValueError(
@@ -46,6 +49,10 @@ class DependencyTrees(Structure):
         places = torch.where(within, heads, 0).long().unsqueeze(-2)
         arcs[..., 1:].scatter_(-2, places, within.unsqueeze(-2).to(arcs.dtype))
         return arcs
+
+    def parts_from_labels(self, problem: Problem, labels: Tensor) -> Parts:
+        """Heads of the words."""
+        return (self.from_heads(labels, problem.lengths[0], dtype=problem.parts[0].dtype),)
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
         """One tensor."""

@@ -19,6 +19,7 @@ from omegamax.structures import lists, measures
 from omegamax.structures.lists import Marginal, Support, TopK
 from omegamax.structures.measures import Backpointers
 from omegamax.structures.problem import Problem, Sizes
+from omegamax.structures.smoothing import count_samples
 from omegamax.structures.structure import Structure
 
 _SHANNON = Shannon()
@@ -98,15 +99,19 @@ class DynamicProgram(Structure):
     def sample(
         self,
         potentials: Any,
-        regularizer: SmoothMax = _SHANNON,
+        regularizer: SmoothMax | int = _SHANNON,
         *,
-        n_samples: int = 1,
+        n_samples: int | None = None,
         generator: torch.Generator | None = None,
         lengths: Any = None,
         mask: Any = None,
     ) -> Any:
-        """Random structures (n_samples, *batch, *event), 0/1; their mean is `argmax`."""
-        checks.check_count(f"{self._name}.sample", "n_samples", n_samples)
+        """Random structures (n_samples, *batch, *event), 0/1; their mean is `argmax`.
+
+        `sample(potentials, 5)`, like `topk(potentials, 5)`, asks for five; with another Ω than Shannon's it is
+        `sample(potentials, regularizer, n_samples=5)`. Without a number it is one.
+        """
+        regularizer, n_samples = count_samples(f"{self._name}.sample", regularizer, n_samples)
         return lists.sample(*self._bind(potentials, regularizer, lengths, mask), n_samples, generator)
 
     @torch.no_grad()

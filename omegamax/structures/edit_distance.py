@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from omegamax import checks
+from omegamax import checks, routing
 from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.gapped_alignment import GappedScores, GlobalAlignment
@@ -21,6 +21,7 @@ from omegamax.structures.gapped_alignment import GappedScores, GlobalAlignment
 _HARD = Hard()
 
 
+@routing.in_float32
 def edit_distance(
     a: Tensor,
     b: Tensor,
@@ -37,6 +38,15 @@ def edit_distance(
     insertion and deletion and (V, V) for substitution, [from, to], the diagonal included. `lengths` is a pair of
     integer tensors (...), from 0 up. Under `Scaled(Shannon(), γ)` the distance is smooth: −γ log Σ exp(−cost/γ) over
     all alignments, each counted once.
+
+    Arguments:
+        a: integer symbols (..., M)
+        b: integer symbols (..., N)
+        insertion: the cost of a symbol of b alone
+        deletion: the cost of a symbol of a alone
+        substitution: the cost of a symbol of a that becomes another of b
+        lengths: a pair of integer tensors (...)
+        regularizer: Ω; `Hard()` gives the distance itself
 
     >>> kitten, sitting = (torch.tensor([ord(c) for c in word]) for word in ("kitten", "sitting"))
     >>> edit_distance(kitten, sitting)

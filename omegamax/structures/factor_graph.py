@@ -60,6 +60,11 @@ class FactorGraph(DynamicProgram):
 
     Without cycles it is a dynamic program, and everything that can be asked of one is exact. With cycles only `map`
     (LP-MAP) and `sparsemap` (LP-SparseMAP) answer; the others raise, and name a cycle.
+
+    Arguments:
+        blocks: named groups of variables, from the builder
+        variables: what is chosen, from the builder
+        factors: what constrains and scores the variables, from the builder
     """
 
     blocks: tuple[Block, ...]
@@ -71,6 +76,10 @@ class FactorGraph(DynamicProgram):
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __repr__(self) -> str:
+        names = ", ".join(block.name for block in self.blocks[:5]) + (", ..." if len(self.blocks) > 5 else "")
+        return f"FactorGraph({names}: {len(self.variables)} variables, {len(self.factors)} factors)"
 
     @cached_property
     def _hash(self) -> int:
@@ -108,7 +117,7 @@ class FactorGraph(DynamicProgram):
         return FactorGraphScores(first, _laid_out(self.score_blocks, factors or {}, self.n_scores, batch, given[0]))
 
     def named(self, weights: Any) -> dict[str, Tensor]:
-        """Marginals, structures or scores by name: those of variables, and those of factors where they are there."""
+        """The `weights` (marginals, structures or scores) by name: of variables, and of factors that have some."""
         parts = (weights,) if isinstance(weights, Tensor) else tuple(weights)
         found = {}
         for part, blocks in zip(parts, (self.blocks, self.score_blocks)):

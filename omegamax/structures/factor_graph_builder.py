@@ -72,19 +72,41 @@ class FactorGraphBuilder:
     # Logic factors.
 
     def xor(self, literals: Any, *, name: str | None = None) -> None:
-        """Exactly one is true."""
+        """Exactly one is true.
+
+        Arguments:
+            literals: binary variables, or values of variables
+            name: of the factor
+        """
         self._count("xor", literals, 1, 1, name)
 
     def at_most_one(self, literals: Any, *, name: str | None = None) -> None:
-        """None or one is true."""
+        """None or one is true.
+
+        Arguments:
+            literals: binary variables, or values of variables
+            name: of the factor
+        """
         self._count("at_most_one", literals, 0, 1, name)
 
     def or_(self, literals: Any, *, name: str | None = None) -> None:
-        """At least one is true."""
+        """At least one is true.
+
+        Arguments:
+            literals: binary variables, or values of variables
+            name: of the factor
+        """
         self._count("or", literals, 1, None, name)
 
     def budget(self, literals: Any, lo: int, hi: int, *, name: str | None = None) -> None:
-        """From lo to hi of them are true."""
+        """From lo to hi of them are true.
+
+        Arguments:
+            literals: binary variables, or values of variables
+            lo: the least number that is true
+            hi: the largest number that is true
+            name: of the factor
+        """
         if not all(isinstance(bound, int) for bound in (lo, hi)) or not 0 <= lo <= hi:
             raise ValueError(
                 f"{_WHO}.budget: lo and hi must be integers, 0 ≤ lo ≤ hi, got {lo!r} and {hi!r}; swap them?"
@@ -98,7 +120,13 @@ class FactorGraphBuilder:
     # Scored factors.
 
     def pair(self, first: Any, second: Any, *, name: str | None = None) -> None:
-        """A score for both being true, unregularised; layout ()."""
+        """A score for both being true, unregularised; layout ().
+
+        Arguments:
+            first: a literal
+            second: another literal
+            name: of the factor
+        """
         name = self._name("pair", name)
         self._put(Pair(name, _literals("pair", [first, second]), self._scores(name, [("", ())])))
 

@@ -35,7 +35,9 @@ from omegamax.inference.topology import Topology
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.dynamic_program import DynamicProgram
+from omegamax.structures.not_numbers import has_no_answer
 from omegamax.structures.problem import Problem, Sizes
+from omegamax.structures.smoothing import count_samples
 
 _SHANNON = Shannon()
 
@@ -146,7 +148,11 @@ class Pcfg(DynamicProgram):
         problem = self.bind(potentials, lengths, mask)
         ranking = Ranking(problem.lattice.topology, problem.scores_of_edges(), problem.goals)
         found = []
+        wrong = has_no_answer(problem, ranking.values).tolist()
         for item in range(problem.n_items):
+            if wrong[item]:
+                found.append([Parse([], float("nan"))] * k)
+                continue
             ranked = ranking.top(item, k)
             listed = np.split(ranked.edges, np.cumsum(ranked.sizes)[:-1])
             found.append([Parse(_spans(problem, e), float(score)) for e, score in zip(listed, ranked.scores)])
@@ -156,26 +162,29 @@ class Pcfg(DynamicProgram):
     def sample_trees(
         self,
         potentials: Grammar,
-        regularizer: SmoothMax = _SHANNON,
+        regularizer: SmoothMax | int = _SHANNON,
         *,
-        n_samples: int = 1,
+        n_samples: int | None = None,
         generator: torch.Generator | None = None,
         lengths: Any = None,
         mask: Any = None,
     ) -> Any:
-        """Random derivations, distributed as those of `sample`: a list of `Parse`, one list per item."""
-        checks.check_count("Pcfg.sample_trees", "n_samples", n_samples)
+        """Random derivations, distributed as those of `sample`: a list of `n_samples` of `Parse`, one list per item."""
+        regularizer, n_samples = count_samples("Pcfg.sample_trees", regularizer, n_samples)
         given = self.bind(potentials, lengths, mask)
         problem, omega = self._bind(potentials, regularizer, lengths, mask)
         topology = problem.lattice.topology
-        weights = inside(topology, problem.scores_of_edges(), omega).backpointers
-        drawn = walk(topology, weights, problem.goals, n_samples, generator)
+        swept = inside(topology, problem.scores_of_edges(), omega)
+        wrong = has_no_answer(problem, swept.values).tolist()
+        drawn = walk(topology, swept.backpointers, problem.goals, n_samples, generator)
         scores = given.scores_of_edges()
         found: list[list[Parse]] = [[] for _ in range(problem.n_items)]
         listed = np.split(drawn.edges, drawn.sizes.cumsum()[:-1])
         for number, edges in zip(range(n_samples * problem.n_items), listed):  # a split of nothing is one nothing
             item = number % problem.n_items
-            if len(edges):
+            if wrong[item]:
+                found[item].append(Parse([], float("nan")))
+            elif len(edges):
                 found[item].append(Parse(_spans(problem, edges), float(scores[item, torch.from_numpy(edges)].sum())))
         return problem.as_list(found)
 

@@ -25,12 +25,20 @@ from omegamax.structures.problem import Sizes
 
 @dataclass(frozen=True, eq=False)
 class Hypergraph(DynamicProgram):
-    """Derivations in a hypergraph; made by `HypergraphBuilder`."""
+    """Derivations in a hypergraph; made by `HypergraphBuilder`.
+
+    Arguments:
+        graph: what the builder builds
+        goal: the node that a derivation ends in
+    """
 
     graph: Lattice
     goal: int
 
     event_ndim = 1
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n_nodes={self.graph.topology.n_nodes}, n_edges={self.n_edges}, goal={self.goal})"
 
     @property
     def n_edges(self) -> int:

@@ -1,8 +1,11 @@
-"""Structures as lists: the best, the probable, random ones, all of them."""
+"""Structures as lists: the best, the probable, random ones, all of them.
+
+Of an item whose scores are not all numbers every list is NaN; see `not_numbers.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +23,7 @@ from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.operators.squared_pnorm import SquaredPNorm
 from omegamax.operators.tsallis import Tsallis
+from omegamax.structures.not_numbers import has_no_answer, spoiled
 from omegamax.structures.problem import Problem
 
 # Not OSCAR, whose penalty compares all pairs: enough low scores pull a high one down until it shares with them.
@@ -29,16 +33,16 @@ _ZERO_STAYS_ZERO = (Hard, SquaredNorm, SquaredPNorm, Tsallis)
 class TopK(NamedTuple):
     """The best structures, best first."""
 
-    structures: Any  # (*batch, k, *event), 0/1; zeros where there are fewer than k
-    scores: Tensor  # (*batch, k); −inf where there are fewer than k
+    structures: Any  # (*batch, k, *event), 0/1; zeros where there are fewer than k; NaN where scores are not numbers
+    scores: Tensor  # (*batch, k); −inf where there are fewer than k; NaN where scores are not numbers
 
 
 class Support(NamedTuple):
     """Structures of non-zero probability, the most probable first."""
 
     structures: Any  # (*batch, found, *event); zeros where an item has fewer than others
-    probabilities: Tensor  # (*batch, found); zero there
-    complete: Tensor  # (*batch,): False where the limit cut the list
+    probabilities: Tensor  # (*batch, found); zero there; NaN where scores are not numbers
+    complete: Tensor  # (*batch,): False where the limit cut the list, and where scores are not numbers
 
 
 class Marginal(NamedTuple):
@@ -53,21 +57,23 @@ class Marginal(NamedTuple):
 def topk(problem: Problem, k: int) -> TopK:
     """The k best structures, distinct and in exact order."""
     ranking = Ranking(problem.lattice.topology, problem.scores_of_edges(), problem.goals)
-    ranked = [ranking.top(item, k) for item in range(problem.n_items)]
-    scores = _padded(ranked, k)
-    return TopK(_structures(problem, ranked, k), problem.per_item(scores, after=(k,)))
+    wrong = has_no_answer(problem, ranking.values)
+    ranked = _each(wrong, lambda item: ranking.top(item, k))
+    scores = _nan_where(wrong, _padded(ranked, k))
+    return TopK(_structures(problem, ranked, k, wrong), problem.per_item(scores, after=(k,)))
 
 
 def support(problem: Problem, regularizer: Regularizer, limit: int) -> Support:
     """Structures of non-zero probability in the random walk, ranked: k-best with log q for scores."""
     topology = problem.lattice.topology
-    backpointers = inside(topology, problem.scores_of_edges(), regularizer).backpointers
-    ranking = Ranking(topology, backpointers.log(), problem.goals)
-    ranked = [ranking.top(item, limit) for item in range(problem.n_items)]
+    found = inside(topology, problem.scores_of_edges(), regularizer)
+    wrong = has_no_answer(problem, found.values)
+    ranking = Ranking(topology, found.backpointers.log(), problem.goals)
+    ranked = _each(wrong, lambda item: ranking.top(item, limit))
     width = max([1, *(len(r.scores) for r in ranked)])
-    probabilities = _padded(ranked, width).exp()
+    probabilities = problem.per_item(_nan_where(wrong, _padded(ranked, width).exp()), after=(width,))
     complete = torch.tensor([r.complete for r in ranked]).reshape(problem.batch_shape)
-    return Support(_structures(problem, ranked, width), problem.per_item(probabilities, after=(width,)), complete)
+    return Support(_structures(problem, ranked, width, wrong), probabilities, complete)
 
 
 def marginal(who: str, problem: Problem, regularizer: Regularizer, limit: int) -> Marginal:
@@ -78,16 +84,19 @@ def marginal(who: str, problem: Problem, regularizer: Regularizer, limit: int) -
         )
     with torch.no_grad():
         ranking = Ranking(problem.lattice.topology, problem.scores_of_edges(), problem.goals)
-        ranked = [_until_weightless(ranking, item, regularizer, limit) for item in range(problem.n_items)]
+        wrong = has_no_answer(problem, ranking.values)
+        ranked = _each(wrong, lambda item: _until_weightless(ranking, item, regularizer, limit))
         width = max([1, *(len(r.scores) for r in ranked)])
-        found = _listed(problem, ranked, width)  # (batch · width, *event) each
+        found = spoiled(problem, _listed(problem, ranked, width), wrong, after=width)  # (batch · width, *event) each
     edges = problem.scores_of_edges()
     scores = [_scores_of(row, r, width) for row, r in zip(edges, ranked)]
     probabilities = regularizer.argmax(torch.stack(scores) if scores else edges[:, :1])  # (batch, width)
+    probabilities = _nan_where(wrong, probabilities)
     weights = []
     for part in found:
         listed = part.unflatten(0, (problem.n_items, width))
-        weights.append((probabilities.reshape(*probabilities.shape, *(1,) * (part.dim() - 1)) * listed).sum(1))
+        share = probabilities.reshape(*probabilities.shape, *(1,) * (part.dim() - 1))
+        weights.append(torch.where(listed == 0, 0, share * listed).sum(1))
     return Marginal(
         problem.dress(tuple(weights)),
         problem.dress(found, after=(width,)),
@@ -122,14 +131,15 @@ def _until_weightless(ranking: Ranking, item: int, regularizer: Regularizer, lim
 def sample(problem: Problem, regularizer: Regularizer, n_samples: int, generator: torch.Generator | None) -> Any:
     """Random structures (n_samples, *batch, *event)."""
     topology = problem.lattice.topology
-    backpointers = inside(topology, problem.scores_of_edges(), regularizer).backpointers
-    drawn = walk(topology, backpointers, problem.goals, n_samples, generator)
+    found = inside(topology, problem.scores_of_edges(), regularizer)
+    drawn = walk(topology, found.backpointers, problem.goals, n_samples, generator)
     parts = problem.lattice.sum_over_lists(drawn.edges, drawn.sizes, problem.parts)
+    parts = spoiled(problem, parts, has_no_answer(problem, found.values), before=n_samples)
     return problem.dress(parts, before=(n_samples,))
 
 
 def count(problem: Problem) -> Any:
-    """How many structures have a score above −inf, in exact integers."""
+    """How many structures use no part of score −inf, in exact integers."""
     topology = problem.lattice.topology
     return problem.as_list([counting.count(topology, allowed, goal) for allowed, goal in _allowed(problem)])
 
@@ -156,11 +166,21 @@ def enumerate_all(who: str, problem: Problem, limit: int) -> Any:
 def _allowed(problem: Problem) -> Iterator[tuple[np.ndarray, int]]:
     scores = problem.scores_of_edges().detach().cpu()
     for row, goal in zip(scores, problem.goals.tolist()):
-        yield (row > -torch.inf).numpy(), goal
+        yield (row != -torch.inf).numpy(), goal
 
 
-def _structures(problem: Problem, ranked: list[Ranked], width: int) -> Any:
-    return problem.dress(_listed(problem, ranked, width), after=(width,))
+def _each(wrong: Tensor, top: Callable[[int], Ranked]) -> list[Ranked]:
+    """The list of every item; empty, and not complete, where there is no answer."""
+    none = np.zeros(0, dtype=np.int64)
+    return [Ranked(np.zeros(0), none, none, False) if bad else top(item) for item, bad in enumerate(wrong.tolist())]
+
+
+def _nan_where(wrong: Tensor, numbers: Tensor) -> Tensor:
+    return torch.where(wrong.to(numbers.device).unsqueeze(1), torch.nan, numbers)
+
+
+def _structures(problem: Problem, ranked: list[Ranked], width: int, wrong: Tensor) -> Any:
+    return problem.dress(spoiled(problem, _listed(problem, ranked, width), wrong, after=width), after=(width,))
 
 
 def _listed(problem: Problem, ranked: list[Ranked], width: int) -> Parts:

@@ -49,10 +49,17 @@ class Matching(Structure):
 
     event_ndim = 2
     n_regularized = 1  # what stays alone is not regularised
+    labels_are = "columns (..., R)"
 
     @staticmethod
     def with_null(pairs: Tensor, rows: float | Tensor = 0.0, columns: float | Tensor = 0.0) -> NullableScores:
-        """Scores for staying alone: numbers, or tensors (..., R) and (..., C); −inf means "must be matched"."""
+        """Scores for staying alone: numbers, or tensors (..., R) and (..., C); −inf means "must be matched".
+
+        Arguments:
+            pairs: scores (..., R, C)
+            rows: of rows that stay alone
+            columns: of columns that stay alone
+        """
         found = []
         for alone, size in zip((rows, columns), pairs.shape[-2:]):
             each = torch.as_tensor(alone, dtype=pairs.dtype, device=pairs.device)
@@ -61,13 +68,23 @@ class Matching(Structure):
 
     @staticmethod
     def permutation(structure: Tensor | NullableScores) -> Tensor:
-        """The column of every row (..., R); −1 for a row that has none."""
+        """The column of every row (..., R); −1 for a row that has none.
+
+        Arguments:
+            structure: 0/1 (..., R, C), or `NullableScores` of such
+        """
         pairs = structure.pairs if isinstance(structure, NullableScores) else structure
         return torch.where(pairs.sum(-1) > 0.5, pairs.argmax(-1), -1)
 
     @staticmethod
     def from_permutation(permutation: Tensor, n_columns: int | None = None, *, dtype: Any = None) -> Tensor:
-        """Columns of the rows (..., R), −1 for none, as a structure (..., R, C), 0/1; C is R unless given."""
+        """Columns of the rows (..., R), −1 for none, as a structure (..., R, C), 0/1; C is R unless given.
+
+        Arguments:
+            permutation: integers (..., R)
+            n_columns: how many columns there are, C; None takes R
+            dtype: of the result
+        """
         who = "Matching.from_permutation"
         if not isinstance(permutation, Tensor) or permutation.is_floating_point() or permutation.dtype is torch.bool:
             given = permutation.dtype if isinstance(permutation, Tensor) else type(permutation).__name__
@@ -87,15 +104,33 @@ class Matching(Structure):
     def nullable_from_permutation(
         permutation: Tensor, n_columns: int | None = None, *, lengths: Any = None, dtype: Any = None
     ) -> NullableScores:
-        """The same for potentials with NULL: whoever has no partner, within the lengths, is marked as alone."""
+        """The same for potentials with NULL: whoever has no partner, within the lengths, is marked as alone.
+
+        Arguments:
+            permutation: integers (..., R)
+            n_columns: how many columns there are, C; None takes R
+            lengths: a pair, the rows and columns of each item
+            dtype: of the result
+        """
         pairs = Matching.from_permutation(permutation, n_columns, dtype=dtype)
         alone = []
         for axis, length in zip((-1, -2), (None, None) if lengths is None else lengths):
             found = 1 - pairs.sum(axis)
             if length is not None:
+                length = checks.as_lengths(length).to(found.device)
                 found = found * (torch.arange(found.shape[-1], device=found.device) < length.unsqueeze(-1))
             alone.append(found)
         return NullableScores(pairs, *alone)
+
+    def parts_from_labels(self, problem: Problem, labels: Tensor) -> Parts:
+        """Columns of the rows, −1 for none."""
+        dtype, n_columns, (rows, columns) = problem.parts[0].dtype, problem.sizes[0][-1], problem.lengths
+        within = torch.arange(labels.shape[-1], device=labels.device) < rows.to(labels.device).unsqueeze(-1)
+        labels = torch.where(within, labels, -1)
+        if len(problem.parts) == 1:
+            return (self.from_permutation(labels, n_columns, dtype=dtype),)
+        lengths = (rows.to(labels.device), columns.to(labels.device))
+        return tuple(self.nullable_from_permutation(labels, n_columns, lengths=lengths, dtype=dtype))
 
     def sinkhorn(
         self,
@@ -112,8 +147,8 @@ class Matching(Structure):
             argmax over the polytope of matchings of  <P, θ> − γ Σ P log P
 
         *Not* the marginals of a distribution over matchings: those of the Gibbs distribution are #P-hard, those of
-        `sparsemap` are exact. Of a rectangle, the sums over the larger side are at most 1. As γ → 0, P tends to the
-        best matching. Solved in double precision until every sum is 1 to `atol`; stopping at `max_iter` warns.
+        `sparsemap` are exact. Of a rectangle, the sums over the larger side are at most 1. As γ → 0 (`gamma`), P tends
+        to the best matching. Solved in double precision until every sum is 1 to `atol`; stopping at `max_iter` warns.
         `om.Sinkhorn` is the same as an object with a value, for losses.
         """
         check_transport("Matching.sinkhorn", gamma, max_iter, atol)

@@ -7,13 +7,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from omegamax import routing
 from omegamax.inference.derivation import derivation_of
 from omegamax.inference.differentiation import marginals_of, value_of
 from omegamax.inference.program import Parts
 from omegamax.inference.sweeps import differentiable_inside, outside
+from omegamax.inference.widened_program import largest_score
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
 from omegamax.structures.problem import Problem
+
+_LARGE = 2.0**26  # above this a difference of doubles has fewer than eight digits behind the point
 
 
 class Backpointers(NamedTuple):
@@ -26,27 +30,47 @@ class Backpointers(NamedTuple):
 
 def log_prob(who: str, problem: Problem, structures: Any, regularizer: Regularizer) -> Tensor:
     """Under Shannon score − log-partition; under another Ω the sum of log q along the derivation."""
+    problem = problem.widened()
     given, before = problem.undress(who, structures)
     n_each = given[0].shape[0] // max(1, problem.n_items)
-    if isinstance(regularizer, Shannon):
+    wrong = torch.stack([part.isnan().flatten(1).any(1) for part in given]).any(0)  # samples of items that are NaN
+    if bool(wrong.any()):
+        given = tuple(torch.where(wrong.reshape(-1, *(1,) * (part.dim() - 1)), 0, part) for part in given)
+    edges = _derivation(who, problem, given, n_each, regularizer)
+    if edges is None:
         value = value_of(problem.program(regularizer), problem.parts).repeat(n_each)
         score = inner(given, tuple(part.repeat(n_each, *(1,) * (part.dim() - 1)) for part in problem.parts))
         found = score - torch.where(value == -torch.inf, 0, value)
         found = torch.where(value == -torch.inf, -torch.inf, found)
     else:
-        lattice = problem.lattice
-        with torch.no_grad():
-            edges = derivation_of(f"{who}.log_prob", lattice, problem.goals.repeat(n_each), given)
         scores = _below_the_goals(problem, problem.scores_of_edges())
-        q = differentiable_inside(lattice.topology, scores, regularizer).backpointers
+        q = differentiable_inside(problem.lattice.topology, scores, regularizer).backpointers
         q = q.repeat(n_each, 1)
         impossible = (edges > 0) & (q == 0)  # apart: the derivative of a logarithm is infinite there
         found = (torch.where((edges > 0) & ~impossible, q, 1).log() * edges.to(q.dtype)).sum(1)
         found = torch.where(impossible.any(1), -torch.inf, found)
     if not problem.structure.has_empty:  # no parts is no structure: `topk` fills short lists so
         padding = torch.stack([(part == 0).flatten(1).all(1) for part in given]).all(0)
-        found = torch.where(padding, -torch.inf, found)
+        found = torch.where(padding & ~found.isnan(), -torch.inf, found)
+    found = torch.where(wrong, torch.nan, found)
     return problem.per_item(found, before=before)
+
+
+@torch.no_grad()
+def _derivation(who: str, problem: Problem, given: Parts, n_each: int, regularizer: Regularizer) -> Tensor | None:
+    """The edges of structures; None where their score minus the log-partition is as good: under Shannon's Ω.
+
+    There too the edges are better where the scores are so large that this difference has no digits left.
+    """
+    plain = isinstance(regularizer, Shannon)
+    if plain and (routing.transforms_active() or largest_score(problem.parts) <= _LARGE):
+        return None
+    try:
+        return derivation_of(f"{who}.log_prob", problem.lattice, problem.goals.repeat(n_each), given)
+    except ValueError:
+        if plain:
+            return None
+        raise
 
 
 def _below_the_goals(problem: Problem, scores: Tensor) -> Tensor:
@@ -57,6 +81,7 @@ def _below_the_goals(problem: Problem, scores: Tensor) -> Tensor:
 
 def entropy(problem: Problem) -> Tensor:
     """Log-partition minus expected score."""
+    problem = problem.widened()
     program = problem.program(Shannon())
     value = value_of(program, problem.parts)
     expected = inner(marginals_of(program, problem.parts), problem.parts)
@@ -68,6 +93,7 @@ def kl(first: Problem, second: Problem) -> Tensor:
 
     Zero, as the entropy, where the first has no structure at all.
     """
+    first, second = first.widened(), second.widened()
     program = first.program(Shannon())
     marginals = marginals_of(program, first.parts)
     values = value_of(program, first.parts), value_of(second.program(Shannon()), second.parts)
@@ -77,7 +103,8 @@ def kl(first: Problem, second: Problem) -> Tensor:
     outside = torch.stack([((m != 0) & f).flatten(1).any(1) for m, f in zip(marginals, forbidden)]).any(0)
     finite = tuple(torch.where(f, 0, part) for f, part in zip(forbidden, second.parts))
     found = inner(marginals, first.parts) - own - (inner(marginals, finite) - other)
-    return first.per_item(torch.where(none, 0, torch.where(outside | none_in_second, torch.inf, found)))
+    found = torch.where(none, 0, torch.where(outside | none_in_second, torch.inf, found))
+    return first.per_item(torch.where(own.isnan() | other.isnan(), torch.nan, found))
 
 
 def backpointers(problem: Problem, regularizer: Regularizer) -> Backpointers:

@@ -35,9 +35,9 @@ class Entries(NamedTuple):
 
 def sum_of(entries: tuple[Entries, ...], parts: Parts) -> Tensor:
     """<structure, parts> per item; −inf where the structure uses such a part. Its gradient is the structure."""
-    total = parts[0].new_zeros(parts[0].shape[0])
+    total = parts[0].new_zeros(parts[0].shape[0], dtype=torch.float64)  # a loss is its difference to a large value
     for (items, places, values), part in zip(entries, parts):
-        total = total.index_add(0, items, part.reshape(-1).index_select(0, places) * values)
+        total = total.index_add(0, items, part.reshape(-1).index_select(0, places).double() * values)
     return total
 
 

@@ -34,6 +34,10 @@ class WithExtra(NamedTuple):
 class Polytope(Structure):
     """The convex hull of what a function finds best; `map` and `sparsemap` are offered.
 
+    Arguments:
+        function: from scores to the best vertex, which must be shaped as the scores
+        event_ndim: how many trailing axes form one problem
+
     >>> corners = Polytope.from_oracle(lambda scores: torch.nn.functional.one_hot(scores.argmax(), len(scores)))
     >>> corners.sparsemap(torch.tensor([1.0, 0.9, -1.0])).marginals
     tensor([0.5500, 0.4500, 0.0000])
@@ -92,8 +96,12 @@ class Polytope(Structure):
         given = self.function(*(score.clone() for score in scores))
         if given is None:
             return None
-        given = tuple(given) if len(scores) > 1 else (given,)
-        vertex = tuple(torch.as_tensor(part, dtype=torch.float64).detach().cpu() for part in given)
+        if len(scores) > 1 and not (isinstance(given, (tuple, list)) and len(given) == len(scores)):
+            raise TypeError(
+                f"Polytope: the oracle must return a pair (vertex, extra) where there are extra scores, got "
+                f"{type(given).__name__}; return both"
+            )
+        vertex = tuple(map(_numbers, given)) if len(scores) > 1 else (_numbers(given),)
         if [tuple(part.shape) for part in vertex] != [tuple(score.shape) for score in scores]:
             raise ValueError(
                 f"Polytope: the oracle must return a vertex in the shape of its scores, "
@@ -103,3 +111,13 @@ class Polytope(Structure):
         if not all(bool(part.isfinite().all()) for part in vertex):
             raise ValueError("Polytope: the oracle must return a vertex of finite numbers, got NaN or inf; check it")
         return vertex
+
+
+def _numbers(given: Any) -> Tensor:
+    try:
+        return torch.as_tensor(given, dtype=torch.float64).detach().cpu()
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(
+            f"Polytope: the oracle must return a vertex as a tensor, an array or a list of numbers, got "
+            f"{type(given).__name__}; return the vertex in the shape of its scores"
+        ) from None

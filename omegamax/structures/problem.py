@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor
 
+from omegamax import checks, routing
 from omegamax.inference.lattice import Lattice
 from omegamax.inference.program import Parts, Program
+from omegamax.inference.widened_program import largest_score
 from omegamax.operators.regularizer import Regularizer
 
 if TYPE_CHECKING:
@@ -19,6 +21,20 @@ if TYPE_CHECKING:
 Sizes = tuple[tuple[int, ...], ...]  # the event shape of each component
 
 _HALVES = (torch.float16, torch.bfloat16)
+
+
+_MILD = (1e-6, 1e6)  # temperatures by which scores are divided in their own type
+_LARGE = 2.0**14  # float32 numbers of this size are a thousandth apart
+_LARGEST = 1e290  # what scores / γ may reach in float64, so that the sums over a structure are finite
+
+
+def is_mild(gamma: float | Tensor) -> bool:
+    """Whether scores of usual size, divided by this temperature, are of usual size too."""
+    if isinstance(gamma, Tensor):
+        if not checks.is_readable(gamma):
+            return True
+        gamma = float(gamma.detach())
+    return _MILD[0] <= gamma <= _MILD[1]
 
 
 def computed_in(dtype: torch.dtype) -> torch.dtype:
@@ -71,16 +87,47 @@ class Problem:
         """(batch, edges)."""
         return self.lattice.scores_of_edges(self.parts)
 
+    def widened(self) -> Problem:
+        """The problem in float64, for numbers that are differences of large ones; results have the user's type."""
+        if all(part.dtype is torch.float64 or part.device.type == "mps" for part in self.parts):
+            return self
+        return replace(self, parts=tuple(part.double() for part in self.parts))
+
     def divided(self, gamma: float | Tensor) -> Problem:
         """The problem at potentials / γ; −inf stays, and has no derivative with respect to γ."""
-        if not isinstance(gamma, Tensor):
-            return self if gamma == 1 else replace(self, parts=tuple(part / gamma for part in self.parts))
+        return self.tempered(gamma)[0]
+
+    def tempered(self, gamma: float | Tensor) -> tuple[Problem, float | Tensor]:
+        """The problem at potentials / γ, and γ, which is one number per item where it is extreme.
+
+        Far below or above 1 the quotients leave the range of float32, and near the ends of its own range that of
+        float64: they are then taken in float64, at a γ for which the largest score of an item stays finite. That is so
+        close to the hard maximum that no smaller γ is any closer.
+        """
+        if not isinstance(gamma, Tensor) and gamma == 1:
+            return self, gamma
+        wide = self.widened() if self._is_large() else self
+        if not isinstance(gamma, Tensor) and is_mild(gamma):
+            return replace(wide, parts=tuple(part / gamma for part in wide.parts)), gamma
+        per_item = gamma if isinstance(gamma, Tensor) else torch.tensor(gamma, dtype=torch.float64)
+        per_item = per_item.reshape(()).to(self.parts[0].device)
+        if not is_mild(gamma):
+            wide = self.widened()
+            sizes = [torch.where(part.isfinite(), part, 0).detach().flatten(1).abs() for part in wide.parts]
+            least = torch.cat(sizes, 1).amax(1) / _LARGEST if wide.n_items else sizes[0].sum(1)
+            per_item = torch.maximum(per_item.double(), least.double())
         divided = []
-        for part in self.parts:
+        for part in wide.parts:
             forbidden = part == -torch.inf
-            finite = torch.where(forbidden, 0, part) / gamma.reshape(()).to(part.dtype)
-            divided.append(torch.where(forbidden, part, finite))
-        return replace(self, parts=tuple(divided))
+            by = per_item.to(part.dtype).reshape(-1, *(1,) * (part.dim() - 1))
+            divided.append(torch.where(forbidden, part, torch.where(forbidden, 0, part) / by))
+        return replace(wide, parts=tuple(divided)), per_item
+
+    def _is_large(self) -> bool:
+        """Whether quotients of float32 scores would be rounded by more than a thousandth."""
+        if self.parts[0].dtype is torch.float64 or not all(map(checks.is_readable, self.parts)):
+            return False
+        return largest_score(self.parts) > _LARGE
 
     def dress(self, parts: Parts, *, before: tuple[int, ...] = (), after: tuple[int, ...] = ()) -> Any:
         """Parts (before · batch · after, *event) in the user's shapes (*before, *batch_shape, *after, *event)."""
@@ -92,8 +139,13 @@ class Problem:
         return shaped[0] if self.kind is None else self.kind(*shaped)
 
     def per_item(self, numbers: Tensor, *, before: tuple[int, ...] = (), after: tuple[int, ...] = ()) -> Tensor:
-        """Numbers (before · batch, *after) in the user's shape and type."""
-        return numbers.to(device=self.parts[0].device, dtype=self.dtype).reshape((*before, *self.batch_shape, *after))
+        """Numbers (before · batch, *after) in the user's shape and type; of halves float32 under autocast.
+
+        A log-partition is a sum over all parts: as PyTorch's losses, it is not rounded to half precision there.
+        """
+        like = self.parts[0]
+        dtype = computed_in(self.dtype) if routing.autocasts(like) else self.dtype
+        return numbers.to(device=like.device, dtype=dtype).reshape((*before, *self.batch_shape, *after))
 
     def as_list(self, items: list[Any]) -> Any:
         """One entry per item; the entry itself where there is no batch."""
@@ -106,9 +158,11 @@ class Problem:
         if len(given) != len(expected) or any(
             tuple(g.shape[max(0, g.dim() - len(e)) :]) != e for g, e in zip(given, expected)
         ):
+            labels = self.structure.labels_are
+            source = "" if labels is None else f", or make them of {labels} with target_from"
             raise ValueError(
                 f"{who}: structures must be shaped as the potentials, {expected}, with any axes before, got "
-                f"{[tuple(g.shape) for g in given]}; take them from map or sample"
+                f"{[tuple(g.shape) for g in given]}; take them from map or sample{source}"
             )
         before = tuple(given[0].shape[: given[0].dim() - len(expected[0])])
         return tuple(g.reshape(-1, *part.shape[1:]) for g, part in zip(given, self.parts)), before

@@ -38,6 +38,9 @@ from omegamax.structures.problem import Problem, Sizes
 class ProjectiveTree(DependencyTrees, DynamicProgram):
     """Projective dependency trees over N words. Under Shannon `argmax` gives the probabilities of arcs.
 
+    Arguments:
+        single_root: whether exactly one word hangs on the root
+
     >>> tree = ProjectiveTree(single_root=True)
     >>> arcs = torch.zeros(4, 4)
     >>> arcs[0, 2] = arcs[2, 1] = arcs[2, 3] = 1.0

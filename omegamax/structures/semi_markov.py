@@ -63,7 +63,14 @@ class SemiMarkov(DynamicProgram):
         start: Tensor | None = None,
         durations: Tensor | None = None,
     ) -> Tensor:
-        """Potentials from emissions (..., N, C), summed over each segment, and scores (K, C) of durations."""
+        """Potentials from emissions (..., N, C), summed over each segment, and scores (K, C) of durations.
+
+        Arguments:
+            emissions: (..., N, C), scores of tags at positions
+            transitions: (..., C, C), scores of segments of tag j after tag i; None is zero
+            start: (..., C), scores of the first segment; None is zero
+            durations: (K, C), scores of durations; None is zero
+        """
         sums = [emissions]  # added up one by one: differences of cumulative sums would make NaN of −inf
         for _ in range(1, self.max_duration):
             sums.append(emissions + torch.nn.functional.pad(sums[-1][..., :-1, :], (0, 0, 1, 0)))
@@ -76,6 +83,12 @@ class SemiMarkov(DynamicProgram):
         """Segments (first, last, tag), in order, as a structure (N, K, C, C), 0/1; a list of such lists gives a batch.
 
         The segments cover positions from 0 without gaps; where they end earlier than n_places, that is the length.
+
+        Arguments:
+            segments: (first, last, tag), both ends included
+            n_places: how many positions there are, N
+            n_tags: how many tags there are, C
+            dtype: of the result
 
         >>> SemiMarkov(2).from_segmentation([(0, 1, 0), (2, 2, 1)], 3, 2).nonzero()
         tensor([[1, 1, 0, 0],

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax.smoothmax import SmoothMax, Solution, Weighed
+from omegamax.smoothmax import SmoothMax, ValueAndWeights
 from omegamax.structures.matching import Matching, NullableScores
 from omegamax.structures.transport import ATOL, MAX_ITER, check_transport, transport_plan
 
@@ -25,6 +25,11 @@ class Sinkhorn(SmoothMax):
 
     Weights and value differentiate twice, exactly: through the system that a change of the plan solves. `gamma` may be
     a tensor of one number that learns.
+
+    Arguments:
+        gamma: the temperature
+        max_iter: how many rounds are run at most
+        atol: how far row and column sums may be off
 
     >>> Sinkhorn().argmax(torch.eye(2)).round(decimals=3)
     tensor([[0.7310, 0.2690],
@@ -55,11 +60,11 @@ class Sinkhorn(SmoothMax):
         problem = self.structure.bind(scores, lengths, mask)
         return problem.dress(transport_plan(problem, self.gamma, self.max_iter, self.atol).parts)
 
-    def weigh(self, scores: Any) -> Weighed:
+    def max_and_argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> ValueAndWeights:
         """Both, from one solve."""
-        problem = self.structure.bind(scores)
+        problem = self.structure.bind(scores, lengths, mask)
         found = transport_plan(problem, self.gamma, self.max_iter, self.atol)
-        return Weighed(problem.dress(found.parts), problem.per_item(found.value))
+        return ValueAndWeights(problem.per_item(found.value), problem.dress(found.parts))
 
     def omega(self, weights: Any, *, lengths: Any = None) -> Tensor:
         """γ Σ P log P, zero at a matching and beyond the lengths."""
@@ -67,14 +72,3 @@ class Sinkhorn(SmoothMax):
         events = ((-1, -2), -1, -1)
         total = sum(torch.special.xlogy(part, part).sum(axes) for part, axes in zip(parts, events))
         return (self.gamma.reshape(()) if isinstance(self.gamma, Tensor) else self.gamma) * total
-
-    def solve(self, scores: Any) -> Solution:
-        """Weights, value, and the certificate (weights, scores)."""
-        with torch.no_grad():
-            weights, value = self.weigh(scores)
-            return Solution(weights, value, (weights, scores))
-
-    def hessian_product(self, certificate: tuple[Any, ...], direction: Any) -> Any:
-        """J v, for scores that are one tensor."""
-        _, scores = certificate
-        return torch.func.jvp(self.argmax, (scores,), (direction,))[1]

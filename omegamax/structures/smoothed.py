@@ -16,11 +16,11 @@ from torch import Tensor
 from omegamax.inference.derivation import derivation_of
 from omegamax.inference.sweeps import inside
 from omegamax.operators.hard import Hard
-from omegamax.smoothmax import SmoothMax, Solution, Weighed
+from omegamax.smoothmax import SmoothMax, ValueAndWeights
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem
 from omegamax.structures.smoothing import local
-from omegamax.structures.structure import Structure
+from omegamax.structures.structure import Structure, check_structure
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +31,7 @@ class Smoothed(SmoothMax):
     regularizer: SmoothMax
 
     def __post_init__(self) -> None:
+        check_structure("Smoothed", self.structure)
         local(type(self.structure).__name__, self.regularizer)
 
     @property
@@ -46,9 +47,10 @@ class Smoothed(SmoothMax):
         """∇ DP_Ω, the expected structure."""
         return self.structure.argmax(scores, self.regularizer, lengths=lengths, mask=mask)
 
-    def weigh(self, scores: Any) -> Weighed:
+    def max_and_argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> ValueAndWeights:
         """Both."""
-        return Weighed(self.argmax(scores), self.max(scores))
+        options = {"mask": mask, "lengths": lengths}
+        return ValueAndWeights(self.max(scores, **options), self.argmax(scores, **options))
 
     def omega(
         self,
@@ -94,17 +96,6 @@ class Smoothed(SmoothMax):
             total = total + torch.where(visited, visits * omega, 0).sum(-1)
         gamma = smoothing.gamma.reshape(()) if isinstance(smoothing.gamma, Tensor) else smoothing.gamma
         return problem.per_item(gamma * total)
-
-    def solve(self, scores: Any) -> Solution:
-        """Weights, value, and the certificate (weights, scores): the sweeps are short enough to run again."""
-        with torch.no_grad():
-            weights = self.argmax(scores)
-            return Solution(weights, self.max(scores), (weights, scores))
-
-    def hessian_product(self, certificate: tuple[Any, ...], direction: Any) -> Any:
-        """∇² DP_Ω · direction, along potentials that are one tensor."""
-        _, scores = certificate
-        return torch.func.jvp(self.argmax, (scores,), (direction,))[1]
 
     def _check_whole(self, problem: Problem) -> None:
         for part in problem.parts:

@@ -7,12 +7,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from omegamax import checks
 from omegamax.inference.differentiation import marginals_of, value_of
 from omegamax.inference.program import Parts, Program
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.scaled import Scaled
+from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
-from omegamax.structures.problem import Problem
+from omegamax.structures.problem import Problem, is_mild
+from omegamax.wrong_kinds import instead_of, kind_of
 
 
 class Local(NamedTuple):
@@ -28,9 +31,11 @@ def local(who: str, regularizer: SmoothMax) -> Local:
     while isinstance(regularizer, Scaled):
         gamma, regularizer = gamma * regularizer.gamma, regularizer.inner
     if not isinstance(regularizer, Regularizer):
-        given: Any = regularizer
-        kind = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
-        raise TypeError(f"{who}: regularizer must be a Regularizer, got {kind}; use for example om.Shannon()")
+        named = ", and give numbers by their names" if isinstance(regularizer, int) else ""
+        raise TypeError(
+            f"{who}: regularizer must be a Regularizer, got {kind_of(regularizer)}; "
+            f"{instead_of(regularizer, 'om.Shannon()')}{named}"
+        )
     if not regularizer.symmetric:
         raise ValueError(
             f"{who}: regularizer must not depend on the order of its row, got {type(regularizer).__name__}; "
@@ -45,17 +50,31 @@ def local(who: str, regularizer: SmoothMax) -> Local:
     return Local(regularizer, gamma)
 
 
+def count_samples(who: str, regularizer: Any, n_samples: int | None) -> tuple[SmoothMax, int]:
+    """Ω and the number of samples: a number in the place of Ω is that number, as in `topk`, and Ω is Shannon's."""
+    if isinstance(regularizer, int) and not isinstance(regularizer, bool):
+        if n_samples is not None:
+            raise TypeError(
+                f"{who}: the number of samples must be given once, got {regularizer} and n_samples={n_samples}; leave "
+                "one of them out"
+            )
+        regularizer, n_samples = Shannon(), regularizer
+    found = 1 if n_samples is None else n_samples
+    checks.check_count(who, "n_samples", found)
+    return regularizer, found
+
+
 def smoothed_value(problem: Problem, smoothing: Local) -> Tensor:
     """DP_Ω, (batch,), differentiable in the parts and in the parameters of Ω."""
     inside = _scaled_inside(problem, smoothing)
     if inside is not None:
         return value_of(inside, problem.parts)
-    at = problem.divided(smoothing.gamma)
+    at, gamma = problem.tempered(smoothing.gamma)
     value = value_of(at.program(smoothing.regularizer), at.parts)
-    if not isinstance(smoothing.gamma, Tensor):
-        return value if smoothing.gamma == 1 else value * smoothing.gamma
+    if not isinstance(gamma, Tensor):
+        return value if gamma == 1 else value * gamma
     empty = value == -torch.inf
-    return torch.where(empty, value, torch.where(empty, 0, value) * smoothing.gamma.reshape(()).to(value.dtype))
+    return torch.where(empty, value, torch.where(empty, 0, value) * gamma.to(value.dtype))
 
 
 def smoothed_marginals(problem: Problem, smoothing: Local) -> Parts:
@@ -69,6 +88,6 @@ def smoothed_marginals(problem: Problem, smoothing: Local) -> Parts:
 
 def _scaled_inside(problem: Problem, smoothing: Local) -> Program | None:
     """A program that divides by γ itself, where γ is a number and the structure has such a program."""
-    if isinstance(smoothing.gamma, Tensor) or smoothing.gamma == 1:
+    if isinstance(smoothing.gamma, Tensor) or smoothing.gamma == 1 or not is_mild(smoothing.gamma):
         return None
     return problem.program(smoothing.regularizer).scaled(1 / smoothing.gamma)

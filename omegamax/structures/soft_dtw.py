@@ -30,7 +30,7 @@ from omegamax.smoothmax import SmoothMax
 from omegamax.structures.alignment import Alignment
 from omegamax.structures.banded_alignment import BandedAlignment
 from omegamax.structures.bands import Band
-from omegamax.structures.problem import Problem
+from omegamax.structures.problem import Problem, is_mild
 from omegamax.structures.smoothing import Local, local
 
 Distance = Callable[[Tensor, Tensor], Tensor]
@@ -39,10 +39,16 @@ _FEW_FEATURES = 32  # with more, products of matrices are faster than distances 
 
 
 def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
-    """Σ (x − y)² over the last axis; the other axes broadcast."""
+    """Σ (x − y)² over the last axis; the other axes broadcast.
+
+    Arguments:
+        x: (..., D)
+        y: (..., D)
+    """
     return (x - y).square().sum(-1)
 
 
+@routing.in_float32
 def soft_dtw(
     x: Tensor,
     y: Tensor,
@@ -56,13 +62,24 @@ def soft_dtw(
     """Smoothed cost of aligning x (..., M, D) with y (..., N, D), one number per item; twice differentiable.
 
     `distance` sums over the last axis and broadcasts over the others: it sees (..., M, 1, D) and (..., 1, N, D).
-    `lengths` is a pair of integer tensors (...). Computed in the type of x: double in, double out.
+    `lengths` is a pair of integer tensors (...). Computed in the wider type of x and y; under `torch.autocast` in
+    float32.
+
+    Arguments:
+        x: series (..., M, D)
+        y: series (..., N, D)
+        gamma: the temperature
+        distance: costs of cells
+        lengths: a pair of integer tensors (...)
+        regularizer: Ω of the recursion
+        band: which cells a path may visit, such as `SakoeChiba(5)`; None allows all
 
     >>> x = torch.tensor([[0.0], [1.0], [2.0]])
     >>> soft_dtw(x, x[[0, 0, 1, 2]], regularizer=Hard())
     tensor(0.)
     """
     smoothing = local("soft_dtw", Scaled(regularizer, gamma))
+    x, y = _of_one_type("soft_dtw", x, y)
     if band is None and distance is squared_euclidean:
         direct = _of_points(x, y, smoothing, lengths)
         if direct is not None:
@@ -71,6 +88,7 @@ def soft_dtw(
     return _value(structure, costs, smoothing, lengths)
 
 
+@routing.in_float32
 def soft_dtw_from_costs(
     costs: Tensor,
     gamma: float | Tensor = 1.0,
@@ -79,7 +97,17 @@ def soft_dtw_from_costs(
     regularizer: SmoothMax = _SHANNON,
     band: Band | None = None,
 ) -> Tensor:
-    """`soft_dtw` for costs (..., M, N) of the cells; its gradient is the expected alignment."""
+    """`soft_dtw` for costs (..., M, N) of the cells; its gradient is the expected alignment.
+
+    Arguments:
+        costs: (..., M, N)
+        gamma: the temperature
+        lengths: a pair of integer tensors (...)
+        regularizer: Ω of the recursion
+        band: which cells a path may visit, such as `SakoeChiba(5)`; None allows all
+
+    Returns one number per item, (...).
+    """
     return _value(Alignment(band=band), costs, local("soft_dtw_from_costs", Scaled(regularizer, gamma)), lengths)
 
 
@@ -94,6 +122,15 @@ def soft_dtw_alignment(
     band: Band | None = None,
 ) -> Tensor:
     """The expected alignment (..., M, N) of `soft_dtw`: how likely each cell is visited; differentiable.
+
+    Arguments:
+        x: series (..., M, D)
+        y: series (..., N, D)
+        gamma: the temperature
+        distance: costs of cells
+        lengths: a pair of integer tensors (...)
+        regularizer: Ω of the recursion
+        band: which cells a path may visit, such as `SakoeChiba(5)`; None allows all
 
     >>> x = torch.tensor([[0.0], [1.0], [2.0]])
     >>> soft_dtw_alignment(x, x[[0, 0, 1, 2]], regularizer=Hard())
@@ -112,6 +149,7 @@ def soft_dtw_alignment(
     return structure.unpack(weights) if isinstance(structure, BandedAlignment) else weights
 
 
+@routing.in_float32
 def soft_dtw_divergence(
     x: Tensor,
     y: Tensor,
@@ -127,6 +165,17 @@ def soft_dtw_divergence(
     Shannon's Ω only: under the squared norm it can be negative. With Shannon it is non-negative where exp(−distance/γ)
     / (1 + exp(−distance/γ)) is a positive definite kernel of features; for the squared Euclidean distance that is not
     proved. Blondel, Mensch & Vert, "Differentiable divergences between time series", AISTATS 2021.
+
+    Arguments:
+        x: series (..., M, D)
+        y: series (..., N, D)
+        gamma: the temperature
+        distance: costs of cells
+        lengths: a pair of integer tensors (...)
+        regularizer: `Shannon()`
+        band: which cells a path may visit, such as `SakoeChiba(5)`; None allows all
+
+    Returns one number per item, (...).
     """
     smoothing = local("soft_dtw_divergence", regularizer)
     if not isinstance(smoothing.regularizer, Shannon):
@@ -148,10 +197,9 @@ def soft_dtw_divergence(
 def _of_points(x: Tensor, y: Tensor, smoothing: Local, lengths: Any) -> Tensor | None:
     """The everyday case without a matrix of costs, where the kernels have it."""
     kind, gamma = KINDS.get(type(smoothing.regularizer)), smoothing.gamma
-    if kind is None or isinstance(gamma, Tensor) or routing.dual_level_active():
+    if kind is None or isinstance(gamma, Tensor) or not is_mild(gamma) or routing.dual_level_active():
         return None
-    _check_points("soft_dtw", x, y)
-    if x.dtype != y.dtype or x.shape[-1] > _FEW_FEATURES or not routing.holds_native_memory(x, y):
+    if x.shape[-1] > _FEW_FEATURES or not routing.in_native_memory(x, y):
         return None
     batch, n_rows, n_columns = x.shape[:-2], x.shape[-2], y.shape[-2]
     if y.shape[:-2] != batch:
@@ -206,7 +254,7 @@ def _native(
     structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Local, lengths: Any
 ) -> tuple[Problem, Program] | None:
     """The program of f(C) = DP(s C) / s with s = −1/γ, where there is one: it reads the costs as they are."""
-    if isinstance(smoothing.gamma, Tensor):
+    if isinstance(smoothing.gamma, Tensor) or not is_mild(smoothing.gamma):
         return None
     unmasked = replace(structure, band=None) if isinstance(structure, Alignment) else structure
     problem = unmasked.bind(costs, lengths)
@@ -219,7 +267,7 @@ def _costs(
     who: str, x: Tensor, y: Tensor, distance: Distance, lengths: Any, band: Band | None
 ) -> tuple[Alignment | BandedAlignment, Tensor]:
     """The structure and the costs, as a band where that is smaller."""
-    _check_points(who, x, y)
+    x, y = _of_one_type(who, x, y)
     if band is not None and lengths is None:
         banded = BandedAlignment(band, y.shape[-2])
         columns, _ = banded.columns(x.shape[-2])
@@ -241,6 +289,13 @@ def _within(who: str, x: Tensor, y: Tensor, lengths: Any) -> tuple[Tensor, ...]:
         )
         for points, end in zip((x, y), ends)
     )
+
+
+def _of_one_type(who: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Checked points in the wider of their types."""
+    _check_points(who, x, y)
+    wide = torch.promote_types(x.dtype, y.dtype)
+    return x.to(wide), y.to(wide)
 
 
 def _check_points(who: str, x: Tensor, y: Tensor) -> None:

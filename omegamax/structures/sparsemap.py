@@ -23,7 +23,7 @@ from omegamax.inference.program import Parts
 from omegamax.inference.sparsemap import Found
 from omegamax.inference.sparsemap import sparsemap as solve
 from omegamax.operators.hard import Hard
-from omegamax.smoothmax import SmoothMax, Solution, Weighed
+from omegamax.smoothmax import SmoothMax, ValueAndWeights
 from omegamax.structures.problem import Problem
 
 if TYPE_CHECKING:
@@ -54,13 +54,16 @@ def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sp
     if probabilities.shape[1] < width:
         probabilities = torch.nn.functional.pad(probabilities, (0, width - probabilities.shape[1]))
     listed = _listed(found, order, width, sum(part.shape[1:].numel() for part in problem.parts))
+    wrong = certificate.endings == Ending.NOT_A_NUMBER
+    probabilities = torch.where(wrong.unsqueeze(1), torch.nan, probabilities)
+    listed = torch.where(wrong.repeat_interleave(width).unsqueeze(1), torch.nan, listed)
     like = tuple(part.new_empty(0, *part.shape[1:]) for part in problem.parts)
     batch = problem.batch_shape
     return Sparsemap(
         problem.dress(unflatten(found.marginals, problem.parts)),
         problem.dress(unflatten(listed, like), after=(width,)),
         problem.per_item(probabilities, after=(width,)),
-        certificate.gaps.reshape(batch),
+        torch.where(wrong, torch.nan, certificate.gaps).reshape(batch),
         certificate.n_calls.reshape(batch),
         tuple(length.reshape(batch) for length in problem.lengths),
     )
@@ -86,9 +89,13 @@ def _found(problem: Problem, start: Any, max_iter: int, atol: float) -> Found:
         )
     stopped = endings == Ending.NOT_CONVERGED
     if bool(stopped.any()):
+        n_calls = int(found.certificate.n_calls[stopped].max())
+        when, fix = f"max_iter={max_iter} calls", "raise max_iter, or accept the gap with atol"
+        if n_calls < max_iter:
+            when, fix = f"{n_calls} calls", "the value no longer rises in float64, so accept the gap with atol"
         checks.warn(
-            f"{who}: stopped after max_iter={max_iter} calls with a gap of {float(gaps[stopped].max()):.3g}, tolerance "
-            f"{atol:.3g} beyond rounding; raise max_iter, or accept the gap with atol",
+            f"{who}: stopped after {when} with a gap of {float(gaps[stopped].max()):.3g}, tolerance {atol:.3g} beyond "
+            f"rounding; {fix}",
         )
     return found
 
@@ -149,10 +156,19 @@ class SparseMAP(SmoothMax):
     """max and argmax of a structure under ½ ‖μ‖² on its polytope: `structure.sparsemap` as one object.
 
     The norm is not shifted: Ω is ½ (number of parts) at a structure, not 0. On the simplex this is sparsemax.
+
+    Arguments:
+        structure: what is chosen among
+        max_iter: how often the best structure is asked for at most, for each item
     """
 
     structure: Structure
     max_iter: int = MAX_ITER
+
+    def __post_init__(self) -> None:
+        from omegamax.structures.structure import check_structure  # which imports this file
+
+        check_structure("SparseMAP", self.structure)
 
     @property
     def event_ndim(self) -> int:  # type: ignore[override]
@@ -169,11 +185,11 @@ class SparseMAP(SmoothMax):
         problem = self.structure.bind(scores, lengths, mask)
         return problem.dress(self.structure.sparsemap_parts(problem, self.max_iter)[0])
 
-    def weigh(self, scores: Any) -> Weighed:
+    def max_and_argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> ValueAndWeights:
         """Both, from one solve."""
-        problem = self.structure.bind(scores)
+        problem = self.structure.bind(scores, lengths, mask)
         marginals, value = self.structure.sparsemap_parts(problem, self.max_iter)
-        return Weighed(problem.dress(marginals), problem.per_item(value))
+        return ValueAndWeights(problem.per_item(value), problem.dress(marginals))
 
     def omega(self, weights: Any, *, lengths: Any = None) -> Tensor:
         """½ ‖μ‖² over the regularised components."""
@@ -182,14 +198,3 @@ class SparseMAP(SmoothMax):
         regularized = (torch.where(part == -torch.inf, 0, part) for part in problem.parts[:n])  # forbidden: no weight
         norm = sum(part.square().flatten(1).sum(1) for part in regularized)
         return problem.per_item(0.5 * torch.as_tensor(norm))
-
-    def solve(self, scores: Any) -> Solution:
-        """Weights, value, and the certificate (weights, scores)."""
-        with torch.no_grad():
-            weights, value = self.weigh(scores)
-            return Solution(weights, value, (weights, scores))
-
-    def hessian_product(self, certificate: tuple[Any, ...], direction: Any) -> Any:
-        """J · direction, along potentials that are one tensor."""
-        _, scores = certificate
-        return torch.func.jvp(self.argmax, (scores,), (direction,))[1]

@@ -8,6 +8,7 @@ hypergraph (`dynamic_program.py`), and can be asked for more.
 from __future__ import annotations
 
 import abc
+import functools
 from typing import Any, ClassVar
 
 import torch
@@ -24,6 +25,7 @@ from omegamax.structures import measures
 from omegamax.structures.problem import Problem, Sizes, computed_in
 from omegamax.structures.smoothing import Local, local, smoothed_marginals, smoothed_value
 from omegamax.structures.sparsemap import MAX_ITER, Sparsemap, sparsemap, sparsemap_weighed
+from omegamax.wrong_kinds import instead_of, kind_of
 
 _SHANNON = Shannon()
 
@@ -33,12 +35,18 @@ class Structure(abc.ABC):
 
     Common arguments: `potentials` (scores, higher is better; −inf forbids), `regularizer` (Ω, local to the recursion),
     `lengths` (integers from 1, one per batch item; a pair where two axes have lengths), `mask` (boolean, broadcasts to
-    the potentials, or to their first component; True means allowed).
+    the potentials, or to their first component; True means allowed), `limit` (how many structures are listed at most),
+    `generator` (the source of random numbers), `dtype` (of what a constructor returns), `extra` (scores that SparseMAP
+    does not regularise). Arguments of what a structure describes: `problem` (potentials with their lengths, batch axes
+    merged), `sizes` (the event shape of each component), `target` and `entries` (parts that may be a structure, and
+    where they are not zero), `labels` (see `target_from`), `max_iter` (calls of the oracle).
     """
 
     event_ndim: ClassVar[int]  # trailing axes of potentials that are one tensor
     has_empty: ClassVar[bool] = False  # whether one of the structures has no parts at all
     n_regularized: ClassVar[int | None] = None  # the first components, which SparseMAP regularises; None: all of them
+    labels_are: ClassVar[str | None] = None  # what integers may stand for a structure, such as "tags (..., N)"
+    any_labels_fit: ClassVar[bool] = False  # whether all labels in range stand for one
 
     # What a structure describes.
 
@@ -64,6 +72,13 @@ class Structure(abc.ABC):
         `entries` says where each component (batch, *event) of the target is not zero; see `membership.py`.
         """
         return None
+
+    def parts_from_labels(self, problem: Problem, labels: Tensor) -> Parts:
+        """The structures that integer labels (batch, N) stand for, where the class says `labels_are`."""
+        raise TypeError(
+            f"{type(self).__name__}: a target must be a structure in the form of the scores, got integer labels, which "
+            "have no meaning here; make it with a constructor of the class"
+        )
 
     def hamming(self, target: Any) -> Tensor:
         """Costs of parts, shaped as the first component of the target: one for every part that the target lacks."""
@@ -146,7 +161,7 @@ class Structure(abc.ABC):
         return measures.log_prob(self._name, problem, structures, regularizer)
 
     def prob(self, potentials: Any, structures: Any, regularizer: SmoothMax = _SHANNON, **keywords: Any) -> Tensor:
-        """The exponential of `log_prob`."""
+        """The exponential of `log_prob`, which also takes the `keywords`."""
         return self.log_prob(potentials, structures, regularizer, **keywords).exp()
 
     def entropy(
@@ -158,21 +173,40 @@ class Structure(abc.ABC):
     def kl(
         self, potentials: Any, other: Any, regularizer: SmoothMax = _SHANNON, *, lengths: Any = None, mask: Any = None
     ) -> Tensor:
-        """KL divergence between the Gibbs distributions of two potentials (Shannon only); differentiable in both."""
+        """KL(p ‖ q) of the Gibbs distributions p of `potentials` and q of `other` (Shannon only); differentiable."""
         first = self._bind_shannon("kl", potentials, regularizer, lengths, mask)
         return measures.kl(first, self._bind_shannon("kl", other, regularizer, lengths, mask))
+
+    def target_from(self, labels: Tensor, potentials: Any, *, lengths: Any = None) -> Any:
+        """Gold structures from what annotators write: tags of a chain, heads of a tree, pairs of a matching.
+
+        Losses do this by themselves for integer targets.
+
+        Arguments:
+            labels: integers (*batch, N): `Chain` tags, trees the head of every word, `Matching` the column of every row
+            potentials: scores, for their shapes; what they hold is not read
+            lengths: as everywhere; labels beyond them are ignored
+
+        Returns 0/1 structures shaped as the potentials.
+
+        >>> Chain().target_from(torch.tensor([1, 0]), torch.zeros(2, 2, 2)).nonzero()
+        tensor([[0, 0, 1],
+                [1, 1, 0]])
+        """
+        problem = self.bind(potentials, lengths)
+        return problem.dress(labelled_parts(f"{self._name}.target_from", problem, labels))
 
     # How data meets the description.
 
     def bind(self, potentials: Any, lengths: Any = None, mask: Any = None) -> Problem:
-        """Checks the potentials, applies the mask, merges the batch axes into one."""
+        """Checks the potentials, applies the mask, merges the batch axes into one. All parts get the widest type."""
         components = self.components(potentials)
         tensors = [tensor for tensor, _ in components]
         if mask is not None:
             checks.check_mask(self._name, tensors[0], mask)
             tensors[0] = torch.where(mask, tensors[0], -torch.inf)
         batch_shape = checks.common_batch(self._name, components)
-        dtype = tensors[0].dtype
+        dtype = functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
         parts = []
         for tensor, (_, event_ndim) in zip(tensors, components):
             event = tensor.shape[tensor.dim() - event_ndim :]
@@ -203,3 +237,31 @@ class Structure(abc.ABC):
                 "over support"
             )
         return problem
+
+
+def labelled_parts(who: str, problem: Problem, labels: Any) -> Parts:
+    """The structures that labels (*batch, N) stand for, as parts (batch, *event)."""
+    structure = problem.structure
+    if structure.labels_are is None:
+        raise TypeError(
+            f"{who}: target must be a structure in the form of the scores, got labels, which {structure._name} does "
+            "not have; make it with a constructor of the structure"
+        )
+    checks.check_indices(who, structure.labels_are, labels)
+    expected = (*problem.batch_shape, structure.limits(problem.sizes)[0])
+    if tuple(labels.shape) != expected:
+        raise ValueError(
+            f"{who}: {structure.labels_are} must have the shape {expected} of the potentials, got "
+            f"{tuple(labels.shape)}; pad them and pass lengths"
+        )
+    flat = labels.to(problem.parts[0].device).reshape(problem.n_items, expected[-1])
+    return structure.parts_from_labels(problem, flat)
+
+
+def check_structure(who: str, structure: Any) -> Any:
+    """A structure, not its class."""
+    if not isinstance(structure, Structure):
+        is_class = isinstance(structure, type) and issubclass(structure, Structure)
+        remedy = instead_of(structure, "") if is_class else "use for example om.Chain()"
+        raise TypeError(f"{who}: structure must be a Structure, got {kind_of(structure)}; {remedy}")
+    return structure

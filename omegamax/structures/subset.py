@@ -18,6 +18,9 @@ class Subset(Selection):
     (conditional Poisson sampling). There are C(n, k) subsets; an item with fewer than k entries has none: its value is
     −inf and its marginals are zero.
 
+    Arguments:
+        k: how many entries are taken
+
     >>> Subset(2).map(torch.tensor([0.3, -1.0, 2.0]))
     tensor([1., 0., 1.])
     """

@@ -36,6 +36,9 @@ class TableScores(NamedTuple):
 class Table(DynamicProgram):
     """All assignments to variables with these numbers of values: the structure of a dense factor.
 
+    Arguments:
+        sizes: how many values each variable has
+
     >>> Table((2, 3)).map(TableScores(torch.zeros(5), torch.eye(2, 3))).values
     tensor([1., 0., 1., 0., 0.])
     """

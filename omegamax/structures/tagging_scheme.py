@@ -31,6 +31,12 @@ class AllowedTransitions(NamedTuple):
 def allowed_transitions(tags: Sequence[str], scheme: str = "BIOES") -> AllowedTransitions:
     """The rules of a scheme over tags such as "O", "B-PER", "I-PER".
 
+    Arguments:
+        tags: the name of every tag, in the order of their numbers
+        scheme: "BIO" (or "IOB2") or "BIOES" (or "IOBES")
+
+    Returns boolean masks of transitions (C, C), start (C,) and end (C,), True where allowed.
+
     >>> allowed = allowed_transitions(["O", "B-PER", "I-PER"], "BIO")
     >>> allowed.start
     tensor([ True,  True, False])

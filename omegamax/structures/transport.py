@@ -36,7 +36,8 @@ def check_transport(who: str, gamma: Any, max_iter: Any, atol: Any) -> None:
 
 def transport_plan(problem: Problem, gamma: float | Tensor, max_iter: int, atol: float) -> Plan:
     """Maximises <P, θ> − γ Σ P log P, in double precision."""
-    pairs, *alone = (part.double() for part in problem.divided(gamma).parts)
+    divided, scale = problem.tempered(gamma)
+    pairs, *alone = (part.double() for part in divided.parts)
     scores = torch.nn.functional.pad(pairs, (0, 1, 0, 1), value=-torch.inf)
     if alone:
         rows, columns = alone
@@ -44,8 +45,8 @@ def transport_plan(problem: Problem, gamma: float | Tensor, max_iter: int, atol:
         scores = torch.cat([torch.cat([pairs, columns.unsqueeze(1)], 1), right], 2)
     row_lengths, column_lengths = problem.lengths
     smooth = Transport((row_lengths, column_lengths), bool(alone), max_iter, atol)
-    weights, value = smooth.weigh(scores)
+    value, weights = smooth.max_and_argmax(scores)
     found = (weights[:, :-1, :-1], weights[:, :-1, -1], weights[:, -1, :-1])[: len(problem.parts)]
-    scale = gamma.double().reshape(()) if isinstance(gamma, Tensor) else gamma
+    scale = scale.double() if isinstance(scale, Tensor) else scale
     empty = value == -torch.inf
     return Plan(found, torch.where(empty, value, torch.where(empty, 0, value) * scale))

@@ -270,7 +270,8 @@ def test_steps_can_be_joined():
 def test_errors():
     with pytest.raises(TypeError, match="every row a distribution, got the structured SparseMAP"):
         om.HardAttention(normalizer=om.SparseMAP(om.Subset(2)))
-    for normalizer in (om.ChainNormalizer(), om.TreeNormalizer(), om.Scaled(om.SparseMAP(om.Subset(2)), 0.5)):
+    scaled = om.Scaled(om.SparseMAP(om.Subset(2)), 0.5)
+    for normalizer in (om.ChainNormalizer(), om.TreeNormalizer(), scaled, om.GridTV(), om.Sinkhorn()):
         with pytest.raises(TypeError, match="every row a distribution"):
             om.HardAttention(normalizer=normalizer)
     with pytest.raises(TypeError, match="one that samples, got Marginalize"):

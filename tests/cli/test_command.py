@@ -159,3 +159,13 @@ def test_pictures_are_not_replaced_unasked(capsys, tmp_path):
     code, _, err = run(capsys, "operators", "--out", str(tmp_path))
     assert code == 2 and "trees.png exists; say --overwrite" in err
     assert (tmp_path / "trees.png").read_text() == "mine"
+
+
+def test_the_version_is_told(capsys):
+    assert run(capsys, "--version") == (0, f"omegamax {omegamax.__version__}\n", "")
+
+
+def test_tables_fit_the_terminal():
+    wide, narrow = lineup.table(), lineup.table(80)
+    assert max(map(len, wide.splitlines())) > 80 >= max(map(len, narrow.splitlines()))
+    assert sorted(set(wide.split()) - {"-" * 112}) == sorted(word for word in set(narrow.split()) if "---" not in word)

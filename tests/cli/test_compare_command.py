@@ -67,6 +67,35 @@ def test_a_comparison_is_never_clobbered_and_resumes(command, compared):
     assert code == 0 and "fusedmax(0.2)" in out and "index.html" in out and "by input length" in out
 
 
+@pytest.mark.slow
+def test_several_seeds_have_a_mean_and_a_deviation(command, tmp_path):
+    arguments = ["compare", "dates", "--attention", "softmax,none", "--seeds", 2, *SMALL, "--out", tmp_path / "out"]
+    code, out, err = command(*arguments)
+    assert code == 0, err
+    assert " ± " in out and "over 2 seeds" in out and max(map(len, out.splitlines()[:-1])) <= 80
+    record = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    for model in record["models"]:
+        runs = [tmp_path / "out" / "runs" / f"{model['name']}-seed-{seed}" for seed in (0, 1)]
+        bleu = [json.loads((run / "evaluation.json").read_text())["evaluation"]["test"]["bleu"] for run in runs]
+        assert bleu[0] != bleu[1] and model["seeds"] == [0, 1]
+        assert model["metrics"]["bleu"] == pytest.approx((bleu[0] + bleu[1]) / 2)
+        assert model["deviations"]["bleu"] == pytest.approx(abs(bleu[0] - bleu[1]) / 2**0.5)
+    code, out, _ = command(*arguments[:6], "--out", tmp_path / "out", "--resume")
+    assert code == 0 and "over 2 seeds" in out
+
+
+@pytest.mark.parametrize("seeds", ["0", "x", "1,1", "-1,2", "101", "1,", "9" * 5000])
+def test_wrong_seeds_are_refused(command, tmp_path, seeds):
+    code, _, err = command("compare", "dates", f"--seeds={seeds}", *SMALL, "--out", tmp_path / "out")
+    assert code == 2 and "--seeds must be a count" in err and err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_one_seed_makes_nothing_bold(compared):
+    assert "class=best" not in (compared / "index.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("names", "said"),
     [
@@ -87,7 +116,7 @@ def test_wrong_lists_are_refused_before_any_work(command, tmp_path, names, said)
 def test_one_run_in_the_way_stops_all(command, tmp_path, trained):
     out = tmp_path / "out"
     (out / "runs").mkdir(parents=True)
-    (out / "runs" / "fusedmax").symlink_to(trained)
+    shutil.copytree(trained, out / "runs" / "fusedmax")
     code, _, err = command("compare", "dates", "--attention", "softmax,fusedmax", *SMALL, "--out", out)
     assert code == 2 and "holds a run already" in err
     assert not (out / "runs" / "softmax").exists()
@@ -133,7 +162,7 @@ def test_figures_are_drawn_by_name(command, compared, trained, tmp_path):
 def drawn_lines(command, monkeypatch, *arguments):
     """The names in the legend of what is drawn."""
     figures = []
-    monkeypatch.setattr("omegamax.cli.plot.save_picture", lambda figure, path: figures.append(figure))
+    monkeypatch.setattr("omegamax.cli.plot.save_picture", lambda figure, path, **_: figures.append(figure))
     code, _, err = command("plot", *arguments, "--out", "never-written.png")
     assert code == 0, err
     return [entry.get_text().partition(":")[0] for entry in figures[0].legends[0].get_texts()]

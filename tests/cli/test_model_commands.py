@@ -69,6 +69,11 @@ def test_wide_letters_take_two_places():
     assert printed(["年"], ["年", "e\u0301", "x"], weights).splitlines() == ["    年 e\u0301 x", "年  ██ · ▒"]
 
 
+def test_a_dot_is_no_weight_of_softmax():
+    weights = torch.tensor([[1.0, 0.0]])
+    assert printed(["a"], ["b", "c"], weights, exact_zeros=False).splitlines()[1] == "a  █ ░"
+
+
 @pytest.mark.slow
 def test_attention_is_printed_and_drawn(command, trained, tmp_path):
     code, out, _ = command("attend", trained, "3 March 2017")

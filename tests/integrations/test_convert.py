@@ -127,7 +127,8 @@ class TestConvert:
         assert all(parameter.is_meta for parameter in model.parameters())
 
     def test_nothing_to_convert(self):
-        assert convert(nn.Linear(2, 2), om.SquaredNorm()) == []
+        with pytest.raises(ValueError, match=r"got Linear, which has none; replace its attention by om\.Multihead"):
+            convert(nn.Linear(2, 2), om.SquaredNorm())
 
     def test_what_may_compute_something_else(self):
         class Mine(nn.MultiheadAttention):

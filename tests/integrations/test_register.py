@@ -109,6 +109,10 @@ class TestRegister:
         with pytest.raises(ValueError, match="must be free, got 'theirs'"):
             hf.register("theirs", om.SquaredNorm())
 
+    def test_convert_names_the_right_call(self):
+        with pytest.raises(ValueError, match=r"register\(\) and model\.set_attn_implementation"):
+            om.integrations.convert(built("bert", "eager"), om.SquaredNorm())
+
     def test_wrong_arguments(self):
         with pytest.raises(ValueError, match="must be one of hardmax"):
             hf.register("unheard_of")

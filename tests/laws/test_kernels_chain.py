@@ -69,7 +69,7 @@ def test_memory_that_is_not_contiguous(omega):
 
 
 @pytest.mark.parametrize("omega", OMEGAS, ids=lambda omega: type(omega).__name__)
-def test_any_number_of_threads_gives_the_same(omega):
+def test_any_number_of_threads_gives_the_same(omega, arch):
     potentials = om.Chain.from_emissions(torch.randn(40, 30, 19), torch.randn(19, 19))
     before = torch.get_num_threads()
     found = []
@@ -82,12 +82,12 @@ def test_any_number_of_threads_gives_the_same(omega):
             assert torch.equal(first, second)
 
 
-def test_ties_go_to_the_lowest_tag():
+def test_ties_go_to_the_lowest_tag(arch):
     best = om.Chain.tags(om.Chain().map(torch.zeros(2, 5, 20, 20)))
     assert (best == 0).all()
 
 
-def test_faint_columns_are_exact():
+def test_faint_columns_are_exact(arch):
     """A tag that is reached only along terms far below the smallest float."""
     transitions = torch.zeros(3, 3)
     transitions[0, 2] = transitions[2, 0] = -300.0
@@ -101,7 +101,7 @@ def test_faint_columns_are_exact():
     torch.testing.assert_close(om.Chain().max(potentials).double(), om.Chain().max(wide))
 
 
-def test_long_chains_keep_their_precision():
+def test_long_chains_keep_their_precision(arch):
     """Weights of every place add up to one, and agree with float64, after a thousand places."""
     narrow = om.Chain.from_emissions(3 * torch.randn(2, 1000, 9), torch.randn(9, 9))
     wide = om.FactoredChain(*(part.double() for part in narrow))

@@ -110,7 +110,7 @@ def test_native_matches_oracle(case, dtype, arch):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.thinned(5)
-def test_reference_matches_native(case, dtype):
+def test_reference_matches_native(case, dtype, arch):
     for n, scale in [(1, 1), (5, 1), (40, 0.1), (300, 1), (300, 10)]:
         x = scores(n, scale, dtype)
         x[2, : n - 1] = -INF
@@ -164,7 +164,7 @@ def test_product_is_the_derivative(case, native, arch):
 
 
 @pytest.mark.parametrize("case", SMOOTH, ids=str)
-def test_value_is_the_potential_of_the_weights(case):
+def test_value_is_the_potential_of_the_weights(case, arch):
     x = scores(9, 1, torch.float64)[1:]
     direction = torch.randn(x.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     difference = (case.solve(x + 1e-5 * direction)[1] - case.solve(x - 1e-5 * direction)[1]) / 2e-5
@@ -213,7 +213,7 @@ def test_entmax_product_differentiates_in_alpha():
 
 @pytest.mark.parametrize("case", SMOOTH, ids=str)
 @pytest.mark.parametrize("columns", [48, 300])
-def test_threads_and_neighbours_do_not_matter(case, columns):
+def test_threads_and_neighbours_do_not_matter(case, columns, arch):
     x = torch.randn(1000, columns, generator=torch.Generator().manual_seed(5)) * 2
     x[::7] *= 0.01  # rows that keep all their scores beside rows that keep a few
     together = case.solve(x)

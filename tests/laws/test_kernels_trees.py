@@ -159,7 +159,7 @@ def test_memory_in_any_order(kind, omega):
 
 @trees
 @omegas
-def test_threads_do_not_matter(kind, omega):
+def test_threads_do_not_matter(kind, omega, arch):
     structure, draw = TREES[kind]
     potentials, lengths = draw(33, 9).requires_grad_(), torch.arange(33) % 9 + 1
     before, found = torch.get_num_threads(), []

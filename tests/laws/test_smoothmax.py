@@ -63,7 +63,7 @@ def test_weights_alone_are_the_weights_beside_the_value(case, dtype, backend):
         scores[1, : n // 2] = scores[2] = -torch.inf
         scores[3, -1] = torch.nan
         smooth = case.regularizer(n)
-        expected = smooth.weigh(scores).weights
+        expected = smooth.max_and_argmax(scores).weights
         for alone in (smooth, om.Scaled(smooth, 1.0)):
             assert torch.equal(alone.argmax(scores).nan_to_num(2), expected.nan_to_num(2))
         per_row = om.Scaled(smooth, torch.ones(5, 1, dtype=dtype))  # which shifts the scores, in their own precision
@@ -225,13 +225,17 @@ def test_gamma_scales_scores_and_value(case, backend):
 @every
 @pytest.mark.parametrize("gamma", [0.6, torch.tensor([[0.6], [2.0]], dtype=torch.float64)], ids=["number", "tensor"])
 def test_the_contract_of_a_scaled_maximum(case, gamma, backend):
-    """`solve` and `hessian_product` are what argmax and its derivative use, γ included."""
+    """The problem at θ/γ: its weights, its value times γ, its Jacobian over γ, all three from one method or several."""
     scores, direction = normal(2, 5), normal(2, 5, seed=1)
-    scaled = om.Scaled(case.regularizer(5), gamma)
-    weights, value, certificate = scaled.solve(scores)
+    inner = case.regularizer(5)
+    scaled = om.Scaled(inner, gamma)
+    weights, value, certificate = inner.solve(scores / gamma)
     along = torch.func.jvp(scaled.argmax, (scores,), (direction,))[1]
-    torch.testing.assert_close(scaled.hessian_product(certificate, direction), along, atol=1e-12, rtol=1e-10)
+    expected = inner.hessian_product(certificate, direction) / gamma
+    torch.testing.assert_close(along, expected, atol=1e-12, rtol=1e-10)
+    value = value * (gamma.squeeze(-1) if isinstance(gamma, torch.Tensor) else gamma)
     torch.testing.assert_close((weights, value), (scaled.argmax(scores), scaled.max(scores)), atol=1e-14, rtol=1e-13)
+    torch.testing.assert_close(scaled.max_and_argmax(scores), (value, weights), atol=1e-14, rtol=1e-13)
 
 
 @every

@@ -164,7 +164,7 @@ CRF = om.Smoothed(om.Chain(), om.Shannon())
         (lambda: om.SparsemaxLoss(label_smoothing=1.5), ValueError, "SparsemaxLoss: label_smoothing"),
         (lambda: om.SparsemaxLoss(dim=2)(X, Y), ValueError, "dim must lie in"),
         (lambda: om.FenchelYoungLoss(om.SquaredNorm), TypeError, "must be a SmoothMax"),
-        (lambda: om.fenchel_young_loss(X, Y, "sparsemax"), TypeError, "must be a SmoothMax, got str"),
+        (lambda: om.fenchel_young_loss(X, Y, "sparsemax"), TypeError, "must be a SmoothMax, got the string"),
         (
             lambda: om.FenchelYoungLoss(om.Smoothed(om.Chain(), om.Hard()), weight=X[0]),
             ValueError,

@@ -41,6 +41,12 @@ def solve(scores: np.ndarray, extra_scores: np.ndarray, hulls: list[Hull]) -> tu
     raise AssertionError("local_polytope_qp: no optimum found")
 
 
+def best(scores: np.ndarray, extra_scores: np.ndarray, hulls: list[Hull]) -> float:
+    """The optimum of the linear program, without ½‖μ‖²."""
+    entries, counts = _corners(scores, extra_scores, hulls)(scores)
+    return float(entries @ scores + counts @ extra_scores)
+
+
 def _weights(vertices, along, mean):
     """p of the best corners whose mean is μ."""
     best = along >= along.max() - 1e-9

@@ -84,6 +84,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "attention_lines": lambda: plots.attention_lines(om.sparsemax(_scores(2, 4, 5)), list("abcd"), list("vwxyz")),
     "attention_map": _attention_map,
     "attention_maps": _attention_maps,
+    "attention_overview": lambda: plots.attention_overview(om.sparsemax(_scores(2, 3, 8, 10))),
     "binary_losses": plots.binary_losses,
     "denoising": lambda: plots.denoising(_scores(60).cumsum(0) / 4, 1.0),
     "dependency_arcs": _arcs,

@@ -1,4 +1,4 @@
-"""Words of any script are drawn without a warning, and what no font has is seen to be missing."""
+"""Words of any script are drawn without a warning, and what no font has is named by its code point."""
 
 import pytest
 import torch
@@ -31,8 +31,10 @@ def test_every_script_is_drawn(name, tmp_path):
     figure.savefig(tmp_path / name)
 
 
-def test_what_no_font_has_is_a_box():
-    assert glyphs.printable("a\U000e0fffb") == "a□b"
+def test_what_no_font_has_is_named():
+    assert glyphs.printable("a\U000e0fffb") == "a<U+E0FFF>b"
+    assert glyphs.printable("\U000e0fff") == "U+E0FFF"
+    assert glyphs.printable("\ud800!") == "<U+D800>!"
     assert glyphs.printable("é пт") == "é пт"
     assert glyphs.printable("e\u0301") == "é"
 
@@ -45,10 +47,41 @@ def test_dollars_are_no_formula():
 
 @pytest.mark.parametrize(
     ("given", "shown"),
-    [(" ", "␣"), ("\u202f", "␣"), ("\n", "↵"), ("\t", "⇥"), ("a b", "a b"), ("", ""), ("\u200f", "□"), (7, "7")],
+    [
+        (" ", "␣"),
+        ("\u202f", "␣"),
+        ("\n", "↵"),
+        ("\t", "⇥"),
+        ("a b", "a b"),
+        ("", ""),
+        ("\u200f", "U+200F"),
+        ("\x07", "U+0007"),
+        (7, "7"),
+    ],
 )
 def test_tokens_are_seen(given, shown):
     assert glyphs.token(given) == shown
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"), [("￭,", "▪,"), ("ｆｕｌｌ", "full"), ("❤\ufe0f", "❤"), ("ﷺ", "صلى الله عليه وسلم")]
+)
+def test_what_no_font_has_is_drawn_by_its_like(given, shown, monkeypatch):
+    monkeypatch.setattr(glyphs, "_font_of", lambda one: None if one in "￭ｆｕｌﷺ" else "DejaVu Sans")
+    assert glyphs.token(given) == shown
+
+
+def test_the_joiner_of_words_is_no_box():
+    from omegamax.recipes.data.vocabulary import split_text
+
+    figure = plots.attention_map(torch.eye(4), columns=split_text("Stop, go!", "word"))
+    shown = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert [label.replace("￭", "▪") for label in shown] == ["Stop", "▪,", "go", "▪!"]
+    assert all(glyphs._font_of(character) for label in shown for character in label)
+
+
+def test_code_points_of_a_long_token_stay_whole():
+    assert glyphs.token("ab" + "\U000e0fff" * 5) == "ab<U+E0FFF><U+E0FFF>…"
 
 
 def test_long_tokens_end_in_an_ellipsis():

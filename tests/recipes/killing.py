@@ -21,7 +21,7 @@ from omegamax.recipes.progress import Silent
 from omegamax.recipes.run import RunDirectory
 from omegamax.recipes.settings import TrainingSettings
 
-CALLS = ("fsync", "rename", "replace", "mkdir", "unlink", "rmdir", "truncate")  # all that changes a directory
+CALLS = ("fsync", "rename", "replace", "mkdir", "unlink", "rmdir", "ftruncate")  # all that changes a directory
 
 
 class Steps(Silent):

@@ -4,7 +4,7 @@ import json
 
 from omegamax.recipes.progress import Silent
 
-TIMES = ("seconds", "items_per_second")
+TIMES = ("seconds", "items_per_second", "threads")
 
 
 class Crash(Exception):  # noqa: N818
@@ -33,7 +33,7 @@ def contents(path):
     found = {"metrics": metrics(path), "files": sorted(p.name for p in path.iterdir() if p.name != "tensorboard")}
     for directory in sorted((path / "checkpoints").iterdir()):
         sealed = json.loads((directory / "checkpoint.json").read_text())["content"]
-        sealed["run"] = sealed["state"]["seconds"] = None
+        sealed["run"] = sealed["state"]["seconds"] = sealed["state"]["threads"] = None
         found[directory.name] = {
             "card": sealed,
             "model": (directory / "model.safetensors").read_bytes(),

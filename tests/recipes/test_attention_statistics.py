@@ -26,6 +26,17 @@ def test_rows_are_counted(rows):
     assert [pytest.approx(line) for line in expected] == counted
 
 
+@given(st.lists(st.lists(LEVELS, min_size=5, max_size=5), min_size=1, max_size=6))
+def test_weights_of_softmax_that_were_rounded_to_zero_count(rows):
+    """As if they were what they stand for: positive, and all different."""
+    small = [[weight or 1e-6 * (place + 1) for place, weight in enumerate(row)] for row in rows if any(row)]
+    counted = row_counts(torch.tensor(rows), always_positive=True)
+    assert counted.tolist() == (row_counts(torch.tensor(small)).tolist() if small else [])
+    (one,) = [row for row in rows if any(row)][:1] or [[1.0, 0.0]]
+    maps = [AttentionMap(["a"], [""] * len(one), torch.tensor([one]), always_positive=True)]
+    assert attention_statistics(maps).share == 1
+
+
 def test_maps_of_different_sizes_and_heads_are_pooled():
     one = AttentionMap(["a"], ["x", "y"], torch.tensor([[0.5, 0.5]]))
     heads = AttentionMap(["a"], ["x", "y", "z"], torch.tensor([[[1.0, 0.0, 0.0]], [[0.25, 0.5, 0.25]]]))

@@ -191,7 +191,12 @@ def test_a_card_that_does_not_fit_is_refused(copied, change, reason):
     ("change", "reason"),
     [
         (entry("state", "step", 3), "does not fit 2 batches per epoch"),
-        (entry("state", "position", -1), "does not fit 2 batches per epoch"),
+        (entry("state", "position", -1), "position must be 0 or more, got -1; the file is damaged"),
+        (entry("state", "step", 10**400), "step must be at most"),
+        (entry("state", "seconds", float("nan")), "seconds must be a number"),
+        (entry("state", "seconds", 10**400), "a number must be at most 1.798e\\+308"),
+        (entry("state", "best_metrics", {"a": "b"}), "metric 'a' must be a finite number, got 'b'"),
+        (entry("n_processes", 10**9), "n_processes must be from 1 to 65536, got 1000000000"),
         (entry("state", "epoch", 1.5), "epoch must be of type"),
         (entry("state", "surprise", 1), "unknown setting 'surprise'"),
         (entry("data", "0"), "other data"),
@@ -228,6 +233,8 @@ def without(name):
         (TRAINING, with_(**{"random.0.python": torch.ones(3, dtype=torch.int64)}), r"cannot be resumed"),
         (TRAINING, without("optimizer.step.out.bias"), "the optimiser's step of 'out.bias'"),
         (TRAINING, with_(**{"optimizer.exp_avg.out.bias": torch.ones(2)}), "the optimiser's exp_avg of 'out.bias'"),
+        (TRAINING, with_(**{"optimizer.step.out.bias": torch.tensor(1)}), "must hold real numbers, got torch.int64"),
+        (TRAINING, with_(**{"optimizer.exp_avg.out.bias": torch.ones(5, dtype=torch.bool)}), "must hold real numbers"),
     ],
 )
 def test_tensors_that_do_not_fit_are_refused(copied, name, change, reason):
@@ -288,8 +295,17 @@ def test_an_endless_file_is_not_read_to_its_end(copied):
     for name in (MODEL, CARD):
         (path / name).unlink()
         (path / name).symlink_to("/dev/zero")
-        with pytest.raises(CheckpointError, match="missing"):
+        with pytest.raises(CheckpointError, match="not a regular file but a pipe or a device"):
             load(copied, task=Sums)
+
+
+@pytest.mark.parametrize("name", [MODEL, CARD])
+def test_a_pipe_is_not_waited_for(copied, name):
+    path = latest(copied)
+    (path / name).unlink()
+    os.mkfifo(path / name)
+    with pytest.raises(CheckpointError, match="not a regular file but a pipe or a device"):
+        load(copied, task=Sums)
 
 
 @pytest.mark.parametrize("size", [10**30, 10**15, -5])

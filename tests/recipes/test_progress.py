@@ -34,7 +34,8 @@ def test_lines_tell_each_epoch_and_some_steps(tmp_path, monkeypatch):
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     stream = io.StringIO()
     train(TASK, SETTINGS, RunDirectory(tmp_path / "run"), progress=Lines(stream, every=20))
-    lines = stream.getvalue().splitlines()
+    assert max(map(len, stream.getvalue().splitlines())) <= 80
+    lines = stream.getvalue().replace("\n  ", " ").splitlines()  # a long remark takes two lines
     epochs = [line for line in lines if line.startswith("epoch")]
     assert re.fullmatch(r"epoch 1/2: loss [\d.]+, accuracy [\d.]+, exact [\d.]+ \(best\), .* s, .* left", epochs[0])
     assert re.fullmatch(r"epoch 2/2: loss [\d.]+, accuracy [\d.]+, exact [\d.]+( \(best\))?, .* s", epochs[1])
@@ -81,7 +82,9 @@ def test_durations(seconds, words):
 @pytest.mark.parametrize("package", ["safetensors.torch", "tqdm"])
 def test_a_missing_package_is_named_with_its_extra(package, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=rf'training needs {package.partition(".")[0]}; .* "omegamax\[nlp\]"'):
+    with pytest.raises(
+        ImportError, match=rf'training needs {package.partition(".")[0]}; .* "omegamax\[nlp\]".* "\.\[nlp\]"'
+    ):
         need(package)
     act = Bars if package == "tqdm" else lambda _: train(TASK, SETTINGS, RunDirectory(tmp_path / "run"))
     with pytest.raises(ImportError, match="pip install"):

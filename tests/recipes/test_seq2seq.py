@@ -172,9 +172,47 @@ def test_attention_maps_have_a_row_for_each_token_written(attention):
         maps, outputs = task.attend(model, examples), task.predict(model, examples)
     for found, example, output in zip(maps, examples, outputs):
         assert list(found.columns) == list(example.source)
-        assert "".join(found.rows[:-1]) == output and found.rows[-1] == "</s>"
+        assert len(output) == 12 and "".join(found.rows) == output  # cut: it has no end
         assert found.weights.shape == (len(found.rows), len(found.columns))
         torch.testing.assert_close(found.weights.sum(-1), torch.ones(len(found.rows)))
+
+
+def test_only_an_output_that_has_ended_shows_its_end():
+    task = dates(attention="softmax", max_length=12)
+    model = task.model()
+    learn(task, model, 3)
+    model.eval()
+    example = task.examples("dev")[:1]
+    for bias, ended in ((1e3, True), (-1e3, False)):
+        with torch.no_grad():
+            model.out.bias[3] = bias  # of the end token
+            (found,) = task.attend(model, example)
+        assert ("</s>" in found.rows, len(found.rows)) == ((True, 1) if ended else (False, 12))
+        assert found.weights.shape == (len(found.rows), len(found.columns))
+
+
+def test_many_beams_are_searched_in_parts_with_the_same_result(monkeypatch):
+    task = dates(attention="softmax", max_length=12, beam=3)
+    model = task.model()
+    learn(task, model, 3)
+    model.eval()
+    examples = task.examples("dev")[:5]
+    with torch.no_grad():
+        whole = task.predict(model, examples)
+        monkeypatch.setattr("omegamax.recipes.text_to_text._MAX_CHOICES", 2 * 3 * len(task.target))
+        assert task.predict(model, examples) == whole
+
+
+def test_a_beam_that_no_memory_holds_is_refused(monkeypatch):
+    monkeypatch.setattr("omegamax.recipes.text_to_text._MAX_CHOICES", 100)
+    with pytest.raises(ValueError, match=r"beam must be at most \d+ with a vocabulary of .* tokens, got 90"):
+        dates(beam=90)
+
+
+def test_a_text_that_is_too_long_is_refused_by_its_line():
+    task = dates(attention="none", max_length=12)
+    with pytest.raises(ValueError, match=r"line 2 \('<en>x.* …\): expected at most 20000 tokens, got 20002; shorten"):
+        task.read(["3 May", "x" * 20_001])
 
 
 def test_without_attention_there_is_nothing_to_show():

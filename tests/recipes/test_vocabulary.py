@@ -51,3 +51,18 @@ def test_what_is_no_vocabulary_is_refused(tokens, complaint):
 def test_no_room_is_refused():
     with pytest.raises(ValueError, match="max_size must exceed the 4 reserved tokens"):
         Vocabulary.of([["a"]], max_size=4)
+
+
+@given(st.text(st.sampled_from("ab c,<>￭'joiner"), max_size=20))
+def test_the_joiner_sign_itself_survives(text):
+    assert join_tokens(split_text(text, "word"), "word") == " ".join(text.split())
+
+
+def test_the_name_of_the_joiner_sign_is_an_ordinary_text():
+    assert split_text("a￭b ￭ <joiner>", "word") == ["a", "￭<joiner>", "￭b", "<joiner>", "<", "￭joiner", "￭>"]
+
+
+@pytest.mark.parametrize("token", ["a\nb", "\t"])
+def test_a_token_is_part_of_one_line(token):
+    with pytest.raises(ValueError, match="must not hold a newline or a tab"):
+        Vocabulary([*SPECIAL, token])

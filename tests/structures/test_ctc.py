@@ -1,5 +1,7 @@
 """CTC against PyTorch's, where PyTorch's is a derivative, and against finite differences, where it is not."""
 
+import itertools
+
 import pytest
 import torch
 from torch.autograd import gradcheck
@@ -131,3 +133,45 @@ def test_errors(logits, targets):
         om.ctc_loss(logits, targets, torch.tensor([12, 13, 1, 1, 1]), TARGET_LENGTHS)
     with pytest.raises(ValueError, match="reduction"):
         om.ctc_loss(logits, targets, INPUT_LENGTHS, TARGET_LENGTHS, reduction="all")
+
+
+class TestFramesOfLists:
+    """Structures of `topk` have the batch first, samples have it second."""
+
+    def draw(self, n_items):
+        log_probs = torch.randn(6, n_items, 4, dtype=torch.float64).log_softmax(-1)
+        targets = torch.tensor([[1, 2], [3, 1], [2, 3]])[:n_items]
+        return om.CTC.from_log_probs(log_probs, targets), targets
+
+    @staticmethod
+    def spelled(frames):
+        return [label for label, _ in itertools.groupby(frames.tolist()) if label != 0]
+
+    @pytest.mark.parametrize("n_items", [1, 2, 3])
+    def test_of_the_best(self, n_items):
+        potentials, targets = self.draw(n_items)
+        for k in (1, 2, 3, 4):
+            frames = om.CTC.frames(om.CTC().topk(potentials, k).structures, targets, dim=0)
+            assert frames.shape == (n_items, k, 6)
+            assert all(self.spelled(frames[i, j]) == targets[i].tolist() for i in range(n_items) for j in range(k))
+
+    def test_the_axis_is_found_where_only_one_fits(self):
+        potentials, targets = self.draw(3)
+        best = om.CTC().topk(potentials, 2).structures
+        drawn = om.CTC().sample(potentials, n_samples=2)
+        assert torch.equal(om.CTC.frames(best, targets), om.CTC.frames(best, targets, dim=0))
+        assert torch.equal(om.CTC.frames(drawn, targets), om.CTC.frames(drawn, targets, dim=1))
+
+    def test_two_axes_that_fit_are_not_guessed(self):
+        potentials, targets = self.draw(3)
+        with pytest.raises(ValueError, match=r"CTC.frames: one leading axis .* got 2 of them; pass dim=0"):
+            om.CTC.frames(om.CTC().topk(potentials, 3).structures, targets)
+        with pytest.raises(ValueError, match=r"CTC.frames: .* got none"):
+            om.CTC.frames(om.CTC().topk(potentials, 3).structures, targets[:2])
+
+    def test_without_a_batch(self):
+        log_probs = torch.randn(6, 4, dtype=torch.float64).log_softmax(-1)
+        targets = torch.tensor([1, 2])
+        best = om.CTC().topk(om.CTC.from_log_probs(log_probs, targets), 3).structures
+        frames = om.CTC.frames(best, targets)
+        assert frames.shape == (3, 6) and all(self.spelled(row) == [1, 2] for row in frames)

@@ -7,7 +7,9 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from oracles import local_polytope_qp
 from structure_cases.factor_graphs import factor_tree, xor_matching
+from structure_cases.graph_hulls import hulls_of
 
 import omegamax as om
 
@@ -261,4 +263,56 @@ def test_any_structure_is_a_factor():
     assert found.marginals.sum().item() == pytest.approx(2)
     torch.testing.assert_close(
         om.SparseMAP(graph).max(scores), found.marginals @ scores - 0.5 * found.marginals @ found.marginals
+    )
+
+
+def triangle(b):
+    """A cycle of three pairs, and a budget over all: small enough for the quadratic program."""
+    x = b.binary("x", 4)
+    for i, j in ((0, 1), (1, 2), (2, 0)):
+        b.pair(x[i], x[j])
+    b.budget(x, 1, 3)
+
+
+def scaled_triangle(scale, batch=3):
+    builder = om.FactorGraphBuilder()
+    triangle(builder)
+    made = builder.build()
+    generator = torch.Generator().manual_seed(3)
+    parts = (torch.randn(batch, n, generator=generator, dtype=torch.float64) for n in (made.n_entries, made.n_scores))
+    return made, om.FactorGraphScores(*(scale * part for part in parts))
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-12, 1e-6, 1e-3, 1e3, 1e6, 1e12])
+def test_the_best_assignment_does_not_depend_on_the_unit_of_the_scores(scale):
+    """LP-MAP of c · θ is that of θ; of θ itself it is the linear program over the local polytopes."""
+    made, scores = scaled_triangle(1.0)
+    _, other = scaled_triangle(scale)
+    found, again = made.map(scores), made.map(other)
+    for one, two in zip(found, again):
+        torch.testing.assert_close(two, one, atol=1e-9, rtol=0)
+    for item in range(3):
+        variables, factors = (part[item].numpy() for part in scores)
+        best = local_polytope_qp.best(variables, factors, hulls_of(made))
+        mine = found.variables[item].numpy() @ variables + found.factors[item].numpy() @ factors
+        assert abs(best - mine) < 1e-9
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1e2, 1e4])
+def test_lp_sparsemap_at_any_scale_of_the_scores(scale):
+    """What a linear program still finds to win along the gradient bounds the distance to the optimum."""
+    made, scores = scaled_triangle(scale)
+    found = made.sparsemap(scores)
+    assert float(found.primal_residual.max()) < 1e-10
+    for item in range(3):
+        mean, counts = (part[item].numpy() for part in found.marginals)
+        gradient, factors = scores.variables[item].numpy() - mean, scores.factors[item].numpy()
+        gap = local_polytope_qp.best(gradient, factors, hulls_of(made)) - mean @ gradient - counts @ factors
+        assert abs(gap) < 1e-11 * max(1, scale)
+
+
+def test_lp_sparsemap_of_very_large_scores_is_the_best_assignment():
+    made, scores = scaled_triangle(1e6)
+    torch.testing.assert_close(
+        made.sparsemap(scores).marginals.variables, made.map(scores).variables, atol=1e-8, rtol=0
     )

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from oracles import vertex_qp
 
 import omegamax as om
+from omegamax.inference.active_set import Ending
+from omegamax.structures import sparsemap as sparsemap_module
 
 
 def corner(scores):
@@ -141,11 +143,10 @@ class TestEdges:
         scores = torch.randn(4, dtype=torch.float64)
         value = om.SparseMAP(SIMPLEX).max
         torch.testing.assert_close(torch.func.grad(value)(scores), om.sparsemax(scores))
-        product = om.SparseMAP(SIMPLEX).hessian_product((None, scores), torch.arange(4.0, dtype=torch.float64))
+        direction = torch.arange(4.0, dtype=torch.float64)
+        product = torch.func.jvp(om.SparseMAP(SIMPLEX).argmax, (scores,), (direction,))[1]
         weights = om.sparsemax(scores)
-        torch.testing.assert_close(
-            product, om.SquaredNorm().hessian_product((weights,), torch.arange(4.0, dtype=torch.float64))
-        )
+        torch.testing.assert_close(product, om.SquaredNorm().hessian_product((weights,), direction))
         with pytest.raises(RuntimeError, match="vmap"):
             torch.func.vmap(value)(torch.randn(2, 4))
 
@@ -194,3 +195,102 @@ def test_scores_that_are_only_rounding():
             found = om.Polytope.from_oracle(best_of(others)).sparsemap(shadow[i])
         away = shadow[i] - found.marginals  # of a projection, which has every vertex on its other side
         assert float(((others - found.marginals) @ away).max()) < 1e-14
+
+
+def scaled_polytope(vertices, scale):
+    return om.Polytope.from_oracle(best_of(scale * vertices))
+
+
+@pytest.mark.usefixtures("backend")
+class TestUnitsOfTheVertices:
+    """conv(c · Y) at scores c · θ has the solution c · μ, and the derivative of μ does not see c."""
+
+    @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e-3, 1e3, 1e8])
+    def test_solutions_scale(self, scale):
+        generator = torch.Generator().manual_seed(1)
+        for _ in range(3):
+            vertices = torch.randint(-1, 3, (14, 5), generator=generator).double()
+            scores = torch.randn(5, generator=generator, dtype=torch.float64)
+            expected = vertex_qp.solve(vertices.numpy(), (vertices @ scores).numpy())
+            found = scaled_polytope(vertices, scale).sparsemap(scale * scores)
+            np.testing.assert_allclose(found.marginals.numpy() / scale, expected, atol=1e-9)
+            assert float(found.gap) <= 1e-12 * scale**2
+
+    @pytest.mark.parametrize("scale", [1e-9, 1e6])
+    def test_derivatives_do_not(self, scale):
+        vertices = torch.tensor([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]]).double()
+        scores, direction = (
+            torch.tensor([[0.6, 0.5, 0.1], [0.0, 0.0, 0.0]]).double(),
+            torch.tensor([1.0, -2, 0.5]).double(),
+        )
+        tangents = []
+        for c in (1.0, scale):
+            argmax = om.SparseMAP(scaled_polytope(vertices, c)).argmax
+            tangents.append(torch.func.jvp(argmax, (c * scores,), (direction.expand(2, 3),))[1])
+        torch.testing.assert_close(tangents[1], tangents[0], atol=1e-8, rtol=0)
+
+    @pytest.mark.parametrize("thin", [1e-6, 1e-4, 1e2])
+    def test_a_box_with_a_thin_side(self, thin):
+        """Its projection is known side by side."""
+        vertices = torch.tensor([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]).double()
+        vertices = torch.cat([vertices, vertices + torch.tensor([0.0, 0, 1])]) * torch.tensor([1.0, 1, thin]).double()
+        box = om.Polytope.from_oracle(best_of(vertices))
+        for scores in ([0.3, 0.8, 0.4 * thin], [0.3, 2.0, 2 * thin], [-1.0, 0.5, 0.25 * thin]):
+            scores = torch.tensor(scores).double()
+            expected = scores.clamp(min=0).minimum(torch.tensor([1.0, 1, thin]).double())
+            found = box.sparsemap(scores).marginals
+            torch.testing.assert_close(found / vertices.amax(0), expected / vertices.amax(0), atol=1e-9, rtol=0)
+
+    @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+    def test_extra_scores_of_any_unit(self, unit):
+        """Extra scores choose among vertices; measured in another unit they choose the same."""
+        generator = torch.Generator().manual_seed(2)
+        vertices = torch.randint(0, 2, (12, 4), generator=generator).double()
+        more = torch.randint(0, 3, (12, 3), generator=generator).double()
+        scores, extra = torch.randn(4, generator=generator).double(), torch.randn(3, generator=generator).double()
+
+        def best(unit):
+            def choose(s, e):
+                at = int((vertices @ s + unit * (more @ e)).argmax())
+                return vertices[at], unit * more[at]
+
+            return om.Polytope.from_oracle(choose)
+
+        one = best(1.0).sparsemap(scores, extra=extra).marginals.scores
+        other = best(unit).sparsemap(scores, extra=extra / unit).marginals.scores
+        torch.testing.assert_close(other, one, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("answer", ["first", ["a", "b", "c"], object(), {0: 1}], ids=["text", "list", "object", "dict"])
+def test_an_oracle_that_returns_no_numbers(answer):
+    with pytest.raises(
+        TypeError, match=f"Polytope: the oracle must return a vertex as a tensor.*{type(answer).__name__}"
+    ):
+        om.Polytope.from_oracle(lambda scores: answer).sparsemap(torch.zeros(3))
+
+
+@pytest.mark.parametrize("answer", ["ab", torch.zeros(3), (torch.zeros(3),)], ids=["str", "tensor", "one"])
+def test_an_oracle_that_forgets_the_extra(answer):
+    with pytest.raises(TypeError, match="must return a pair"):
+        om.Polytope.from_oracle(lambda scores, extra: answer).sparsemap(torch.zeros(3), extra=torch.zeros(2))
+
+
+def test_the_warning_counts_the_calls(monkeypatch):
+    """A search whose value no longer rises ends before max_iter, and the warning says when."""
+    real = sparsemap_module.solve
+
+    def ends_early(*arguments):
+        found = real(*arguments)
+        changes = {"endings": torch.tensor([int(Ending.NOT_CONVERGED)]), "n_calls": torch.tensor([69])}
+        return found._replace(certificate=found.certificate._replace(**changes))
+
+    monkeypatch.setattr(sparsemap_module, "solve", ends_early)
+    with pytest.warns(UserWarning, match=r"stopped after 69 calls with a gap of .*no longer rises.*atol"):
+        SIMPLEX.sparsemap(torch.zeros(3), max_iter=500)
+
+
+@pytest.mark.usefixtures("backend")
+def test_no_gap_is_negative():
+    for seed in range(20):
+        scores = torch.randn(8, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        assert (SIMPLEX.sparsemap(scores).gap >= 0).all()

@@ -14,6 +14,8 @@ import unicodedata
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from omegamax.extras import how_to_install
+
 if TYPE_CHECKING:
     from babel import Locale
 
@@ -128,7 +130,7 @@ def babel_locale(locale: str) -> Locale:
     try:
         from babel import Locale, UnknownLocaleError, localedata
     except ImportError:
-        raise ImportError('dates need Babel; install it with pip install "omegamax[nlp]"') from None
+        raise ImportError(f"dates need Babel; {how_to_install('nlp')}") from None
     # Babel keeps what it resolved for one locale in tables that others share: after Japanese, Lithuanian months would
     # have Japanese names. With its cache emptied before and after, this locale has tables of its own.
     localedata._cache.clear()

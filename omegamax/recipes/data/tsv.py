@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from omegamax.recipes.regular_files import read_regular
+
 SPLITS = ("train", "dev", "test")
 _ENDINGS = ("", ".gz", ".xz")
 _OF_TEN = {0: "dev", 1: "test"}  # of ten equal parts, one each; eight are for training
+
+MAX_BYTES = 1 << 30  # of a file, also once decompressed: it is read whole
+MAX_LINE = 1_000_000  # characters
 
 Row = tuple[str, ...]
 
@@ -67,6 +73,10 @@ def read_rows(path: str | Path, columns: Sequence[str], check: Callable[[Row], N
         line = line.removesuffix("\r")
         if not line.strip():
             continue
+        if len(line) > MAX_LINE:
+            raise ValueError(
+                f"{path}, line {number}: expected at most {MAX_LINE} characters, got {len(line)}; shorten or remove it"
+            )
         cells = tuple(cell.strip() for cell in line.split("\t"))
         if len(cells) != len(columns):
             raise ValueError(
@@ -108,11 +118,7 @@ def _first(paths: Iterable[Path]) -> Path | None:
 
 def _text(path: Path) -> str:
     try:
-        data = path.read_bytes()
-        if path.suffix == ".gz":
-            data = gzip.decompress(data)
-        elif path.suffix == ".xz":
-            data = lzma.decompress(data)
+        data = _decompressed(path, read_regular(path, MAX_BYTES))
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: no such file; check the path") from None
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
@@ -124,3 +130,19 @@ def _text(path: Path) -> str:
         raise ValueError(
             f"{path}, line {number}: not UTF-8 (byte 0x{data[error.start]:02x}); convert the file to UTF-8"
         ) from None
+
+
+def _decompressed(path: Path, data: bytes) -> bytes:
+    """The content of the file; a few bytes may stand for more than memory holds, so there is a limit."""
+    if path.suffix not in (".gz", ".xz"):
+        return data
+    with (gzip if path.suffix == ".gz" else lzma).open(io.BytesIO(data)) as file:
+        parts, length = [], 0
+        while part := file.read(1 << 20):
+            parts.append(part)
+            length += len(part)
+            if length > MAX_BYTES:
+                raise ValueError(
+                    f"{path}: expected at most {MAX_BYTES >> 20} MiB once decompressed, got more; divide the file"
+                )
+    return b"".join(parts)

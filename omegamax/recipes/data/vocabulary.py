@@ -6,10 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from omegamax.recipes.visible import quoted
+
 PADDING, UNKNOWN, START, END = range(4)
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 
 JOINER = "￭"  # before a token that follows the one on its left without a space
+_SIGN = "<joiner>"  # the joiner sign itself in a text: no word has < and > in it
 _PIECE = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 
 
@@ -31,11 +34,16 @@ class Vocabulary:
             )
         if not all(isinstance(token, str) for token in tokens):
             raise TypeError("Vocabulary: tokens must be strings, got something else among them; a file may be damaged")
+        for token in tokens:
+            if "\n" in token or "\t" in token:  # outputs are lines, and no line or column of a table holds them
+                raise ValueError(
+                    f"Vocabulary: a token must not hold a newline or a tab, got {quoted(token)}; leave it out"
+                )
         self._tokens = tuple(tokens)
         self._numbers = {token: number for number, token in enumerate(tokens)}
         if len(self._numbers) != len(tokens):
             twice = next(token for token, count in Counter(tokens).items() if count > 1)
-            raise ValueError(f"Vocabulary: tokens must differ, got {twice!r} twice; keep one of them")
+            raise ValueError(f"Vocabulary: tokens must differ, got {quoted(twice)} twice; keep one of them")
 
     @classmethod
     def of(cls, texts: Iterable[Sequence[str]], *, max_size: int, first: Sequence[str] = ()) -> Vocabulary:
@@ -90,7 +98,7 @@ def split_text(text: str, level: str) -> list[str]:
     if level == "char":
         return list(text)
     return [
-        piece.group() if piece.start() == 0 else JOINER + piece.group()
+        JOINER * (piece.start() > 0) + (_SIGN if piece.group() == JOINER else piece.group())
         for chunk in text.split()
         for piece in _PIECE.finditer(chunk)
     ]
@@ -104,4 +112,9 @@ def join_tokens(tokens: Iterable[str], level: str) -> str:
     """
     if level == "char":
         return "".join(tokens)
-    return " ".join(tokens).replace(" " + JOINER, "").removeprefix(JOINER)
+    text = ""
+    for token in tokens:
+        space = "" if token.startswith(JOINER) or not text else " "
+        word = token.removeprefix(JOINER)
+        text += space + (JOINER if word == _SIGN else word)
+    return text

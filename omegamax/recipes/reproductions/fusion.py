@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 import omegamax as om
+from omegamax.kernels.oscarmax import default_strength
 from omegamax.recipes.reproductions.claim import Outcome, Published, at_least, at_most, finds, near, same
 from omegamax.recipes.reproductions.trials import largest, normal
 
@@ -230,6 +231,10 @@ def segments(published: Published) -> Outcome:
 
 def defaults(published: Published) -> Outcome:
     """γ = 1, p = 1.5 and both λ."""
-    ours = {"fusedmax λ": om.Fused().strength, "oscarmax λ": om.Oscar().strength, "sq-pnorm-max p": om.SquaredPNorm().p}
+    ours = {
+        "fusedmax λ": om.Fused().strength,
+        "oscarmax λ": default_strength(100),
+        "sq-pnorm-max p": om.SquaredPNorm().p,
+    }
     ours["γ"] = om.Scaled(om.Hard()).gamma
     return Outcome([near(name, value, float(ours[name]), 0) for name, value in published.items()])

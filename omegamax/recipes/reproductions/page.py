@@ -11,6 +11,11 @@ from omegamax.recipes.reproductions.catalogue import CLAIMS, SOURCES, of_source
 from omegamax.recipes.reproductions.claim import Claim
 
 _INTRODUCTION = """\
+---
+search:
+  boost: 0.2  # it has every word of the field, and few answers
+---
+
 # Claims
 
 Every theorem, proposition, figure, table and stated number of the five sources of this library, and how each is
@@ -33,9 +38,7 @@ def page() -> str:
     parts = [_INTRODUCTION, _summary()]
     for source, title in SOURCES.items():
         parts.append(f"## {source.capitalize()}\n\n{title}.\n")
-        lines = ["| claim | what it says, and how that is checked |", "|---|---|"]
-        lines += [_line(claim) for claim in of_source(source)]
-        parts.append("\n".join(lines) + "\n")
+        parts += [_entry(claim) for claim in of_source(source)]
     return "\n".join(parts)
 
 
@@ -48,7 +51,8 @@ def _summary() -> str:
     )
 
 
-def _line(claim: Claim) -> str:
+def _entry(claim: Claim) -> str:
+    """An entry of a list: names of tests are long, and a list has the width of the page where a table has a column."""
     statement = _escaped(claim.statement) + ("" if claim.holds else " **False as published.**")
     if claim.remark:
         statement += f" *{_escaped(claim.remark)}*"
@@ -62,8 +66,8 @@ def _line(claim: Claim) -> str:
         checks.append(f"needs the trained recipe `{claim.recipe}`")
     if claim.reason:
         checks.append(_escaped(claim.reason))
-    listed = "".join(f"<br>→ {check}" for check in checks)  # names of tests are long: they get the width of the page
-    return f"| `{claim.id}`<br>{_escaped(claim.where)} | {statement}{listed} |"
+    listed = "".join(f"    - {check}\n" for check in checks)
+    return f"- **`{claim.id}`**, {_escaped(claim.where)}. {statement}\n{listed}"
 
 
 def _tests(tests: Sequence[str]) -> list[str]:
@@ -72,7 +76,12 @@ def _tests(tests: Sequence[str]) -> list[str]:
     for test in tests:
         file, _, name = test.partition("::")
         files.setdefault(file, []).append(name)
-    return [f"`{file}`: " + ", ".join(f"`{name}`" for name in names) for file, names in files.items()]
+    return [f"`{file}`: " + ", ".join(map(_code, names)) for file, names in files.items()]
+
+
+def _code(name: str) -> str:
+    """A name as code; one that is longer than the line of a phone may be broken after its underscores."""
+    return f"`{name}`" if len(name) <= 40 else f"<code>{name.replace('_', '_<wbr>')}</code>"
 
 
 def _escaped(text: str) -> str:

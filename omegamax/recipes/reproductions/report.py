@@ -18,7 +18,7 @@ def listing(claims: Sequence[Claim], width: int = 120) -> str:
     for source, title in SOURCES.items():
         chosen = [claim for claim in claims if claim.source == source]
         if chosen:
-            lines += [f"{source}: {title}", ""]
+            lines += [textwrap.fill(f"{source}: {title}", width, subsequent_indent="  "), ""]
             lines += [_entry(claim, width) for claim in chosen]
             lines.append("")
     runs = sum(bool(claim.run) for claim in claims)

@@ -14,9 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax.smoothmax import Pulled, SmoothMax, along_slopes, pull_back
+from omegamax.operators.evaluation import along_slopes, pull_back
+from omegamax.operators.solution import Pullback
 
-LEAVES: dict[str, type] = {}  # filled by Regularizer.__init_subclass__
+LEAVES: dict[str, type] = {}  # filled by RowOperator.__init_subclass__
 
 _LIBRARY = torch.library.Library("omegamax", "DEF")
 _TAGS = (torch.Tag.pt2_compliant_tag,)
@@ -30,8 +31,8 @@ _LIBRARY.define(
 )
 
 
-def rebuild(leaf: str, numbers: list[float], parameter: Tensor | None) -> SmoothMax:
-    """The leaf that `SmoothMax.spec` described."""
+def rebuild(leaf: str, numbers: list[float], parameter: Tensor | None) -> Any:
+    """The leaf that `RowOperator.spec` described."""
     return LEAVES[leaf].from_spec(numbers, parameter)  # type: ignore[attr-defined]
 
 
@@ -66,7 +67,7 @@ def _solve_backward(ctx: Any, grad_weights: Tensor | None, grad_value: Tensor | 
     pulled = None
     if grad_weights is not None:
         product = torch.ops.omegamax.hessian_product(weights, constants, parameter, grad_weights, ctx.leaf, ctx.numbers)
-        pulled = along_slopes(smooth, certificate, product) if wanted else Pulled(product, ())
+        pulled = along_slopes(smooth, certificate, product) if wanted else Pullback(product, ())
     grad_scores, *grad_parameters = pull_back(smooth, certificate, wanted, pulled, grad_value)
     return grad_scores, grad_parameters[0] if grad_parameters else None, None, None
 

@@ -1,0 +1,99 @@
+"""The few scores of each row that can have weight: solvers on the simplex need to see no others."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from omegamax import routing
+from omegamax.kernels.precision import widen
+
+_WORTH = 2  # half of a row, taken out of it, costs less than the whole
+
+
+class Places(NamedTuple):
+    """Where the candidates of all rows are, one entry for each candidate, in the order of the rows."""
+
+    row: Tensor
+    column: Tensor  # in the row
+    slot: Tensor  # among the candidates of the row
+
+    def take(self, rows: Tensor, count: int, fill: float) -> Tensor:
+        """The candidates of rows (m, n) as (m, count), the rest filled up."""
+        taken = rows.new_full((len(rows), count), fill)
+        taken[self.row, self.slot] = rows[self.row, self.column]
+        return taken
+
+
+class Candidates(NamedTuple):
+    """How far the candidates of each row are below its largest score, in double precision."""
+
+    gap: Tensor  # (..., k), 0 for the largest; inf for -inf and behind the last candidate
+    places: Places | None  # None means that the candidates are the rows as they are
+    top: Tensor  # (..., 1), the largest score, NaN if any score is
+
+
+def candidates(rows: Tensor, window: float | Tensor) -> Candidates:
+    """The scores of rows (..., n), n > 0, that are less than `window` below the largest.
+
+    All of them where they are many, and inside a traced program, where a shape cannot depend on the data.
+    """
+    top = rows.amax(-1, keepdim=True)
+    if not unrolled() and rows.numel():
+        least = top - window
+        near = rows > least - 4 * torch.finfo(rows.dtype).eps * (top.abs() + least.abs())  # no rounding drops one
+        count = max(1, int(near.sum(-1).max()))
+        if count * _WORTH <= rows.shape[-1]:
+            places = _places(near)
+            taken = places.take(rows.reshape(-1, rows.shape[-1]), count, -torch.inf).reshape(*top.shape[:-1], count)
+            return Candidates(_gap(taken, top), places, widen(top))
+    return Candidates(_gap(rows, top), None, widen(top))
+
+
+def _gap(rows: Tensor, top: Tensor) -> Tensor:
+    gap = widen(top) - widen(rows)
+    return torch.where(top == -torch.inf, torch.inf, gap)  # inf - inf is NaN
+
+
+def _places(near: Tensor) -> Places:
+    flat = near.reshape(-1, near.shape[-1])
+    row, column = flat.nonzero(as_tuple=True)
+    size = flat.sum(-1)
+    return Places(row, column, torch.arange(len(row), device=row.device) - (size.cumsum(0) - size)[row])
+
+
+def at_their_places(weights: Tensor, found: Candidates, rows: Tensor) -> Tensor:
+    """Weights (..., k) of the candidates as weights of the rows, zero elsewhere; undefined rows become NaN."""
+    empty = torch.where(found.top < torch.inf, 0, torch.nan).to(rows.dtype)
+    if found.places is None:
+        return torch.where(found.top.isfinite(), weights.to(rows.dtype), empty)
+    row, column, slot = found.places
+    placed = empty.expand(rows.shape).reshape(-1, rows.shape[-1]).clone()
+    placed[row, column] = weights.reshape(-1, weights.shape[-1]).to(rows.dtype)[row, slot]
+    return placed.reshape(rows.shape)
+
+
+def value_above(above: Tensor, found: Candidates, rows: Tensor) -> Tensor:
+    """The value of each row, given how far (..., 1) it is above the largest score."""
+    value = torch.where(found.top.isfinite(), found.top + above, found.top)
+    return torch.where(found.top == torch.inf, torch.nan, value).squeeze(-1).to(rows.dtype)
+
+
+def row_sum(rows: Tensor) -> Tensor:
+    """The sum of each row, (..., 1), one entry after the other: zeros between them do not change its last bit.
+
+    So a row's result does not depend on how many candidates its neighbours have.
+    """
+    return rows.sum(-1, keepdim=True) if unrolled() or not rows.shape[-1] else rows.cumsum(-1)[..., -1:]
+
+
+def unrolled() -> bool:
+    """Whether a program is being recorded, which can neither look at the data nor stop early."""
+    return routing.is_compiling() or routing.exporting_to_onnx() or routing.is_tracing()
+
+
+def may_stop(settled: Tensor) -> bool:
+    """Whether an iteration can end because all rows are settled. Until then the settled ones must stay as they are."""
+    return not unrolled() and bool(settled.all())

@@ -1,0 +1,235 @@
+"""A linear-chain CRF as a layer: a network scores each word and tag, and the layer owns how tags follow each other.
+
+    score(y) = start[y_1] + Σ_n emissions[n, y_n] + Σ_n transitions[y_{n−1}, y_n] + end[y_N]
+
+Under Shannon's Ω the loss is the negative log-likelihood (Lafferty, McCallum & Pereira, ICML 2001); under another Ω it
+is that Ω's Fenchel–Young loss, and marginals may be sparse (Mensch & Blondel, ICML 2018).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from omegamax.losses.evaluation import loss_of
+from omegamax.losses.reduction import check_reduction, reduced
+from omegamax.module_repr import shown
+from omegamax.operators.shannon import Shannon
+from omegamax.smoothmax import SmoothMax
+from omegamax.structures.chain import Chain, FactoredChain
+from omegamax.structures.smoothed import Smoothed
+from omegamax.structures.smoothing import local
+from omegamax.structures.tagging_scheme import AllowedTransitions
+
+_CHAIN = Chain()
+_SHANNON = Shannon()
+
+
+class CRF(nn.Module):
+    """A CRF over sequences of tags that owns its transition, start and end scores, all zero at first.
+
+    Arguments:
+        n_tags: the number C of tags
+        regularizer: Ω; `Shannon()` gives the log-likelihood, `SquaredNorm()` a sparse loss and sparse marginals
+        allowed: which tags may follow, begin and end, from `allowed_transitions(names, "BIO")`; None allows all
+
+    Methods take `emissions` (..., N, C), and either `lengths` (...), integers, or `mask` (..., N), True at positions
+    that exist. A position that is masked is left out: its neighbours become adjacent, so that a mask may also skip the
+    later pieces of a word. Sequences without any position cost nothing and have no gradient.
+
+    Calling the layer gives the potentials, for every method of `Chain`: `Chain().topk(crf(emissions), 5)`.
+
+    >>> crf = CRF(2)
+    >>> emissions, tags = torch.tensor([[[2.0, 0.0], [0.0, 1.0]]]), torch.tensor([[0, 1]])
+    >>> crf.loss(emissions, tags), crf.decode(emissions)
+    (tensor(0.4402, grad_fn=<DivBackward0>), tensor([[0, 1]]))
+    """
+
+    def __init__(
+        self, n_tags: int, *, regularizer: SmoothMax = _SHANNON, allowed: AllowedTransitions | None = None
+    ) -> None:
+        super().__init__()
+        if isinstance(n_tags, bool) or not isinstance(n_tags, int) or n_tags < 1:
+            raise ValueError(f"CRF: n_tags must be a positive int, got {n_tags!r}; count the tags")
+        local("CRF", regularizer)
+        self._smooth = Smoothed(_CHAIN, regularizer)
+        self.n_tags, self.regularizer = n_tags, regularizer
+        self.transitions = nn.Parameter(torch.zeros(n_tags, n_tags))
+        self.start = nn.Parameter(torch.zeros(n_tags))
+        self.end = nn.Parameter(torch.zeros(n_tags))
+        shapes = ((n_tags, n_tags), (n_tags,), (n_tags,))
+        for name, shape, rule in zip(AllowedTransitions._fields, shapes, allowed or (None, None, None)):
+            if rule is not None and (tuple(rule.shape) != shape or rule.dtype is not torch.bool):
+                raise ValueError(
+                    f"CRF: allowed.{name} must be boolean of shape {shape}, got {rule.dtype} of {tuple(rule.shape)}; "
+                    "use allowed_transitions(names, scheme) with one name per tag"
+                )
+            self.register_buffer(f"allowed_{name}", rule, persistent=False)
+
+    def forward(self, emissions: Tensor, *unexpected: Any) -> FactoredChain:
+        """The potentials of a chain: emissions (..., N, C) beside the layer's own scores, −inf where not allowed.
+
+        Anything `unexpected` raises: in other libraries a call with tags is the log-likelihood, in some the loss.
+        """
+        if unexpected:
+            raise TypeError(
+                f"CRF: a call must have emissions alone, got {len(unexpected)} more; use crf.loss(emissions, tags), "
+                "which is to be minimised, or crf.log_prob(emissions, tags)"
+            )
+        self._check(emissions)
+        dtype = torch.promote_types(emissions.dtype, self.transitions.dtype)  # float32 under autocast
+        own = []
+        for name in AllowedTransitions._fields:
+            score, rule = getattr(self, name).to(dtype), getattr(self, f"allowed_{name}")
+            own.append(score if rule is None else torch.where(rule, score, -torch.inf))
+        return _CHAIN.from_emissions(emissions.to(dtype), *own)
+
+    def loss(
+        self,
+        emissions: Tensor,
+        tags: Tensor,
+        *,
+        lengths: Any = None,
+        mask: Tensor | None = None,
+        reduction: str = "mean",
+    ) -> Tensor:
+        """The Fenchel–Young loss of gold tags; under Shannon the negative log-likelihood. To be minimised.
+
+        Arguments:
+            emissions: scores (..., N, C)
+            tags: integers (..., N); what is beyond the lengths or masked may be anything
+            lengths: the number of positions of each sequence, (...)
+            mask: which positions exist, (..., N), instead of lengths
+            reduction: "mean" over sequences, "sum" or "none"
+        """
+        check_reduction("CRF.loss", reduction)
+        kept = self._kept(emissions, lengths, mask)
+        losses = loss_of(
+            "CRF.loss",
+            self._smooth,
+            self(kept.take(emissions, 0)),
+            kept.take(self._checked_tags("loss", emissions, tags), 0),
+            lengths=kept.lengths,
+            reduction="none",
+        )
+        return reduced(kept.zero_if_empty(losses), reduction)
+
+    def log_prob(self, emissions: Tensor, tags: Tensor, *, lengths: Any = None, mask: Tensor | None = None) -> Tensor:
+        """The log-probability of tags, (...); −inf where a sparse Ω gives none. Arguments as in `loss`."""
+        kept = self._kept(emissions, lengths, mask)
+        potentials = self(kept.take(emissions, 0))
+        tags = kept.take(self._checked_tags("log_prob", emissions, tags), 0)
+        gold = _CHAIN.target_from(tags, potentials, lengths=kept.lengths)
+        found = _CHAIN.log_prob(potentials, gold, self.regularizer, lengths=kept.lengths)
+        return kept.zero_if_empty(found)
+
+    def decode(self, emissions: Tensor, *, lengths: Any = None, mask: Tensor | None = None) -> Tensor:
+        """The best tags (..., N) of emissions (..., N, C), by Viterbi; −1 beyond `lengths` or outside of `mask`."""
+        kept = self._kept(emissions, lengths, mask)
+        best = _CHAIN.tags(_CHAIN.map(self(kept.take(emissions, 0)), lengths=kept.lengths))
+        return kept.give_back(best, -1)
+
+    def marginals(self, emissions: Tensor, *, lengths: Any = None, mask: Tensor | None = None) -> Tensor:
+        """How likely each tag is at each position, (..., N, C), of emissions of that shape; differentiable.
+
+        Zero beyond `lengths` and outside of `mask`; under a sparse Ω many others are exactly zero too.
+        """
+        kept = self._kept(emissions, lengths, mask)
+        found = _CHAIN.argmax(self(kept.take(emissions, 0)), self.regularizer, lengths=kept.lengths)
+        return kept.give_back(found.emissions, 0)
+
+    def extra_repr(self) -> str:
+        """The number of tags, Ω, and whether transitions are constrained."""
+        return shown(n_tags=self.n_tags, regularizer=self.regularizer, allowed=self.allowed_transitions)
+
+    def _check(self, emissions: Any) -> None:
+        if not isinstance(emissions, Tensor) or not emissions.is_floating_point():
+            kind = emissions.dtype if isinstance(emissions, Tensor) else type(emissions).__name__
+            raise TypeError(f"CRF: emissions must be a floating-point Tensor, got {kind}; pass a network's scores")
+        if emissions.dim() < 2 or emissions.shape[-1] != self.n_tags:
+            raise ValueError(
+                f"CRF: emissions must be (..., N, {self.n_tags}), got {tuple(emissions.shape)}; the last axis is that "
+                "of the tags, and batch axes come first"
+            )
+
+    def _checked_tags(self, method: str, emissions: Tensor, tags: Any) -> Tensor:
+        if not isinstance(tags, Tensor) or tags.is_floating_point() or tags.dtype is torch.bool:
+            kind = tags.dtype if isinstance(tags, Tensor) else type(tags).__name__
+            raise TypeError(f"CRF.{method}: tags must be an integer Tensor, got {kind}; use torch.tensor([...])")
+        if tags.shape != emissions.shape[:-1]:
+            raise ValueError(
+                f"CRF.{method}: tags must have the shape {tuple(emissions.shape[:-1])} of the emissions without the "
+                f"last axis, got {tuple(tags.shape)}; give one tag per position"
+            )
+        return tags.to(emissions.device)
+
+    def _kept(self, emissions: Tensor, lengths: Any, mask: Tensor | None) -> _Kept:
+        self._check(emissions)
+        shape, device = emissions.shape[:-1], emissions.device
+        if lengths is not None and mask is not None:
+            raise ValueError("CRF: give lengths or mask, got both; a mask says which positions exist")
+        if mask is None:
+            if lengths is None:
+                return _Kept(None, None, None)
+            lengths = torch.as_tensor(lengths, device=device)
+            if lengths.is_floating_point() or lengths.shape != shape[:-1]:
+                raise ValueError(
+                    f"CRF: lengths must be integers of shape {tuple(shape[:-1])}, got {lengths.dtype} of "
+                    f"{tuple(lengths.shape)}; give one per sequence"
+                )
+            mask = torch.arange(shape[-1], device=device) < lengths.unsqueeze(-1)
+            if bool(((lengths < 0) | (lengths > shape[-1])).any()):
+                raise ValueError(
+                    f"CRF: lengths must lie between 0 and {shape[-1]}, got {int(lengths.min())} to "
+                    f"{int(lengths.max())}; count the positions of each sequence"
+                )
+        elif not isinstance(mask, Tensor) or mask.shape != shape:
+            given = tuple(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
+            raise ValueError(
+                f"CRF: mask must have the shape {tuple(shape)} of the tags, got {given}; True marks a position that "
+                "exists"
+            )
+        return _Kept.of(mask.to(device) != 0)
+
+
+class _Kept(NamedTuple):
+    """Which positions exist, and the order that brings them to the front; None where all do."""
+
+    mask: Tensor | None  # (..., N)
+    order: Tensor | None  # (..., N): None where they are in front already
+    lengths: Tensor | None  # (...): at least 1, as the recursion needs; empty ones are zeroed afterwards
+
+    @classmethod
+    def of(cls, mask: Tensor) -> _Kept:
+        in_front = bool((mask[..., :-1] >= mask[..., 1:]).all())
+        order = None if in_front else (~mask).to(torch.uint8).argsort(dim=-1, stable=True)
+        return cls(mask, order, mask.sum(-1).clamp(min=1))
+
+    def take(self, values: Tensor, fill: int) -> Tensor:
+        """Values (..., N) or (..., N, C) with those that exist in front; `fill` elsewhere, whatever was there."""
+        if self.mask is None:
+            return values
+        mask, order = self._like(values)
+        values = torch.where(mask, values, fill)
+        return values if order is None else values.gather(self.mask.dim() - 1, order)
+
+    def give_back(self, values: Tensor, fill: int) -> Tensor:
+        """The inverse: values where they came from, `fill` elsewhere."""
+        if self.mask is None:
+            return values
+        mask, order = self._like(values)
+        if order is not None:
+            values = torch.empty_like(values).scatter(self.mask.dim() - 1, order, values)
+        return torch.where(mask, values, fill)
+
+    def zero_if_empty(self, numbers: Tensor) -> Tensor:
+        """Numbers (...), 0 for a sequence without positions."""
+        return numbers if self.mask is None else torch.where(self.mask.any(-1), numbers, 0)
+
+    def _like(self, values: Tensor) -> tuple[Tensor, Tensor | None]:
+        assert self.mask is not None
+        if values.dim() == self.mask.dim():
+            return self.mask, self.order
+        return self.mask.unsqueeze(-1), None if self.order is None else self.order.unsqueeze(-1).expand(values.shape)

@@ -1,0 +1,38 @@
+"""A mistyped name is answered with the right one: `om.sparsmax` says "did you mean sparsemax?"."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+
+def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError:
+    """The error for a name that a module does not have, with those that look like it."""
+    message = f"module {module!r} has no attribute {name!r}"
+    public = [] if name.startswith("_") else [each for each in known if not each.startswith("_")]
+    near = [each for each in sorted(set(public)) if _likeness(name, each)[0] > 0.7]
+    near.sort(key=lambda each: _likeness(name, each), reverse=True)
+    if near:
+        message += f"; did you mean {' or '.join(near[:3])}?"
+    return AttributeError(message)
+
+
+def _likeness(name: str, other: str) -> tuple[float, float]:
+    """How alike two names are, first without regard to upper and lower case."""
+    pairs = ((name.lower(), other.lower()), (name, other))
+    without, exact = (difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs)
+    return without, exact
+
+
+def install(module: str) -> None:
+    """Lets a module that is being imported suggest names. It is done here, where type checkers do not see it: a
+    `__getattr__` written in the module would make them accept every name.
+    """
+    namespace = vars(sys.modules[module])
+
+    def suggest(name: str) -> Any:
+        raise no_attribute(module, name, namespace)
+
+    namespace["__getattr__"] = suggest
