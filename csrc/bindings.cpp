@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "kbest.hpp"
-#include "team.hpp"
-#include "problems.hpp"
-#include "sparsemap_bindings.hpp"
+#include "hypergraphs/kbest.hpp"
+#include "core/team.hpp"
+#include "core/problems.hpp"
+#include "sparsemap/bindings.hpp"
 
 namespace nb = nanobind;
 
