@@ -29,11 +29,11 @@ struct Halved {
 };
 
 template <class Field>
-class EachLast {
+class AllButOne {
  public:
   using Number = typename Field::template Of<double>;
 
-  explicit EachLast(std::int64_t words)
+  explicit AllButOne(std::int64_t words)
       : reduction_(words), work_(total_size(words)), extents_(depth_of(words) * (words + 1)), room_(words + 1) {}
 
   // False where the numbers leave the range of the field.

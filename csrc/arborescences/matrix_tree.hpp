@@ -44,14 +44,14 @@ class Reaching {
     for (std::int64_t i = plane_; i < Field::kPlanes * plane_; ++i) memory_.get()[i] = 0;
   }
 
-  bool leaf(const EachLast<Field>&, int, std::int64_t word) {
+  bool leaf(const AllButOne<Field>&, int, std::int64_t word) {
     put(row(0) + word, plane_, Field::constant(Field::kOne));
     return true;
   }
 
-  void settled(const EachLast<Field>&, int) {}
+  void settled(const AllButOne<Field>&, int) {}
 
-  bool returned(const EachLast<Field>& each, int level) {
+  bool returned(const AllButOne<Field>& each, int level) {
     const Halved& at = each.level(level);
     const std::int64_t begin = at.first + at.turn;
     Extent extent;
@@ -164,7 +164,7 @@ class Probabilities {
 
  private:
   Scratch<double> memory_;
-  EachLast<Field> each_;
+  AllButOne<Field> each_;
   Reaching<Field> reaching_;
 };
 

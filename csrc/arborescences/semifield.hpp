@@ -48,6 +48,7 @@ struct LogRange {
   static constexpr double kZero = -kInfinity<double>, kOne = 0;
 };
 
+// clang-format off
 struct Linear : LinearRange {
   static constexpr int kPlanes = 1;
   template <class V> using Of = Single<V>;
@@ -105,6 +106,7 @@ struct LogMoved : LogRange {
   }
   static Pair<double> constant(double x) { return {x, 0}; }
 };
+// clang-format on
 
 // Many numbers added up, in every lane: they are shown once (`see`) and then again (`add`), so that logarithms need one
 // exponential each. Where kTwice is false the first round may be left out.

@@ -54,7 +54,7 @@ class Drawing {
     w_ = w, words_ = words, levels_ = levels, drawn_ = drawn;
   }
 
-  bool leaf(const EachLast<Field>& each, int depth, std::int64_t word) {
+  bool leaf(const AllButOne<Field>& each, int depth, std::int64_t word) {
     if (!reach(each, depth)) return false;
     double top = 0, total = 0;
     if (Field::kLog) {
@@ -73,7 +73,7 @@ class Drawing {
   }
 
   // The words of the first half have their heads: they lead there, and nowhere else.
-  void settled(const EachLast<Field>& each, int level) {
+  void settled(const AllButOne<Field>& each, int level) {
     const Halved& at = each.level(level);
     for (std::int64_t k = at.keep + 1; k <= at.size; ++k) {
       pass(each, level, drawn_[at.word(k)]);
@@ -81,7 +81,7 @@ class Drawing {
     }
   }
 
-  bool returned(const EachLast<Field>&, int) { return true; }
+  bool returned(const AllButOne<Field>&, int) { return true; }
 
  private:
   double score(std::int64_t h, std::int64_t m) const {
@@ -90,7 +90,7 @@ class Drawing {
 
   // u of every node: the probability to reach the root before the word that is left. Indexed by words; a level sees them
   // through its order.
-  bool reach(const EachLast<Field>& each, int depth) {
+  bool reach(const AllButOne<Field>& each, int depth) {
     double *u = reached_.get(), *local = spare_.get();
     for (std::int64_t i = 0; i < width_; ++i) u[i] = Field::kZero;
     u[0] = Field::kOne;
@@ -111,7 +111,7 @@ class Drawing {
   }
 
   // Where a walk from `node` comes first, among the words of this level and the root; indexed by words.
-  void pass(const EachLast<Field>& each, int level, std::int64_t node) {
+  void pass(const AllButOne<Field>& each, int level, std::int64_t node) {
     double* c = passed_.get();
     for (std::int64_t i = 0; i < width_; ++i) c[i] = Field::kZero;
     c[node] = Field::kOne;
@@ -180,7 +180,7 @@ class TreeSampler {
 
  private:
   template <class Field>
-  bool draw_in(EachLast<Field>& each, Drawing<Field>& drawing, std::int64_t words) {
+  bool draw_in(AllButOne<Field>& each, Drawing<Field>& drawing, std::int64_t words) {
     const Weights w = logs_.weights<Field, double>(memory_.get(), nullptr, 0);
     drawing.start(w, words, levels_.get(), drawn_.get());
     return each.run(w, words, true, drawing);
@@ -189,8 +189,8 @@ class TreeSampler {
   LogWeights logs_;
   Scratch<double> memory_, levels_;
   Scratch<std::int64_t> drawn_, next_, names_;
-  EachLast<Linear> linear_;
-  EachLast<Log> logarithmic_;
+  AllButOne<Linear> linear_;
+  AllButOne<Log> logarithmic_;
   Drawing<Linear> in_linear_;
   Drawing<Log> in_logs_;
 };

@@ -13,11 +13,11 @@ namespace OMEGAMAX_ARCH {
 template <class T>
 void sweep(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
   switch (p.omega) {
-    case kChainHard: return chains::sweep_up<chains::HardLocal<T>>(p, begin, end);
-    case kChainShannon:
-      if (p.parts.transitions) return chains::factored_value(p, begin, end);
+    case Omega::kHard: return chains::sweep_up<chains::HardLocal<T>>(p, begin, end);
+    case Omega::kShannon:
+      if (p.parts.at.transitions) return chains::factored_value(p, begin, end);
       return chains::sweep_up<chains::SoftLocal<T>>(p, begin, end);
-    case kChainSquaredNorm: return chains::sweep_up<chains::SparseLocal<Linear, T>>(p, begin, end);
+    case Omega::kSquaredNorm: return chains::sweep_up<chains::SparseLocal<Linear, T>>(p, begin, end);
     default: return chains::sweep_up<chains::SparseLocal<Square, T>>(p, begin, end);
   }
 }
@@ -25,15 +25,15 @@ void sweep(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
 template <class T>
 void sweep(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t end) {
   switch (p.omega) {
-    case kChainHard: return chains::hard_marginals(p, begin, end);
-    case kChainShannon:
-      if (p.parts.transitions) return chains::factored_marginals(p, begin, end);
+    case Omega::kHard: return chains::hard_marginals(p, begin, end);
+    case Omega::kShannon:
+      if (p.parts.at.transitions) return chains::factored_marginals(p, begin, end);
       return chains::soft_marginals(p, begin, end);
-    case kChainSquaredNorm:
-      if (p.parts.transitions) return chains::sparse_factored_marginals<Linear>(p, begin, end);
+    case Omega::kSquaredNorm:
+      if (p.parts.at.transitions) return chains::sparse_factored_marginals<Linear>(p, begin, end);
       return chains::sparse_marginals<Linear>(p, begin, end);
     default:
-      if (p.parts.transitions) return chains::sparse_factored_marginals<Square>(p, begin, end);
+      if (p.parts.at.transitions) return chains::sparse_factored_marginals<Square>(p, begin, end);
       return chains::sparse_marginals<Square>(p, begin, end);
   }
 }
@@ -42,14 +42,14 @@ void sweep(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t end) {
 template <class T>
 void sweep(const ChainTangent<T>& p, std::int64_t begin, std::int64_t end) {
   switch (p.omega) {
-    case kChainShannon:
-      if (p.parts.transitions) return chains::factored_tangent(p, begin, end);
+    case Omega::kShannon:
+      if (p.parts.at.transitions) return chains::factored_tangent(p, begin, end);
       return chains::soft_tangent(p, begin, end);
-    case kChainSquaredNorm:
-      if (p.parts.transitions) return chains::sparse_factored_tangent<Linear>(p, begin, end);
+    case Omega::kSquaredNorm:
+      if (p.parts.at.transitions) return chains::sparse_factored_tangent<Linear>(p, begin, end);
       return chains::sparse_tangent<Linear>(p, begin, end);
     default:
-      if (p.parts.transitions) return chains::sparse_factored_tangent<Square>(p, begin, end);
+      if (p.parts.at.transitions) return chains::sparse_factored_tangent<Square>(p, begin, end);
       return chains::sparse_tangent<Square>(p, begin, end);
   }
 }

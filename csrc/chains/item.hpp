@@ -93,10 +93,10 @@ struct ChainItem {
   std::int64_t n_tags, width, length;
 
   ChainItem(const ChainParts<T>& p, std::int64_t item, std::int64_t tags, std::int64_t length_)
-      : first(p.first + item * p.first_stride),
-        transitions(p.transitions ? p.transitions + item * p.transitions_stride : nullptr),
-        start(p.start ? p.start + item * p.start_stride : nullptr),
-        end(p.end ? p.end + item * p.end_stride : nullptr),
+      : first(p.at.first + item * p.strides.first),
+        transitions(p.at.transitions ? p.at.transitions + item * p.strides.transitions : nullptr),
+        start(p.at.start ? p.at.start + item * p.strides.start : nullptr),
+        end(p.at.end ? p.at.end + item * p.strides.end : nullptr),
         n_tags(tags), width(padded<T>(tags)), length(length_) {}
 
   bool dense() const { return transitions == nullptr; }
@@ -157,7 +157,7 @@ struct ChainOutput {
   T* end;
   std::int64_t n_tags, n_places;
 
-  ChainOutput(const ChainWeights<T>& w, std::int64_t item, std::int64_t tags, std::int64_t places)
+  ChainOutput(const ChainPointers<T>& w, std::int64_t item, std::int64_t tags, std::int64_t places)
       : first(w.first + item * places * tags * (w.transitions ? 1 : tags)),
         transitions(w.transitions ? w.transitions + item * tags * tags : nullptr),
         start(w.start ? w.start + item * tags : nullptr),

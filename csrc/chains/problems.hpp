@@ -3,30 +3,30 @@
 
 #include <cstdint>
 
+#include "core/arguments.hpp"
+
 namespace omegamax {
 
-// Chains (batch items are the rows). `first` is (places, tags, tags) in dense form, where `transitions` is null, and
-// the emissions (places, tags) in factored form. A stride is the step from one item to the next; 0: all share one.
+// Chains (batch items are the rows). `first` is (places, tags, tags) in dense form, where `transitions`, `start` and `end`
+// are null, and the emissions (places, tags) in factored form.
 template <class T>
-struct ChainParts {
-  const T* first;
-  const T* transitions;
-  const T* start;
-  const T* end;
-  std::int64_t first_stride, transitions_stride, start_stride, end_stride;
-};
-
-// Weights in the same form, one after the other.
-template <class T>
-struct ChainWeights {
+struct ChainPointers {
   T* first;
   T* transitions;
   T* start;
   T* end;
 };
 
-// Which Omega smooths a recursion.
-enum ChainOmega : int { kChainHard, kChainShannon, kChainSquaredNorm, kChainTsallis15 };
+// The step from one item to the next; 0: all items share one.
+struct ChainStrides {
+  std::int64_t first, transitions, start, end;
+};
+
+template <class T>
+struct ChainParts {
+  ChainPointers<const T> at;
+  ChainStrides strides;
+};
 
 template <class T>
 struct ChainValue {
@@ -37,7 +37,7 @@ struct ChainValue {
   // Of the nodes, for a row per place (of a factored chain without every eighth): (rows, tags), or null.
   T* values;  // the largest of each place shifted to 0
   T* levels;  // what turns scores into local weights
-  int omega;
+  Omega omega;
   std::int64_t n_places, n_tags, columns;
 };
 
@@ -48,8 +48,8 @@ struct ChainMarginals {
   const double* total;
   const T* values;
   const T* levels;
-  ChainWeights<T> weights;
-  int omega;
+  ChainPointers<T> weights;  // one item after the other
+  Omega omega;
   std::int64_t n_places, n_tags, columns;
 };
 
@@ -61,8 +61,8 @@ struct ChainTangent {
   const T* values;
   const T* levels;
   ChainParts<T> direction;
-  ChainWeights<T> weights;
-  int omega;
+  ChainPointers<T> weights;  // one item after the other
+  Omega omega;
   std::int64_t n_places, n_tags, columns;
 };
 

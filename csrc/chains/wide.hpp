@@ -42,7 +42,7 @@ class WideParts {
     if (dense_) return {first_.get(), nullptr, nullptr, nullptr, 0, 0, 0, 0};
     return {first_.get(), transitions_.get(), start_.get(), end_.get(), 0, 0, 0, 0};
   }
-  ChainWeights<double> weights() const {
+  ChainPointers<double> weights() const {
     if (dense_) return {first_.get(), nullptr, nullptr, nullptr};
     return {first_.get(), transitions_.get(), start_.get(), end_.get()};
   }
@@ -80,7 +80,7 @@ class WideItem {
   double found() const { return value_; }
 
  private:
-  int omega_;
+  Omega omega_;
   std::int64_t tags_, length_;
   WideParts parts_;
   Scratch<double> values_, levels_;

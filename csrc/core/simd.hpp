@@ -33,6 +33,7 @@ typedef std::int32_t Ints __attribute__((vector_size(kVectorBytes)));
 typedef std::int64_t Longs __attribute__((vector_size(kVectorBytes)));
 
 // The number type, the integer of its size and the bit pattern of that size, for numbers and vectors of them alike.
+// clang-format off
 template <class V> struct Traits;
 template <> struct Traits<float> { using Number = float; using Integer = std::int32_t; using Vector = Floats; };
 template <> struct Traits<double> { using Number = double; using Integer = std::int64_t; using Vector = Doubles; };
@@ -43,6 +44,7 @@ template <class T> using Vector = typename Traits<T>::Vector;
 template <class T> constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
 template <class T> constexpr T kInfinity = std::numeric_limits<T>::infinity();
 template <class T> constexpr T kNaN = std::numeric_limits<T>::quiet_NaN();
+// clang-format on
 
 template <class V>
 inline typename Traits<V>::Integer bits_of(V x) {
@@ -59,7 +61,9 @@ inline V from_bits(typename Traits<V>::Integer bits) {
 }
 
 template <class T>
-inline Vector<T> splat(T x) { return x - Vector<T>{}; }  // x - 0 keeps the sign of a zero
+inline Vector<T> splat(T x) {
+  return x - Vector<T>{};  // x - 0 keeps the sign of a zero
+}
 
 template <class T>
 inline Vector<T> load(const T* from) {

@@ -255,8 +255,8 @@ inline void with_omega(const AlignmentGrid<T>& grid, std::int64_t begin, std::in
     Own aligner(grid, steps, buffer, stored);
     f(aligner);
   };
-  if (grid.kind == 0) go(HardThree{});
-  else if (grid.kind == 1) go(ShannonThree{});
+  if (grid.omega == Omega::kHard) go(HardThree{});
+  else if (grid.omega == Omega::kShannon) go(ShannonThree{});
   else go(SquaredThree{});
 }
 

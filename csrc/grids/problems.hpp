@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "core/arguments.hpp"
+
 namespace omegamax {
 
 // Alignment grids, one per item: here a row of the batch is an item. scale * scores[i, j] is the score of a cell.
@@ -17,7 +19,7 @@ struct AlignmentGrid {
   const std::int32_t* last;
   std::int64_t band_stride;  // between items
   std::int64_t packed;       // whether a stored row begins with the first column of its band
-  std::int64_t kind;         // 0 Hard, 1 Shannon, 2 SquaredNorm
+  Omega omega;               // not kTsallis15
   std::int64_t rows;
   std::int64_t width;         // of a stored row
   std::int64_t grid_columns;  // of the grid
@@ -58,18 +60,29 @@ struct AlignmentTangent {
   std::int64_t columns;
 };
 
-// Soft-DTW of points x (rows, coordinates) and y (columns, coordinates) under squared distances, with its gradients where
-// they are wanted; the grid has no scores and no checkpoints.
+// Soft-DTW of points x (rows, coordinates) and y (columns, coordinates) under squared distances times `scale`, with its
+// gradients where they are wanted.
 template <class T>
 struct SoftDtw {
-  AlignmentGrid<T> grid;
   const T* x;
   const T* y;
-  std::int64_t n_coordinates;
+  const std::int64_t* lengths;  // two per item, or nullptr for rows and grid_columns
+  double scale;
+  Omega omega;
+  std::int64_t rows, grid_columns, n_coordinates;
   double* value;
   T* to_x;  // or nullptr
   T* to_y;
   std::int64_t columns;
+};
+
+// Squared distances of the points of two lists; a row is a point of the first.
+template <class T>
+struct PairwiseSquared {
+  const T* x;       // (n_points, n_coordinates) per item
+  const T* turned;  // (n_coordinates, columns) per item
+  T* distances;
+  std::int64_t n_points, n_coordinates, columns;
 };
 
 }  // namespace omegamax

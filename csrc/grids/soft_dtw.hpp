@@ -18,18 +18,18 @@ class PointGround {
  public:
   static std::int64_t bytes(const SoftDtw<T>& problem) {
     const std::int64_t d = problem.n_coordinates;
-    return Buffer::size<T>(d * stride(problem)) + Buffer::size<T>(d * problem.grid.grid_columns) +
+    return Buffer::size<T>(d * stride(problem)) + Buffer::size<T>(d * problem.grid_columns) +
            3 * Buffer::size<T>(d * kRows);
   }
 
   PointGround(const SoftDtw<T>& problem, Buffer& buffer)
       : problem_(problem), d_(problem.n_coordinates), stride_(stride(problem)),
-        scale_(static_cast<T>(problem.grid.scale)), turned_(buffer.take<T>(d_ * stride_)),
-        to_columns_(buffer.take<T>(d_ * problem.grid.grid_columns)), rows_(buffer.take<T>(d_ * kRows)),
+        scale_(static_cast<T>(problem.scale)), turned_(buffer.take<T>(d_ * stride_)),
+        to_columns_(buffer.take<T>(d_ * problem.grid_columns)), rows_(buffer.take<T>(d_ * kRows)),
         to_rows_(buffer.take<T>(d_ * kRows)), passing_(buffer.take<T>(d_ * kRows)) {}
 
   void look_at(const GridItem<T>& item, std::int64_t number) {
-    const std::int64_t m = problem_.grid.rows, n = problem_.grid.grid_columns;
+    const std::int64_t m = problem_.rows, n = problem_.grid_columns;
     x_ = problem_.x + number * m * d_;
     to_x_ = problem_.to_x == nullptr ? nullptr : problem_.to_x + number * m * d_;
     to_y_ = problem_.to_y == nullptr ? nullptr : problem_.to_y + number * n * d_;
@@ -45,9 +45,9 @@ class PointGround {
 
   // Zeros beyond the item, and `nothing` in it where there is nothing more to do.
   void prepare(const GridItem<T>& item, bool feasible, T nothing) {
-    fill(to_x_, problem_.grid.rows, item.m, feasible, nothing);
-    fill(to_y_, problem_.grid.grid_columns, item.n, feasible, nothing);
-    for (std::int64_t p = 0; p < d_ * problem_.grid.grid_columns; ++p) to_columns_[p] = 0;
+    fill(to_x_, problem_.rows, item.m, feasible, nothing);
+    fill(to_y_, problem_.grid_columns, item.n, feasible, nothing);
+    for (std::int64_t p = 0; p < d_ * problem_.grid_columns; ++p) to_columns_[p] = 0;
   }
 
   void enter(const Strip<T>& strip) {
@@ -95,11 +95,11 @@ class PointGround {
   void finish(const GridItem<T>& item) {
     if (to_y_ == nullptr) return;
     for (std::int64_t j = 0; j < item.n; ++j)
-      for (std::int64_t k = 0; k < d_; ++k) to_y_[j * d_ + k] = T(2) * to_columns_[k * problem_.grid.grid_columns + j];
+      for (std::int64_t k = 0; k < d_; ++k) to_y_[j * d_ + k] = T(2) * to_columns_[k * problem_.grid_columns + j];
   }
 
  private:
-  static std::int64_t stride(const SoftDtw<T>& problem) { return kBefore + problem.grid.grid_columns + kRows + kL; }
+  static std::int64_t stride(const SoftDtw<T>& problem) { return kBefore + problem.grid_columns + kRows + kL; }
 
   void fill(T* gradient, std::int64_t size, std::int64_t length, bool feasible, T nothing) const {
     if (gradient == nullptr) return;
@@ -144,7 +144,7 @@ class PointGround {
         passing[v] = move_down<T>(passing[v], v + 1 < count ? passing[v + 1] : V{});
         passing[v] += load(tile + s * lanes + v * kL) * (load(y - s + v * kL) - x[v]);
       }
-      if (t + s < n) to_columns_[k * problem_.grid.grid_columns + t + s] += passing[0][0];
+      if (t + s < n) to_columns_[k * problem_.grid_columns + t + s] += passing[0][0];
     }
     for (int v = 0; v < count; ++v) store<T>(passing_ + k * kRows + v * kL, passing[v]);
   }
@@ -162,7 +162,10 @@ constexpr std::int64_t kCacheBytes = 1 << 20;
 
 template <class T>
 void run(const SoftDtw<T>& problem, std::int64_t begin, std::int64_t end) {
-  const AlignmentGrid<T>& grid = problem.grid;
+  // The grid is never written down, and has no checkpoints.
+  const std::int64_t n = problem.grid_columns;
+  const AlignmentGrid<T> grid{nullptr, 0, 0, problem.scale, problem.lengths, nullptr, nullptr, 0, 0, problem.omega,
+                              problem.rows, n, n, nullptr};
   const bool differentiates = problem.to_x != nullptr || problem.to_y != nullptr;
   const std::int64_t strips = grid.rows / kStripRows<T> + 1;
   const bool fits = 3 * static_cast<std::int64_t>(sizeof(T)) * problem.columns <= kCacheBytes;

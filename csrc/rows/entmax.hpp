@@ -29,9 +29,9 @@ inline void entmax_row(const T* x, T* weights, T* value, std::int64_t n, double 
   const double e = alpha - 1;
   if (e == 0) softmax_row(x, weights, value, n, peaks);
   else if (e == 0.5) threshold_row<Square>(x, weights, value, n, peaks, candidates);
-  else if (e < 1) gentle_row(x, weights, value, n, e, peaks, candidates);
+  else if (e < 1) below_two_row(x, weights, value, n, e, peaks, candidates);
   else if (e == 1) threshold_row<Linear>(x, weights, value, n, peaks, candidates);
-  else steep_row(x, weights, value, n, e, peaks, candidates);
+  else above_two_row(x, weights, value, n, e, peaks, candidates);
 }
 
 template <class T>
@@ -57,16 +57,16 @@ void run(const Entmax<T>& problem, std::int64_t begin, std::int64_t end) {
   }
   // Which rows go in lockstep depends on their own order only, not on their neighbours; and a row of order 1.5 or 2 goes
   // the way that it goes where all have that order.
-  const auto gentle = [](double alpha) { return alpha > 1 && alpha < 2 && alpha != 1.5; };
-  GentlePanel<T> panel(n);
+  const auto in_panel = [](double alpha) { return alpha > 1 && alpha < 2 && alpha != 1.5; };
+  EntmaxPanel<T> panel(n);
   for (std::int64_t first = begin; first < end; first += kLanes<T>) {
     const std::int64_t count = end - first < kLanes<T> ? end - first : std::int64_t(kLanes<T>);
     double es[kLanes<T>];
     bool any = false;
     for (std::int64_t lane = 0; lane < kLanes<T>; ++lane) {
       const double alpha = lane < count ? alpha_of(first + lane) : 1;
-      es[lane] = gentle(alpha) ? alpha - 1 : 0.25;
-      any |= gentle(alpha);
+      es[lane] = in_panel(alpha) ? alpha - 1 : 0.25;
+      any |= in_panel(alpha);
     }
     if (any)
       panel.run(problem.scores + first * n, problem.weights + first * n,
@@ -75,7 +75,7 @@ void run(const Entmax<T>& problem, std::int64_t begin, std::int64_t end) {
       const double alpha = alpha_of(row);
       if (alpha == 1.5) threshold_rows<Square>(problem.scores, problem.weights, problem.value, n, row, row + 1);
       else if (alpha == 2) threshold_rows<Linear>(problem.scores, problem.weights, problem.value, n, row, row + 1);
-      else if (!gentle(alpha)) one_row(row);
+      else if (!in_panel(alpha)) one_row(row);
     }
   }
 }
@@ -102,7 +102,7 @@ inline void entmax_product_row(const T* p, const T* v, T* out, std::int64_t n, d
   } else if (alpha < 2) {
     centred_row(p, v, out, n, support, PowerSlope<T>{splat(static_cast<T>(2 - alpha))});
   } else {
-    steep_product_row(p, v, out, n, alpha);
+    above_two_product_row(p, v, out, n, alpha);
   }
 }
 

@@ -1,4 +1,4 @@
-// Gentle entmax for a panel of rows, each with its own order: the search for the level c and the powers of
+// Entmax for 1 < alpha < 2 on a panel of rows, each with its own order: the search for the level c and the powers of
 // the weights run in lockstep, one row per lane, on candidates alone.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace OMEGAMAX_ARCH {
 #if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
 // What Newton's method takes off c in each lane; the number of columns is even.
 template <class Quality, class T>
-inline Vector<T> gentle_step(const Vector<T>* y, std::int64_t padded, Vector<T> c, Vector<T> e, Vector<T> order) {
+inline Vector<T> below_two_step(const Vector<T>* y, std::int64_t padded, Vector<T> c, Vector<T> e, Vector<T> order) {
   Vector<T> low[2] = {}, high[2] = {};
   const Vector<T> r = T(1) / c, below = order - T(1);
   for (std::int64_t j = 0; j < padded; j += 2)
@@ -27,9 +27,9 @@ inline Vector<T> gentle_step(const Vector<T>* y, std::int64_t padded, Vector<T> 
 }
 
 template <class T>
-class GentlePanel {
+class EntmaxPanel {
  public:
-  explicit GentlePanel(std::int64_t n) : n_(n), rows_(n) {}
+  explicit EntmaxPanel(std::int64_t n) : n_(n), rows_(n) {}
 
   // Solves `count` rows, at most kLanes, row k with alpha = 1 + es[k] in (1, 2); `value` may be null.
   void run(const T* x, T* weights, T* value, std::int64_t count, const double* es) {
@@ -81,7 +81,7 @@ class GentlePanel {
     distances_below(top, n_peaks, e);
     Vector<T> c = splat(T(1));
     for (int iteration = 0; iteration < 2; ++iteration)  // more would leave out few more
-      c -= larger(gentle_step<Rough, T>(rows_.columns(), n_peaks, c, e, order), Vector<T>{});
+      c -= larger(below_two_step<Rough, T>(rows_.columns(), n_peaks, c, e, order), Vector<T>{});
     return c;
   }
 
@@ -95,12 +95,12 @@ class GentlePanel {
     unsigned moving = good;
     if constexpr (sizeof(T) == 4)
       for (int iteration = 0; iteration < 8 && moving != 0; ++iteration) {
-        const Vector<T> step = gentle_step<Fair, T>(y, padded, c, e, order);
+        const Vector<T> step = below_two_step<Fair, T>(y, padded, c, e, order);
         moving = advance(step, splat(T(0.02)), moving & where_greater(step, Vector<T>{}));
       }
     moving = good;
     for (int iteration = 0; iteration < 100 && moving != 0; ++iteration) {
-      const Vector<T> step = gentle_step<Good, T>(y, padded, c, e, order);
+      const Vector<T> step = below_two_step<Good, T>(y, padded, c, e, order);
       const unsigned rising = iteration == 0 ? where_greater(-step, slack * c) & moving : 0u;
       moving = advance(step, slack, moving) | rising;
     }
@@ -143,9 +143,9 @@ class GentlePanel {
 };
 #else
 template <class T>
-class GentlePanel {
+class EntmaxPanel {
  public:
-  explicit GentlePanel(std::int64_t) {}
+  explicit EntmaxPanel(std::int64_t) {}
   void run(const T*, T*, T*, std::int64_t, const double*) {}
 };
 #endif

@@ -1,7 +1,10 @@
-// What the kernels on rows read and write: pointers to row-major rows, `columns` last.
+// What the kernels on rows read and write: pointers to row-major rows. The fields are, in this order, what is known (scores,
+// or weights and what belongs to them), parameters, a direction, results, and `columns`.
 #pragma once
 
 #include <cstdint>
+
+#include "core/arguments.hpp"
 
 namespace omegamax {
 
@@ -28,7 +31,7 @@ template <class T>
 struct Hardmax {
   const T* scores;
   T* weights;
-  T* value;
+  PerRow<T> value;
   std::int64_t columns;
 };
 
@@ -37,7 +40,7 @@ template <class T>
 struct Softmax {
   const T* scores;
   T* weights;
-  T* value;
+  PerRow<T> value;
   std::int64_t columns;
 };
 
@@ -53,20 +56,20 @@ struct SoftmaxProduct {
 template <class T>
 struct Entmax {
   const T* scores;
-  T* weights;
-  T* value;  // or nullptr
   const double* alphas;
   double alpha;
+  T* weights;
+  T* value;  // or nullptr
   std::int64_t columns;
 };
 
 template <class T>
 struct EntmaxProduct {
   const T* weights;
-  const T* direction;
-  T* product;
   const double* alphas;
   double alpha;
+  const T* direction;
+  T* product;
   std::int64_t columns;
 };
 
@@ -74,10 +77,10 @@ struct EntmaxProduct {
 template <class T>
 struct EntmaxSlope {
   const T* weights;
-  T* slope;  // one per row
-  T* gradient;
   const double* alphas;
   double alpha;
+  T* slope;  // one per row
+  T* gradient;
   std::int64_t columns;
 };
 
@@ -85,11 +88,11 @@ struct EntmaxSlope {
 template <class T>
 struct EntmaxPull {
   const T* weights;
+  const double* alphas;
+  double alpha;
   const T* direction;
   T* product;
   T* along;  // one per row
-  const double* alphas;
-  double alpha;
   std::int64_t columns;
 };
 
@@ -97,18 +100,19 @@ struct EntmaxPull {
 template <class T>
 struct Sqpnormmax {
   const T* scores;
-  T* weights;
-  T* value;
+  const double* ps;  // always nullptr: one p serves all rows
   double p;
+  T* weights;
+  PerRow<T> value;
   std::int64_t columns;
 };
 
 template <class T>
 struct SqpnormmaxProduct {
   const T* weights;
+  double p;
   const T* direction;
   T* product;
-  double p;
   std::int64_t columns;
 };
 
@@ -139,8 +143,8 @@ struct Fusedmax {
   const double* strengths;  // one per row, or nullptr: then `strength`
   double strength;
   T* weights;
-  T* value;  // one per row
-  bool* joined;
+  PerRow<T> value;
+  PerEntry<bool> joined;
   std::int64_t columns;
 };
 
@@ -170,7 +174,7 @@ struct Oscarmax {
   double strength;
   double most;  // of strength times the number of positions that are not removed: a row of more takes less strength
   T* weights;
-  T* value;  // one per row
+  PerRow<T> value;
   std::int32_t* labels;
   std::int64_t columns;
 };
@@ -212,7 +216,7 @@ struct Groupmax {
   const double* strengths;     // one per row, or nullptr: then `strength`
   double strength;
   T* weights;
-  T* value;  // one per row
+  PerRow<T> value;
   std::int64_t columns;
 };
 
@@ -225,15 +229,6 @@ struct GroupmaxProduct {
   const T* direction;
   T* product;
   std::int64_t columns;
-};
-
-// Squared distances of the points of two lists; a row is a point of the first.
-template <class T>
-struct PairwiseSquared {
-  const T* x;       // (n_points, n_coordinates) per item
-  const T* turned;  // (n_coordinates, columns) per item
-  T* distances;
-  std::int64_t n_points, n_coordinates, columns;
 };
 
 }  // namespace omegamax

@@ -172,7 +172,7 @@ inline void sqpnorm_rows(const Sqpnormmax<T>& problem, std::int64_t begin, std::
 template <class T>
 void run(const Sqpnormmax<T>& problem, std::int64_t begin, std::int64_t end) {
   if (problem.p == 2)
-    return threshold_rows<Linear>(problem.scores, problem.weights, problem.value, problem.columns, begin, end);
+    return threshold_rows<Linear>(problem.scores, problem.weights, problem.value.at, problem.columns, begin, end);
   if (problem.p == 1.5) return sqpnorm_rows<CubicOrder>(problem, begin, end, 3.0);
   sqpnorm_rows<AnyOrder>(problem, begin, end, problem.p / (problem.p - 1));
 }
@@ -184,7 +184,7 @@ void run(const Sqpnormmax<T>& problem, std::int64_t begin, std::int64_t end) {
 //     m = M1 = y/N^2 (1 + (L y^(1-p) - 1)/(p - 1)),    N = ||y||_p, L = N^p.
 template <class T>
 inline void sqpnormmax_product_row(const T* y, const T* v, T* out, std::int64_t n, double p) {
-  const T slope = static_cast<T>(p - 1), steep = static_cast<T>(1 / (p - 1));
+  const T slope = static_cast<T>(p - 1), inverse = static_cast<T>(1 / (p - 1));
   const Vector<T> zero{}, one = splat(T(1));
   const bool by_root = p == 1.5;
   LongSum<T> masses, powers, means;
@@ -224,7 +224,7 @@ inline void sqpnormmax_product_row(const T* y, const T* v, T* out, std::int64_t 
       const Vector<T> weights = load_lanes(y + i + at, lanes, T(0)), saved = load_lanes(out + i + at, lanes, T(0));
       Vector<T> m;
       if (by_root) m = (T(2) * level * saved - weights) * scale;
-      else m = weights * (T(1) + steep * expm1_of<Vector<T>>(log_level - slope * saved)) * scale;
+      else m = weights * (T(1) + inverse * expm1_of<Vector<T>>(log_level - slope * saved)) * scale;
       sum += m;
       product += m * (load_lanes(v + i + at, lanes, T(0)) - mean);
       store_lanes(out + i + at, lanes, m);

@@ -45,8 +45,8 @@ struct SquaredNormOfTwo {
 };
 
 template <class F>
-inline void with_omega_of_two(std::int64_t omega, F f) {
-  if (omega == 1) f(ShannonOfTwo{});
+inline void with_omega_of_two(Omega omega, F f) {
+  if (omega == Omega::kShannon) f(ShannonOfTwo{});
   else f(SquaredNormOfTwo{});
 }
 

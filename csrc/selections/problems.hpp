@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "core/arguments.hpp"
+
 namespace omegamax {
 
 // The best matching of each item. `row` and `column` are scores for staying alone, or null; `columns_of` gets the column
@@ -30,15 +32,16 @@ struct Selection {
   std::int64_t width, lo, hi, columns;
 };
 
-// Sweeps over (position, count), see budget.hpp. `omega` is 1 (Shannon) or 2 (squared norm); what one sweep leaves
-// to another is in double precision whatever the scores are.
+// Sweeps over (position, count), see budget.hpp. `omega` is kShannon or kSquaredNorm; what one sweep leaves to another is in double precision whatever the scores are.
 template <class T>
 struct BudgetUp {
   const T* scores;  // (width)
   const std::int64_t* lengths;
   double* taken;  // (width, hi + 1 padded): probability of having taken the entry, given the count so far
   double* last;   // (hi + 1): values of the counts at the end
-  std::int64_t width, lo, hi, omega, columns;
+  std::int64_t width, lo, hi;
+  Omega omega;
+  std::int64_t columns;
 };
 
 template <class T>
@@ -57,7 +60,9 @@ struct BudgetMoveUp {
   const T* direction;  // (width)
   double* moved;       // as taken: its derivative
   double* last;        // (hi + 1): derivatives of the values
-  std::int64_t width, lo, hi, omega, columns;
+  std::int64_t width, lo, hi;
+  Omega omega;
+  std::int64_t columns;
 };
 
 template <class T>

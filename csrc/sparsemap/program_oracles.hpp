@@ -49,13 +49,13 @@ class ChainOracle {
     const ChainParts<double> parts{scores, factored_ ? rest : nullptr, factored_ ? rest + tags_ * tags_ : nullptr,
                                    factored_ ? rest + tags_ * tags_ + tags_ : nullptr, 0, 0, 0, 0};
     double* more = weights_.get() + n_first;
-    const ChainWeights<double> weights{weights_.get(), factored_ ? more : nullptr,
+    const ChainPointers<double> weights{weights_.get(), factored_ ? more : nullptr,
                                        factored_ ? more + tags_ * tags_ : nullptr,
                                        factored_ ? more + tags_ * tags_ + tags_ : nullptr};
-    table.ChainValue_double({parts, lengths_ + item, &value, &total, values_.get(), nullptr, kChainHard, places_, tags_, 0},
+    table.ChainValue_double({parts, lengths_ + item, &value, &total, values_.get(), nullptr, Omega::kHard, places_, tags_, 0},
         0, 1);
     if (!feasible(value, found)) return;
-    table.ChainMarginals_double({parts, lengths_ + item, &total, values_.get(), nullptr, weights, kChainHard, places_,
+    table.ChainMarginals_double({parts, lengths_ + item, &total, values_.get(), nullptr, weights, Omega::kHard, places_,
                                tags_, 0},
         0, 1);
     gather(weights_.get(), n_parts_, found);
@@ -96,7 +96,6 @@ class ChartOracle {
         charts_(spec.sizes[2] * size_ * (size_ + spec.sizes[4])), visits_(spec.sizes[3] * size_ * (size_ + spec.sizes[4])),
         weights_(n_parts_) {}
 
-  static constexpr std::int64_t kHard = 0;
   std::int64_t size_, option_, n_parts_;
   const std::int64_t* lengths_;
   Scratch<double> charts_, visits_, weights_;
@@ -107,9 +106,9 @@ class ProjectiveOracle : private ChartOracle {
   explicit ProjectiveOracle(const OracleSpec& spec) : ChartOracle(spec) {}
   void best(std::int64_t item, const double* scores, Vertex& found) {
     double value;
-    table.ProjectiveValue_double({scores, lengths_ + item, charts_.get(), &value, size_, option_, kHard, 0}, 0, 1);
+    table.ProjectiveValue_double({scores, lengths_ + item, charts_.get(), &value, size_, option_, Omega::kHard, 0}, 0, 1);
     if (!feasible(value, found)) return;
-    table.ProjectiveMarginals_double({lengths_ + item, charts_.get(), visits_.get(), weights_.get(), size_, option_, kHard, 0},
+    table.ProjectiveMarginals_double({lengths_ + item, charts_.get(), visits_.get(), weights_.get(), size_, option_, Omega::kHard, 0},
         0, 1);
     gather(weights_.get(), n_parts_, found);
   }
@@ -120,10 +119,10 @@ class ConstituencyOracle : private ChartOracle {
   explicit ConstituencyOracle(const OracleSpec& spec) : ChartOracle(spec) {}
   void best(std::int64_t item, const double* scores, Vertex& found) {
     double value;
-    table.ConstituencyValue_double({scores, lengths_ + item, charts_.get(), &value, size_, option_, kHard, 0}, 0, 1);
+    table.ConstituencyValue_double({scores, lengths_ + item, charts_.get(), &value, size_, option_, Omega::kHard, 0}, 0, 1);
     if (!feasible(value, found)) return;
     table.ConstituencyMarginals_double({scores, lengths_ + item, charts_.get(), visits_.get(), weights_.get(), size_, option_,
-                                      kHard, 0},
+                                      Omega::kHard, 0},
         0, 1);
     gather(weights_.get(), n_parts_, found);
   }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "trees/local_lanes.hpp"
+#include "core/arguments.hpp"
 #include "core/rows.hpp"
 
 namespace omegamax {
@@ -93,11 +94,11 @@ inline void revisit_pairs(const Pairs<T>& pairs, const T* lefts, const T* rights
   }
 }
 
-// Calls f(Omega{}) for the number by which the Python layer names a regularizer.
+// Calls f with the local problem of a regularizer.
 template <class F>
-inline void with_omega(std::int64_t number, F f) {
-  if (number == 0) f(HardLanes{});
-  else if (number == 1) f(ShannonLanes{});
+inline void with_omega(Omega omega, F f) {
+  if (omega == Omega::kHard) f(HardLanes{});
+  else if (omega == Omega::kShannon) f(ShannonLanes{});
   else f(SquaredNormLanes{});
 }
 

@@ -3,10 +3,11 @@
 
 #include <cstdint>
 
+#include "core/arguments.hpp"
+
 namespace omegamax {
 
-// Trees: an item of the batch is a row. `omega` is 0 (hard), 1 (Shannon) or 2 (squared norm); `lengths` has one entry
-// per item; `charts` and `visits` are what one sweep leaves to the next (see projective.hpp, constituency.hpp);
+// Trees: an item of the batch is a row. `lengths` has one entry per item; `charts` and `visits` are what one sweep leaves to the next (see projective.hpp, constituency.hpp);
 // `columns` is the cost of an item, by which threads share the work.
 template <class T>
 struct ProjectiveValue {
@@ -14,7 +15,9 @@ struct ProjectiveValue {
   const std::int64_t* lengths;
   T* charts;
   T* value;
-  std::int64_t size, single_root, omega, columns;
+  std::int64_t size, single_root;
+  Omega omega;  // not kTsallis15
+  std::int64_t columns;
 };
 
 template <class T>
@@ -23,7 +26,9 @@ struct ProjectiveMarginals {
   T* charts;
   T* visits;
   T* marginals;
-  std::int64_t size, single_root, omega, columns;
+  std::int64_t size, single_root;
+  Omega omega;  // not kTsallis15
+  std::int64_t columns;
 };
 
 template <class T>
@@ -33,7 +38,9 @@ struct ProjectiveTangent {
   T* visits;
   const T* direction;
   T* product;
-  std::int64_t size, single_root, omega, columns;
+  std::int64_t size, single_root;
+  Omega omega;  // not kTsallis15
+  std::int64_t columns;
 };
 
 template <class T>
@@ -42,7 +49,9 @@ struct ConstituencyValue {
   const std::int64_t* lengths;
   T* charts;
   T* value;
-  std::int64_t size, labels, omega, columns;
+  std::int64_t size, labels;
+  Omega omega;  // not kTsallis15
+  std::int64_t columns;
 };
 
 template <class T>
@@ -52,7 +61,9 @@ struct ConstituencyMarginals {
   T* charts;
   T* visits;
   T* marginals;
-  std::int64_t size, labels, omega, columns;
+  std::int64_t size, labels;
+  Omega omega;  // not kTsallis15
+  std::int64_t columns;
 };
 
 template <class T>
@@ -63,7 +74,9 @@ struct ConstituencyTangent {
   T* visits;
   const T* direction;
   T* product;
-  std::int64_t size, labels, omega, columns;
+  std::int64_t size, labels;
+  Omega omega;  // not kTsallis15
+  std::int64_t columns;
 };
 
 }  // namespace omegamax
