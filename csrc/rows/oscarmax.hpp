@@ -5,11 +5,11 @@
 #include <cstring>
 
 #include "core/buffer.hpp"
+#include "core/problems.hpp"
 #include "rows/candidates.hpp"
+#include "rows/checks.hpp"
 #include "rows/isotonic.hpp"
 #include "rows/ordering.hpp"
-#include "core/problems.hpp"
-#include "rows/checks.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -76,8 +76,9 @@ inline SupportedBlocks project_descending(Pooling::Blocks blocks) {
 //
 //     sum_{i <= k} (x_i - mean)  <=  strength k (d - k)/2    for all k,
 //
-// with the scores sorted downwards. Told without sorting, from bounds of the left side: k (max - mean), (d - k) (mean - min)
-// and, by Cauchy and Schwarz, sqrt(variance k (d - k)). Some rows that are flat are not recognised; no other row is.
+// with the scores sorted downwards. Told without sorting, from bounds of the left side: k (max - mean), (d - k) (mean -
+// min) and, by Cauchy and Schwarz, sqrt(variance k (d - k)). Some rows that are flat are not recognised; no other row
+// is.
 struct Flatness {
   bool flat;
   double mean;  // relative to the largest
@@ -150,8 +151,7 @@ void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
       const Flatness flatness = find_flatness(x, n, whole.top, size, strength);
       if (flatness.flat) {
         write_flat(x, n, size, weights, labels);
-        problem.value[row] =
-            static_cast<T>(whole.top + (flatness.mean + 0.5 - 0.5 / size - strength * (size - 1) / 2));
+        problem.value[row] = static_cast<T>(whole.top + (flatness.mean + 0.5 - 0.5 / size - strength * (size - 1) / 2));
         continue;
       }
     }
@@ -206,7 +206,9 @@ void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
 // On the support: the mean of the direction over each cluster, minus its mean over the support.
 template <class T>
 void run(const OscarmaxProduct<T>& problem, std::int64_t begin, std::int64_t end) {
-  struct Cluster { double sum, size; };
+  struct Cluster {
+    double sum, size;
+  };
   const std::int64_t n = problem.columns;
   Buffer buffer(Buffer::size<std::int32_t>(n + kSlack) + Buffer::size<Cluster>(n));
   std::int32_t* support = buffer.take<std::int32_t>(n + kSlack);
