@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import abc
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
-
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.sweeps import inside, outside, tangent
-from omegamax.operators.regularizer import Regularizer
 
 Parts = tuple[Tensor, ...]  # the components of the potentials, each (batch, *event)
 State = tuple[Tensor, ...]  # what the next sweep needs, and nothing more
@@ -62,47 +60,69 @@ class Program(abc.ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class LatticeProgram(Program):
-    """The generic engine: any lattice, any symmetric regularizer. The oracle of the specialised programs."""
+class WidenedProgram(Program):
+    """A program of float32 parts that is swept in float64, with results rounded to the type of the parts.
 
-    lattice: Lattice
-    regularizer: Regularizer
-    goals: Tensor  # (batch,): nodes of the topology
+    Weights are made of differences between values, and a float32 value of a million has no digits behind the point.
+    """
+
+    inner: Program
 
     @property
     def n_parts(self) -> int:  # type: ignore[override]
-        """One per component of the lattice."""
-        return len(self.lattice.components)
+        """Of the other program."""
+        return self.inner.n_parts
 
     def value(self, parts: Parts) -> tuple[Tensor, State]:
-        """One sweep up; the state is q and, where there are any, the local constants."""
-        values, backpointers, constants = inside(
-            self.lattice.topology, self.lattice.scores_of_edges(parts), self.regularizer
-        )
-        state = (backpointers,) if constants is None else (backpointers, constants)
-        return values.gather(1, self.goals.unsqueeze(1)).squeeze(1), state
+        """In float64."""
+        return self.inner.value(wide(parts))
+
+    def value_ahead(self, parts: Parts) -> tuple[Tensor, State]:
+        """In float64."""
+        return self.inner.value_ahead(wide(parts))
 
     def marginals(self, parts: Parts, state: State) -> Swept:
-        """One sweep down; the state gains the visits of nodes."""
-        backpointers, constants = state[0], state[1] if len(state) > 1 else None
-        edges, visits, slopes = outside(self.lattice.topology, backpointers, constants, self.regularizer, self.goals)
-        return Swept(self._parts_of(edges, parts), slopes, (visits,))
+        """In float64, rounded to the type of the parts."""
+        swept = self.inner.marginals(wide(parts), state)
+        return swept._replace(parts=rounded(swept.parts, parts))
 
     def tangent(self, parts: Parts, state: State, direction: Parts) -> Swept:
-        """One sweep up, one down."""
-        backpointers, constants, visits = state[0], state[1] if len(state) > 2 else None, state[-1]
-        along = self.lattice.scores_of_edges(direction)
-        edges, slopes = tangent(self.lattice.topology, backpointers, constants, visits, self.regularizer, along)
-        return Swept(self._parts_of(edges, parts), slopes, ())
-
-    def _parts_of(self, edges: Tensor, like: Parts) -> Parts:
-        found = self.lattice.sum_over_edges(edges, like)
-        return tuple(part.to(given.dtype) for part, given in zip(found, like))
+        """In float64, rounded to the type of the parts."""
+        swept = self.inner.tangent(wide(parts), state, wide(direction))
+        return swept._replace(parts=rounded(swept.parts, parts))
 
     def parameters(self) -> tuple[Tensor, ...]:
-        """Those of the regularizer."""
-        return self.regularizer.parameters()
+        """Of the other program."""
+        return self.inner.parameters()
 
-    def with_parameters(self, parameters: tuple[Tensor, ...]) -> LatticeProgram:
-        """With a regularizer that holds these tensors."""
-        return replace(self, regularizer=self.regularizer.with_parameters(parameters)) if parameters else self
+    def with_parameters(self, parameters: tuple[Tensor, ...]) -> Program:
+        """The same with other parameter tensors."""
+        return replace(self, inner=self.inner.with_parameters(parameters))
+
+    def scaled(self, scale: float) -> Program | None:
+        """The other program, scaled."""
+        inner = self.inner.scaled(scale)
+        return None if inner is None else replace(self, inner=inner)
+
+
+def largest_score(parts: Parts) -> float:
+    """The largest size of a finite score, 0 where there is none."""
+    return max((_largest(part.detach()) for part in parts if part.numel()), default=0.0)
+
+
+def _largest(part: Tensor) -> float:
+    low, high = (float(bound) for bound in part.aminmax())
+    size = max(-low, high)
+    if size < math.inf:
+        return size
+    return float(torch.where(part.isfinite(), part, 0).abs().amax())  # something is infinite, or no number
+
+
+def wide(parts: Parts) -> Parts:
+    """Parts in float64."""
+    return tuple(part.double() for part in parts)
+
+
+def rounded(parts: Parts, like: Parts) -> Parts:
+    """Parts in the type of others."""
+    return tuple(part.to(given.dtype) for part, given in zip(parts, like))

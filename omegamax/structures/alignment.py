@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
-from omegamax.inference.alignment_program import KINDS, AlignmentProgram
-from omegamax.inference.lattice import Lattice
+from omegamax.inference.hypergraphs.alignment_program import KINDS, AlignmentProgram
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.inference.program import Program
-from omegamax.inference.topology import Topology
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.bands import Band
 from omegamax.structures.dynamic_program import DynamicProgram

@@ -16,11 +16,11 @@ from typing import Any
 
 import torch
 
-from omegamax.inference.best_arborescence import BestArborescenceProgram
-from omegamax.inference.matrix_tree import MatrixTreeProgram
-from omegamax.inference.oracle import CompiledOracle, Kind
+from omegamax.inference.arborescences.best_arborescence import BestArborescenceProgram
+from omegamax.inference.arborescences.matrix_tree import MatrixTreeProgram
+from omegamax.inference.arborescences.wilson import sample_heads
 from omegamax.inference.program import Program
-from omegamax.inference.wilson import sample_heads
+from omegamax.inference.sparsemap.oracle import CompiledOracle, Kind
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
-from omegamax.inference.alignment_program import KINDS, AlignmentProgram
-from omegamax.inference.lattice import Lattice
+from omegamax.inference.hypergraphs.alignment_program import KINDS, AlignmentProgram
+from omegamax.inference.hypergraphs.lattice import Lattice
 from omegamax.inference.program import Program
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.alignment import SYMMETRIC1, Step, check_band, check_steps, grid_lattice

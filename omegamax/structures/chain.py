@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
-from omegamax.inference.chain_program import ChainProgram, chain_omega
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.oracle import CompiledOracle, Kind
+from omegamax.inference.hypergraphs.chain_program import ChainProgram, chain_omega
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.inference.program import Parts, Program
-from omegamax.inference.topology import Topology
+from omegamax.inference.sparsemap.oracle import CompiledOracle, Kind
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax

@@ -26,11 +26,12 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.oracle import CompiledOracle, Kind
-from omegamax.inference.program import LatticeProgram, Program
-from omegamax.inference.topology import Topology
-from omegamax.inference.tree_program import tree_oracle, tree_program
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
+from omegamax.inference.hypergraphs.topology import Topology
+from omegamax.inference.hypergraphs.tree_program import tree_oracle, tree_program
+from omegamax.inference.program import Program
+from omegamax.inference.sparsemap.oracle import CompiledOracle, Kind
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.plain_lists import plain_lists

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.topology import Topology
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.dynamic_program import DynamicProgram

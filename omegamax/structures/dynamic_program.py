@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.oracle import CompiledOracle, Kind
-from omegamax.inference.program import LatticeProgram, Program
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
+from omegamax.inference.program import Program
+from omegamax.inference.sparsemap.oracle import CompiledOracle, Kind
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax

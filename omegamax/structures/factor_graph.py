@@ -22,9 +22,15 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.agreement import Agreement
-from omegamax.inference.graph_solution import GraphSolution, LpMapProgram, Stopping, lp_sparsemap, warn_if_stopped
-from omegamax.inference.lattice import Lattice
+from omegamax.inference.factor_graphs.agreement import Agreement
+from omegamax.inference.factor_graphs.graph_solution import (
+    GraphSolution,
+    LpMapProgram,
+    Stopping,
+    lp_sparsemap,
+    warn_if_stopped,
+)
+from omegamax.inference.hypergraphs.lattice import Lattice
 from omegamax.inference.program import Parts, Program
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer

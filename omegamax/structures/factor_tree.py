@@ -20,8 +20,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.topology import Topology
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.structures.factors import Count, TableOf, Variable
 
 Local = Count | TableOf

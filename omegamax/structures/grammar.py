@@ -27,11 +27,11 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.kbest import Ranking
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.random_walk import walk
-from omegamax.inference.sweeps import inside
-from omegamax.inference.topology import Topology
+from omegamax.inference.hypergraphs.kbest import Ranking
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.random_walk import walk
+from omegamax.inference.hypergraphs.sweeps import inside
+from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.dynamic_program import DynamicProgram

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.topology import Topology
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Sizes
 

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax.inference import counting
-from omegamax.inference.kbest import Ranked, Ranking
+from omegamax.inference.hypergraphs.derivations import count_derivations, list_derivations
+from omegamax.inference.hypergraphs.kbest import Ranked, Ranking
+from omegamax.inference.hypergraphs.random_walk import walk
+from omegamax.inference.hypergraphs.sweeps import inside
 from omegamax.inference.program import Parts
-from omegamax.inference.random_walk import walk
-from omegamax.inference.sweeps import inside
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
@@ -141,7 +141,7 @@ def sample(problem: Problem, regularizer: Regularizer, n_samples: int, generator
 def count(problem: Problem) -> Any:
     """How many structures use no part of score −inf, in exact integers."""
     topology = problem.lattice.topology
-    return problem.as_list([counting.count(topology, allowed, goal) for allowed, goal in _allowed(problem)])
+    return problem.as_list([count_derivations(topology, allowed, goal) for allowed, goal in _allowed(problem)])
 
 
 def enumerate_all(who: str, problem: Problem, limit: int) -> Any:
@@ -149,13 +149,13 @@ def enumerate_all(who: str, problem: Problem, limit: int) -> Any:
     topology = problem.lattice.topology
     found = []
     for allowed, goal in _allowed(problem):
-        number = counting.count(topology, allowed, goal)
+        number = count_derivations(topology, allowed, goal)
         if number > limit:
             raise ValueError(
                 f"{who}.enumerate: at most limit={limit} structures are listed, got {number}; raise the limit, or take "
                 "topk, sample or support"
             )
-        listed = counting.derivations(topology, allowed, goal)
+        listed = list_derivations(topology, allowed, goal)
         edges = np.array([edge for used in listed for edge in used], dtype=np.int64)
         sizes = np.array([len(used) for used in listed], dtype=np.int64)  # said, for where there are none
         parts = problem.lattice.sum_over_lists(edges, sizes, problem.parts)

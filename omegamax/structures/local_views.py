@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax.inference.agreement import Agreement
-from omegamax.inference.local_problem import LocalProblem
-from omegamax.inference.logic_problems import CountProblem, PairProblem
-from omegamax.inference.oracle import Oracle
-from omegamax.inference.oracle_problem import OracleProblem
+from omegamax.inference.factor_graphs.agreement import Agreement
+from omegamax.inference.factor_graphs.local_problem import LocalProblem
+from omegamax.inference.factor_graphs.logic_problems import CountProblem, PairProblem
+from omegamax.inference.factor_graphs.oracle_problem import OracleProblem
+from omegamax.inference.sparsemap.oracle import Oracle
 from omegamax.structures.chain import Chain
 from omegamax.structures.factors import Block, Count, Factor, Literal, Pair, Part, TableOf, Variable
 from omegamax.structures.sparsemap import oracle_of

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.matching_program import MatchingProgram
-from omegamax.inference.oracle import CompiledOracle, Kind
+from omegamax.inference.matchings.matching_program import MatchingProgram
 from omegamax.inference.program import Parts, Program
+from omegamax.inference.sparsemap.oracle import CompiledOracle, Kind
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.problem import Problem, Sizes

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
-from omegamax.inference.derivation import derivation_of
 from omegamax.inference.differentiation import marginals_of, value_of
-from omegamax.inference.program import Parts
-from omegamax.inference.sweeps import differentiable_inside, outside
-from omegamax.inference.widened_program import largest_score
+from omegamax.inference.hypergraphs.derivations import derivation_of
+from omegamax.inference.hypergraphs.sweeps import differentiable_inside, outside
+from omegamax.inference.program import Parts, largest_score
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
 from omegamax.structures.problem import Problem

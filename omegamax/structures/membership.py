@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
-from omegamax.inference.derivation import is_derived
+from omegamax.inference.hypergraphs.derivations import is_derived
 from omegamax.inference.program import Parts
 from omegamax.operators.hard import Hard
 from omegamax.structures.dynamic_program import DynamicProgram

@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from omegamax.inference.hypergraphs.sweeps import outside
 from omegamax.inference.program import Parts
-from omegamax.inference.sweeps import outside
 from omegamax.operators.shannon import Shannon
 from omegamax.structures.problem import Problem
 

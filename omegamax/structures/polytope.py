@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.oracle_program import OracleProgram
 from omegamax.inference.program import Parts, Program
+from omegamax.inference.sparsemap.oracle_program import OracleProgram
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.problem import Problem, Sizes

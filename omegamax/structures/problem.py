@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.program import Parts, Program
-from omegamax.inference.widened_program import largest_score
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.program import Parts, Program, largest_score
 from omegamax.operators.regularizer import Regularizer
 
 if TYPE_CHECKING:

@@ -23,11 +23,12 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.oracle import CompiledOracle, Kind
-from omegamax.inference.program import LatticeProgram, Program
-from omegamax.inference.topology import Topology
-from omegamax.inference.tree_program import tree_oracle, tree_program
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
+from omegamax.inference.hypergraphs.topology import Topology
+from omegamax.inference.hypergraphs.tree_program import tree_oracle, tree_program
+from omegamax.inference.program import Program
+from omegamax.inference.sparsemap.oracle import CompiledOracle, Kind
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.dependency import DependencyTrees
 from omegamax.structures.dynamic_program import DynamicProgram

@@ -21,12 +21,13 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.budget_program import budget_program
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.oracle import CompiledOracle, Kind
-from omegamax.inference.program import LatticeProgram, Program
-from omegamax.inference.selection_program import SelectionProgram
-from omegamax.inference.topology import Topology
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
+from omegamax.inference.hypergraphs.topology import Topology
+from omegamax.inference.program import Program
+from omegamax.inference.selections.budget_program import budget_program
+from omegamax.inference.selections.selection_program import SelectionProgram
+from omegamax.inference.sparsemap.oracle import CompiledOracle, Kind
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.dynamic_program import DynamicProgram

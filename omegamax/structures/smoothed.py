@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax.inference.derivation import derivation_of
-from omegamax.inference.sweeps import inside
+from omegamax.inference.hypergraphs.derivations import derivation_of
+from omegamax.inference.hypergraphs.sweeps import inside
 from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax, ValueAndWeights
 from omegamax.structures.dynamic_program import DynamicProgram

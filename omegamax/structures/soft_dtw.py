@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
-from omegamax.inference.alignment_program import KINDS
 from omegamax.inference.differentiation import marginals_of, value_of
+from omegamax.inference.hypergraphs.alignment_program import KINDS
 from omegamax.inference.program import Program
 from omegamax.kernels.pairwise import pairwise_squared
 from omegamax.kernels.soft_dtw import soft_dtw_of_points

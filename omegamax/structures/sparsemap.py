@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.active_set import Ending
-from omegamax.inference.face_search import Options, Start
-from omegamax.inference.oracle import Best, Oracle, flatten, unflatten
 from omegamax.inference.program import Parts
-from omegamax.inference.sparsemap import Found
-from omegamax.inference.sparsemap import sparsemap as solve
+from omegamax.inference.sparsemap.active_set import Ending
+from omegamax.inference.sparsemap.face_search import Options, Start
+from omegamax.inference.sparsemap.oracle import Best, Oracle, flatten, unflatten
+from omegamax.inference.sparsemap.sparsemap import Found
+from omegamax.inference.sparsemap.sparsemap import sparsemap as solve
 from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax, ValueAndWeights
 from omegamax.structures.problem import Problem

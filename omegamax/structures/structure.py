@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
-from omegamax.inference.oracle import CompiledOracle
 from omegamax.inference.program import Parts, Program
+from omegamax.inference.sparsemap.oracle import CompiledOracle
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon

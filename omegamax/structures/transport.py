@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
+from omegamax.inference.matchings.transport import Transport
 from omegamax.inference.program import Parts
-from omegamax.inference.transport import Transport
 from omegamax.structures.problem import Problem
 
 MAX_ITER, ATOL = 1000, 1e-10

@@ -7,7 +7,7 @@ import torch
 
 import omegamax as om
 from omegamax import routing
-from omegamax.inference.program import LatticeProgram
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
 
 pytestmark = pytest.mark.skipif(routing.native is None, reason="the kernels are not built")
 SIZES = [(1, 1), (1, 7), (9, 1), (5, 4), (17, 40), (65, 3), (70, 90), (130, 50)]

@@ -7,9 +7,9 @@ import torch
 
 import omegamax as om
 from omegamax import routing
-from omegamax.inference.budget_program import BudgetProgram
-from omegamax.inference.program import LatticeProgram
-from omegamax.inference.selection_program import SelectionProgram, _select
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
+from omegamax.inference.selections.budget_program import BudgetProgram
+from omegamax.inference.selections.selection_program import SelectionProgram, _select
 
 pytestmark = [
     pytest.mark.skipif(routing.native is None, reason="needs the native kernels"),

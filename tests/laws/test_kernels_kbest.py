@@ -6,7 +6,7 @@ import torch
 
 import omegamax as om
 from omegamax import routing
-from omegamax.inference.kbest import KBest, Ranking
+from omegamax.inference.hypergraphs.kbest import KBest, Ranking
 
 pytestmark = pytest.mark.skipif(routing.native is None, reason="needs the native kernels")
 

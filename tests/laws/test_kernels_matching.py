@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment
 
 import omegamax as om
 from omegamax import routing
-from omegamax.inference.matching_program import _one_by_one, best_matching, with_alone
+from omegamax.inference.matchings.matching_program import _one_by_one, best_matching, with_alone
 
 pytestmark = [
     pytest.mark.skipif(routing.native is None, reason="needs the native kernels"),

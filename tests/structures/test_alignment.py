@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
 import omegamax as om
-from omegamax.inference.program import LatticeProgram
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
 from omegamax.structures.soft_dtw import squared_euclidean
 
 DOUBLE = torch.float64

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracles import vertex_qp
 
 import omegamax as om
-from omegamax.inference.active_set import Ending
+from omegamax.inference.sparsemap.active_set import Ending
 from omegamax.structures import sparsemap as sparsemap_module
 
 

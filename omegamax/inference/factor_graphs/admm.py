@@ -25,8 +25,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from omegamax.inference.agreement import Agreement, Faces
-from omegamax.inference.local_problem import Local
+from omegamax.inference.factor_graphs.agreement import Agreement, Faces
+from omegamax.inference.factor_graphs.local_problem import Local
 
 _RELAXATION = 1.6
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax.inference.local_problem import Local, LocalProblem, RowsFace, at_a_bound, none_of
-from omegamax.inference.logic_factors import PAIR_FACES, project_counts, project_pairs
+from omegamax.inference.factor_graphs.local_problem import Local, LocalProblem, RowsFace, at_a_bound, none_of
+from omegamax.inference.factor_graphs.logic_factors import PAIR_FACES, project_counts, project_pairs
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,15 +1,54 @@
-"""The derivation of a given structure: the edges that make up its parts."""
+"""Derivations of a hypergraph: how many there are, all of them where they are few, and that of a given structure."""
 
 from __future__ import annotations
 
+import itertools
+
+import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.sweeps import inside, outside
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.sweeps import inside, outside
+from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.operators.shannon import Shannon
 
 _PER_PART = 60.0  # e^−60: a derivation that leaves a part out weighs nothing in float64
+
+
+def count_derivations(topology: Topology, allowed: np.ndarray, goal: int) -> int:
+    """Derivations of the goal that use allowed edges only; `allowed` is (edges,) boolean."""
+    ways = np.zeros(topology.n_nodes + 1, dtype=object)
+    ways[: topology.n_leaves] = 1
+    ways[-1] = 1
+    tails = topology.tails.numpy()
+    for stage in topology.stages:
+        product = allowed[stage.edges].astype(object)
+        for tail in tails:
+            product = product * ways[tail[stage.edges]]
+        ways[stage.nodes] = product.reshape(stage.n_nodes, stage.degree).sum(1)
+        if stage.nodes.start <= goal < stage.nodes.stop:
+            break
+    return int(ways[goal])
+
+
+def list_derivations(topology: Topology, allowed: np.ndarray, goal: int) -> list[list[int]]:
+    """Every derivation of the goal as a list of edges."""
+    known: dict[int, list[list[int]]] = {node: [[]] for node in (*range(topology.n_leaves), topology.n_nodes)}
+    tails = topology.tails.numpy()
+    for stage in topology.stages:
+        edge = stage.edges.start
+        for node in range(stage.nodes.start, stage.nodes.stop):
+            found = []
+            for number in range(edge, edge + stage.degree):
+                if allowed[number]:
+                    below = (known.get(tail, []) for tail in tails[:, number].tolist())
+                    found += [[number, *itertools.chain(*chosen)] for chosen in itertools.product(*below)]
+            known[node] = found
+            edge += stage.degree
+            if node == goal:
+                return found
+    return known.get(goal, [])
 
 
 def derivation_of(who: str, lattice: Lattice, goals: Tensor, structures: tuple[Tensor, ...]) -> Tensor:

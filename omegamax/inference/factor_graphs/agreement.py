@@ -22,7 +22,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from omegamax.inference.local_problem import Face, LocalProblem
+from omegamax.inference.factor_graphs.local_problem import Face, LocalProblem
 
 _ROUNDING = 1e-30  # of a squared norm in float64
 _FLAT = 1e-10  # a squared singular value of A below this is zero: A has few entries, all of them 0, 1, −1 or cosines

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
-from omegamax.inference.active_set import Answer, Outcome, Search, search
-from omegamax.inference.oracle import Oracle
+from omegamax.inference.sparsemap.active_set import Answer, Outcome, Search, search
+from omegamax.inference.sparsemap.oracle import Oracle
 
 
 class Options(NamedTuple):

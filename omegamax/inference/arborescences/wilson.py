@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
-from omegamax.inference.matrix_tree import MatrixTreeProgram, allowed_arcs
-from omegamax.inference.random_walk import draw
+from omegamax.inference.arborescences.matrix_tree import MatrixTreeProgram, allowed_arcs
+from omegamax.inference.hypergraphs.random_walk import draw
 
 _MASK = (1 << 64) - 1
 

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
+from omegamax.inference.arborescences.state_reduction import EachLast, Logs, log_total
 from omegamax.inference.program import Parts, Program, State, Swept
-from omegamax.inference.state_reduction import EachLast, Logs, log_total
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
-from omegamax.inference.assignment import assign
+from omegamax.inference.matchings.assignment import assign
 from omegamax.inference.program import Parts, Program, State, Swept
 
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from omegamax.inference.centring import centred
-from omegamax.inference.topology import Stage, Topology
+from omegamax.inference.hypergraphs.centring import centred
+from omegamax.inference.hypergraphs.topology import Stage, Topology
 from omegamax.operators.regularizer import Regularizer
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from torch import Tensor
 
 from omegamax import routing
-from omegamax.inference.sweeps import inside
-from omegamax.inference.topology import Topology
+from omegamax.inference.hypergraphs.sweeps import inside
+from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.operators.hard import Hard
 
 

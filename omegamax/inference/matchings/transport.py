@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.matching_program import Matched, best_matching
-from omegamax.inference.total_support import total_support
+from omegamax.inference.matchings.matching_program import Matched, best_matching
 from omegamax.operators.operator import Operator
 from omegamax.operators.solution import Solution
 
@@ -227,7 +226,7 @@ def _supported(scores: Tensor, matched: Matched, here_rows: Tensor, here_columns
     square[:, :n_rows, n_columns:] = torch.diag_embed(row_alone.expand(-1, n_rows) | ~here_rows)
     square[:, n_rows:, :n_columns] = torch.diag_embed(column_alone.expand(-1, n_columns) | ~here_columns)
     square[:, n_rows:, n_columns:] = True
-    support = total_support(square, _completed(matched.columns, n_columns))
+    support = _total_support(square, _completed(matched.columns, n_columns))
     found = torch.zeros_like(allowed)
     found[:, :-1, :-1] = support[:, :n_rows, :n_columns]
     found[:, :-1, -1] = support[:, :n_rows, n_columns:].diagonal(dim1=1, dim2=2)
@@ -249,3 +248,20 @@ def _completed(columns: Tensor, n_columns: int) -> Tensor:
     meets = n_columns + rows_first.gather(1, rank)
     of_columns = torch.where(taken, meets, torch.arange(n_columns, device=columns.device))
     return torch.cat([of_rows, of_columns], 1)
+
+
+def _total_support(allowed: Tensor, columns: Tensor) -> Tensor:
+    """The allowed pairs (batch, n, n) that lie in a perfect matching; `columns` (batch, n) is one perfect matching M.
+
+    Row a may follow row b into its column if (a, M(b)) is allowed. The pair is in a perfect matching if and only if b
+    can, directly or in steps, follow a: the cycle exchanges their columns (Dulmage & Mendelsohn, 1958).
+    """
+    n = columns.shape[1]
+    follows = allowed.gather(2, columns.unsqueeze(1).expand(-1, n, -1)).float()  # [a, b]: a into the column of b
+    reached = 1
+    while reached < n:  # ways of up to twice as many steps each time
+        follows = (follows @ follows > 0).float()
+        reached *= 2
+    both_ways = follows.transpose(1, 2) > 0  # [a, b]: b can follow a
+    owner = torch.empty_like(columns).scatter_(1, columns, torch.arange(n, device=columns.device).expand_as(columns))
+    return allowed & both_ways.gather(2, owner.unsqueeze(1).expand(-1, n, -1))

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax.inference.topology import Topology
+from omegamax.inference.hypergraphs.topology import Topology
 
 
 class Incidence(NamedTuple):

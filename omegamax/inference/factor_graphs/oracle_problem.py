@@ -9,10 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from omegamax.inference.active_set import Ending
-from omegamax.inference.face_search import Certificate, Options, Start, find
-from omegamax.inference.local_problem import Local, LocalProblem, SpanFace
-from omegamax.inference.oracle import Oracle
+from omegamax.inference.factor_graphs.local_problem import Local, LocalProblem, SpanFace
+from omegamax.inference.sparsemap.active_set import Ending
+from omegamax.inference.sparsemap.face_search import Certificate, Options, Start, find
+from omegamax.inference.sparsemap.oracle import Oracle
 
 _MAX_CALLS = 10_000
 _DEPENDENT = 1e-9  # a singular value of directions, relative to the largest, that is zero

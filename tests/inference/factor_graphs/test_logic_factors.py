@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles.local_polytope_qp import Hull, solve
 
-from omegamax.inference.logic_factors import PAIR_FACES, project_counts, project_pairs
+from omegamax.inference.factor_graphs.logic_factors import PAIR_FACES, project_counts, project_pairs
 
 numbers = st.floats(-3, 3, allow_nan=False).map(lambda x: round(x, 3))
 

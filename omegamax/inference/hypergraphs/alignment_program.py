@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
-from omegamax.inference.program import Parts, Program, State, Swept
-from omegamax.inference.widened_program import largest_score, rounded, wide
+from omegamax.inference.program import Parts, Program, State, Swept, largest_score, rounded, wide
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
-from omegamax.inference.topology import Topology
+from omegamax.inference.hypergraphs.topology import Topology
 
 _LARGE = 2.0**26  # above this a sum of doubles has fewer than eight digits behind the point
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from omegamax.inference.admm import Alternation, Iterate, Stepped, largest, spread
-from omegamax.inference.agreement import Agreement, Faces
-from omegamax.inference.local_problem import Local
+from omegamax.inference.factor_graphs.admm import Alternation, Iterate, Stepped, largest, spread
+from omegamax.inference.factor_graphs.agreement import Agreement, Faces
+from omegamax.inference.factor_graphs.local_problem import Local
 
 _FIRST, _EVERY = 2, 6  # iterations before the first look at the residuals, and between looks
 _EXACT = 1e-11  # the answer on the faces is taken if its residuals, relative to the numbers in it, are below

@@ -23,9 +23,9 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
-from omegamax.inference.active_set import Ending
-from omegamax.inference.face_search import Certificate, Options, Start, find
-from omegamax.inference.oracle import Oracle
+from omegamax.inference.sparsemap.active_set import Ending
+from omegamax.inference.sparsemap.face_search import Certificate, Options, Start, find
+from omegamax.inference.sparsemap.oracle import Oracle
 
 
 class Found(NamedTuple):

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
-from omegamax.inference.oracle import CompiledOracle, Kind
-from omegamax.inference.program import Parts, Program, State, Swept
-from omegamax.inference.widened_program import WidenedProgram, largest_score
+from omegamax.inference.program import Parts, Program, State, Swept, WidenedProgram, largest_score
+from omegamax.inference.sparsemap.oracle import CompiledOracle, Kind
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon

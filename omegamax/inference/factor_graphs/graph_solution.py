@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
-from omegamax.inference.agreement import Agreement, Faces
-from omegamax.inference.local_problem import RowsFace, SpanFace
-from omegamax.inference.lp_sparsemap import Reached, solve_graph
-from omegamax.inference.oracle_problem import OracleProblem
+from omegamax.inference.factor_graphs.agreement import Agreement, Faces
+from omegamax.inference.factor_graphs.local_problem import RowsFace, SpanFace
+from omegamax.inference.factor_graphs.lp_sparsemap import Reached, solve_graph
+from omegamax.inference.factor_graphs.oracle_problem import OracleProblem
 from omegamax.inference.program import Parts, Program, State, Swept
 
 

@@ -1,0 +1,1 @@
+"""Non-projective trees: the best one, sums over all of them, random ones."""
