@@ -36,7 +36,7 @@ def marginals_of(program: Program, parts: Parts) -> Parts:
     """∇ DP_Ω, recorded by whatever is differentiating."""
     tensors = (*parts, *program.parameters())
     if not _recorded(tensors):
-        return program.marginals(parts, program.value_ahead(parts)[1]).parts
+        return program.marginals(parts, program.value_before_marginals(parts)[1]).parts
     return _Marginals.apply(program, 0, *tensors)[: program.n_parts]
 
 
@@ -50,7 +50,7 @@ class _Value(torch.autograd.Function):
     @staticmethod
     def forward(program: Program, *tensors: Tensor) -> tuple[Tensor, ...]:
         parts, parameters = _split(program, tensors)
-        value, state = program.with_parameters(parameters).value_ahead(parts)
+        value, state = program.with_parameters(parameters).value_before_marginals(parts)
         return (value, *state)
 
     @staticmethod
@@ -107,7 +107,7 @@ class _Marginals(torch.autograd.Function):
         known, tensors = tensors[:n_state], tensors[n_state:]
         parts, parameters = _split(program, tensors)
         program = program.with_parameters(parameters)
-        state = known or program.value_ahead(parts)[1]
+        state = known or program.value_before_marginals(parts)[1]
         found = program.marginals(parts, state)
         marginals = (part.clone() if _is_among(part, state) else part for part in found.parts)
         return (*marginals, *found.slopes, *(() if known else state), *found.state)

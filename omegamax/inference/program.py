@@ -14,7 +14,7 @@ Parts = tuple[Tensor, ...]  # the components of the potentials, each (batch, *ev
 State = tuple[Tensor, ...]  # what the next sweep needs, and nothing more
 
 
-class Swept(NamedTuple):
+class SweepResult(NamedTuple):
     """What a sweep finds."""
 
     parts: Parts  # shaped as the potentials
@@ -31,16 +31,16 @@ class Program(abc.ABC):
     def value(self, parts: Parts) -> tuple[Tensor, State]:
         """DP_Ω, shape (batch,). A dynamic program gives it in float64: a loss is a difference of such values."""
 
-    def value_ahead(self, parts: Parts) -> tuple[Tensor, State]:
+    def value_before_marginals(self, parts: Parts) -> tuple[Tensor, State]:
         """`value`, where the marginals will be asked for next: some of their work may be done already."""
         return self.value(parts)
 
     @abc.abstractmethod
-    def marginals(self, parts: Parts, state: State) -> Swept:
+    def marginals(self, parts: Parts, state: State) -> SweepResult:
         """∇ DP_Ω, the expected structure, which may be part of the state; `slopes` are ∂ DP_Ω / ∂φ."""
 
     @abc.abstractmethod
-    def tangent(self, parts: Parts, state: State, direction: Parts) -> Swept:
+    def tangent(self, parts: Parts, state: State, direction: Parts) -> SweepResult:
         """∇² DP_Ω · direction; `slopes` are the derivatives of ∂ DP_Ω / ∂φ along it."""
 
     def parameters(self) -> tuple[Tensor, ...]:
@@ -75,20 +75,20 @@ class WidenedProgram(Program):
 
     def value(self, parts: Parts) -> tuple[Tensor, State]:
         """In float64."""
-        return self.inner.value(wide(parts))
+        return self.inner.value(in_float64(parts))
 
-    def value_ahead(self, parts: Parts) -> tuple[Tensor, State]:
+    def value_before_marginals(self, parts: Parts) -> tuple[Tensor, State]:
         """In float64."""
-        return self.inner.value_ahead(wide(parts))
+        return self.inner.value_before_marginals(in_float64(parts))
 
-    def marginals(self, parts: Parts, state: State) -> Swept:
+    def marginals(self, parts: Parts, state: State) -> SweepResult:
         """In float64, rounded to the type of the parts."""
-        swept = self.inner.marginals(wide(parts), state)
+        swept = self.inner.marginals(in_float64(parts), state)
         return swept._replace(parts=rounded(swept.parts, parts))
 
-    def tangent(self, parts: Parts, state: State, direction: Parts) -> Swept:
+    def tangent(self, parts: Parts, state: State, direction: Parts) -> SweepResult:
         """In float64, rounded to the type of the parts."""
-        swept = self.inner.tangent(wide(parts), state, wide(direction))
+        swept = self.inner.tangent(in_float64(parts), state, in_float64(direction))
         return swept._replace(parts=rounded(swept.parts, parts))
 
     def parameters(self) -> tuple[Tensor, ...]:
@@ -118,7 +118,7 @@ def _largest(part: Tensor) -> float:
     return float(torch.where(part.isfinite(), part, 0).abs().amax())  # something is infinite, or no number
 
 
-def wide(parts: Parts) -> Parts:
+def in_float64(parts: Parts) -> Parts:
     """Parts in float64."""
     return tuple(part.double() for part in parts)
 

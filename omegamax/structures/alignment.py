@@ -19,12 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax import checks, routing
-from omegamax.inference.hypergraphs.alignment_program import KINDS, AlignmentProgram
+from omegamax import checks
+from omegamax.inference.hypergraphs.alignment_program import AlignmentProgram
 from omegamax.inference.hypergraphs.lattice import Lattice
 from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.inference.program import Program
-from omegamax.operators.regularizer import Regularizer
+from omegamax.kernels.structures import alignments
+from omegamax.kernels.structures.alignments import Grid
+from omegamax.kernels.structures.omega import Omega
 from omegamax.structures.bands import Band
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.plain_lists import plain_lists
@@ -135,17 +137,18 @@ class Alignment(DynamicProgram):
         m, n = lengths
         return 1 + (m - 1) * sizes[0][1] + n - 1
 
-    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
-        """The native grid, for unit steps; it looks at the cells of the band only."""
-        kind = KINDS.get(type(regularizer))
-        if kind is None or self.steps != SYMMETRIC1 or not routing.in_native_memory(*problem.parts):
-            return None
+    @property
+    def compiled_omegas(self) -> frozenset[Omega]:  # type: ignore[override]
+        """Unit steps are compiled."""
+        return alignments.OMEGAS if self.steps == SYMMETRIC1 else frozenset()
+
+    def compiled_for(self, problem: Problem, omega: Omega) -> Program | None:
         lengths = torch.stack(problem.lengths, 1).contiguous()
         n_rows, n_columns = problem.sizes[0]
         if self.band is None:
-            return AlignmentProgram(kind, lengths, n_columns)
+            return AlignmentProgram(Grid(omega, lengths, n_columns))
         first, last = (column.int().contiguous() for column in self.band.rows(n_rows, *problem.lengths))
-        return AlignmentProgram(kind, lengths, n_columns, first, last)
+        return AlignmentProgram(Grid(omega, lengths, n_columns, first, last))
 
 
 def grid_lattice(steps: tuple[Step, ...], i: np.ndarray, j: np.ndarray, number: np.ndarray, n_parts: int) -> Lattice:

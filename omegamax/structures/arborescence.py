@@ -20,7 +20,7 @@ from omegamax.inference.arborescences.best_arborescence import BestArborescenceP
 from omegamax.inference.arborescences.matrix_tree import MatrixTreeProgram
 from omegamax.inference.arborescences.wilson import sample_heads
 from omegamax.inference.program import Program
-from omegamax.inference.sparsemap.oracle import CompiledOracle, Kind
+from omegamax.kernels.structures.sparsemap import CompiledOracle, OracleKind
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
@@ -62,7 +62,7 @@ class Arborescence(DependencyTrees):
     def oracle(self, problem: Problem) -> CompiledOracle | None:
         """The compiled search."""
         sizes = [problem.sizes[0][0], int(self.single_root)]
-        return CompiledOracle(Kind.ARBORESCENCE, sizes, [problem.lengths[0].long().contiguous()])
+        return CompiledOracle(OracleKind.ARBORESCENCE, sizes, [problem.lengths[0].long().contiguous()])
 
     @torch.no_grad()
     def sample(

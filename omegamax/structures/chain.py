@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax import checks, routing
-from omegamax.inference.hypergraphs.chain_program import ChainProgram, chain_omega
+from omegamax import checks
+from omegamax.inference.hypergraphs.chain_program import ChainProgram
 from omegamax.inference.hypergraphs.lattice import Lattice
 from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.inference.program import Parts, Program
-from omegamax.inference.sparsemap.oracle import CompiledOracle, Kind
-from omegamax.operators.regularizer import Regularizer
+from omegamax.kernels.structures.omega import Omega
+from omegamax.kernels.structures.sparsemap import CompiledOracle, OracleKind
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures import measures
@@ -56,6 +56,7 @@ class Chain(DynamicProgram):
     n_regularized = 1
     labels_are = "tags (..., N)"
     any_labels_fit = True
+    compiled_omegas = frozenset(Omega)
 
     @staticmethod
     def from_emissions(
@@ -224,16 +225,14 @@ class Chain(DynamicProgram):
         n_places, n_tags, factored = *problem.sizes[0][:1], problem.sizes[0][-1], int(len(problem.parts) > 1)
         if 0 in problem.sizes[0]:
             return super().oracle(problem)
-        return CompiledOracle(Kind.CHAIN, [n_places, n_tags, factored], [problem.lengths[0].long().contiguous()])
+        return CompiledOracle(OracleKind.CHAIN, [n_places, n_tags, factored], [problem.lengths[0].long().contiguous()])
 
     def with_extra(self, scores: Any, extra: Any) -> FactoredChain:
         """Emissions as scores; transitions, or (transitions, start, end), as extra."""
         return self.from_emissions(scores, *((extra,) if isinstance(extra, Tensor) else extra))
 
-    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
-        """Compiled sweeps for Hard, Shannon, SquaredNorm and Tsallis(1.5)."""
-        omega = chain_omega(regularizer)
-        if omega is None or 0 in problem.sizes[0] or not routing.in_native_memory(*problem.parts):
+    def compiled_for(self, problem: Problem, omega: Omega) -> Program | None:
+        if 0 in problem.parts[0].shape[1:]:
             return None
         lengths = problem.lengths[0].to(torch.int64).contiguous()
         return ChainProgram(omega, lengths, len(problem.parts))

@@ -27,12 +27,12 @@ from torch import Tensor
 
 from omegamax import checks
 from omegamax.inference.hypergraphs.lattice import Lattice
-from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
 from omegamax.inference.hypergraphs.topology import Topology
-from omegamax.inference.hypergraphs.tree_program import tree_oracle, tree_program
+from omegamax.inference.hypergraphs.tree_program import tree_program
 from omegamax.inference.program import Program
-from omegamax.inference.sparsemap.oracle import CompiledOracle, Kind
-from omegamax.operators.regularizer import Regularizer
+from omegamax.kernels.structures.omega import Omega
+from omegamax.kernels.structures.sparsemap import CompiledOracle
+from omegamax.kernels.structures.trees import CONSTITUENCY, OMEGAS
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.plain_lists import plain_lists
 from omegamax.structures.problem import Problem, Sizes
@@ -52,6 +52,7 @@ class ConstituencyTree(DynamicProgram):
     """
 
     event_ndim = 3
+    compiled_omegas = OMEGAS
 
     @staticmethod
     def from_scores(scores: Tensor) -> Tensor:
@@ -119,17 +120,11 @@ class ConstituencyTree(DynamicProgram):
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
         """The compiled chart."""
-        return tree_oracle(Kind.CONSTITUENCY, problem.sizes[0][0], problem.sizes[0][2], problem.lengths[0])
+        return CONSTITUENCY.oracle(problem.sizes[0][0], problem.lengths[0], option=problem.sizes[0][2])
 
-    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
-        """The compiled chart, for Hard, Shannon and SquaredNorm."""
-
-        def generic() -> Program:
-            return LatticeProgram(problem.lattice, regularizer, problem.goals)
-
-        return tree_program(
-            "constituency", problem.sizes[0][2], problem.parts, problem.lengths[0], regularizer, generic
-        )
+    def compiled_for(self, problem: Problem, omega: Omega) -> Program | None:
+        option = problem.sizes[0][2]
+        return tree_program(CONSTITUENCY, option, problem.parts, problem.lengths[0], omega)
 
 
 def _check_binary(spans: list[Span], n_words: int, n_labels: int) -> None:

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
+from omegamax.inference.compiled_omega import compiled_omega
 from omegamax.inference.hypergraphs.lattice import Lattice
 from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
 from omegamax.inference.program import Program
-from omegamax.inference.sparsemap.oracle import CompiledOracle, Kind
+from omegamax.kernels.structures.omega import Omega
+from omegamax.kernels.structures.sparsemap import CompiledOracle, OracleKind
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
@@ -31,6 +33,8 @@ _MAX_BUILT = 16
 class DynamicProgram(Structure):
     """A set of structures that are the derivations of a hypergraph. Subclasses describe; the methods are common."""
 
+    compiled_omegas: frozenset[Omega] = frozenset()  # the Ω for which `compiled_for` has a program
+
     # What a dynamic program describes.
 
     @property
@@ -46,14 +50,21 @@ class DynamicProgram(Structure):
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
         """The node, as the description numbers it, in which each item ends, (batch,)."""
 
-    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
-        """A faster program than the generic engine, where there is one for these inputs."""
+    def compiled_for(self, problem: Problem, omega: Omega) -> Program | None:
+        """The compiled program for an Ω among `compiled_omegas`, None for sizes that it does not take."""
         return None
 
+    def compiled_program(self, problem: Problem, regularizer: Regularizer) -> Program | None:
+        """The compiled program, where the structure has one for this Ω and native code may read these tensors."""
+        omega = compiled_omega(regularizer)
+        if omega is None or omega not in self.compiled_omegas or not routing.in_native_memory(*problem.parts):
+            return None
+        return self.compiled_for(problem, omega)
+
     def program(self, problem: Problem, regularizer: Regularizer) -> Program:
-        """The specialised program, where the structure has one for these inputs; the generic engine elsewhere."""
-        special = self.specialised(problem, regularizer)
-        return LatticeProgram(problem.lattice, regularizer, problem.goals) if special is None else special
+        """The compiled program or, where there is none for these inputs, the generic engine."""
+        compiled = self.compiled_program(problem, regularizer)
+        return LatticeProgram(problem.lattice, regularizer, problem.goals) if compiled is None else compiled
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
         """One sweep over the hypergraph; where the structure has a compiled sweep of its own, it may say so."""
@@ -61,7 +72,7 @@ class DynamicProgram(Structure):
         first_entry, parts, scales = lattice.entries()
         sizes = [topology.n_nodes, topology.n_leaves, *topology.tails.shape]
         integers = [topology.tails, topology.first_edges(), problem.goals.cpu(), first_entry, parts]
-        return CompiledOracle(Kind.LATTICE, sizes, [tensor.contiguous() for tensor in integers], scales)
+        return CompiledOracle(OracleKind.LATTICE, sizes, [tensor.contiguous() for tensor in integers], scales)
 
     # What can be asked of it.
 

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from omegamax.inference.hypergraphs.derivations import count_derivations, list_derivations
-from omegamax.inference.hypergraphs.kbest import Ranked, Ranking
+from omegamax.inference.hypergraphs.kbest import Ranking
 from omegamax.inference.hypergraphs.random_walk import walk
 from omegamax.inference.hypergraphs.sweeps import inside
 from omegamax.inference.program import Parts
+from omegamax.kernels.structures.kbest import RankedDerivations
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
@@ -105,7 +106,7 @@ def marginal(who: str, problem: Problem, regularizer: Regularizer, limit: int) -
     )
 
 
-def _scores_of(scores: Tensor, ranked: Ranked, width: int) -> Tensor:
+def _scores_of(scores: Tensor, ranked: RankedDerivations, width: int) -> Tensor:
     """Scores of listed derivations (width,) from those of edges (edges,), −inf at the end; differentiable."""
     row = torch.from_numpy(np.repeat(np.arange(len(ranked.sizes)), ranked.sizes)).to(scores.device)
     used = scores.index_select(0, torch.tensor(ranked.edges, device=scores.device))
@@ -113,7 +114,7 @@ def _scores_of(scores: Tensor, ranked: Ranked, width: int) -> Tensor:
     return torch.nn.functional.pad(found, (0, width - len(found)), value=-torch.inf)
 
 
-def _until_weightless(ranking: Ranking, item: int, regularizer: Regularizer, limit: int) -> Ranked:
+def _until_weightless(ranking: Ranking, item: int, regularizer: Regularizer, limit: int) -> RankedDerivations:
     """Where a zero weight stays zero whatever lower scores are added, the first one ends the list."""
     if not isinstance(regularizer, _ZERO_STAYS_ZERO):
         return ranking.top(item, limit)
@@ -169,21 +170,24 @@ def _allowed(problem: Problem) -> Iterator[tuple[np.ndarray, int]]:
         yield (row != -torch.inf).numpy(), goal
 
 
-def _each(wrong: Tensor, top: Callable[[int], Ranked]) -> list[Ranked]:
+def _each(wrong: Tensor, top: Callable[[int], RankedDerivations]) -> list[RankedDerivations]:
     """The list of every item; empty, and not complete, where there is no answer."""
     none = np.zeros(0, dtype=np.int64)
-    return [Ranked(np.zeros(0), none, none, False) if bad else top(item) for item, bad in enumerate(wrong.tolist())]
+    return [
+        RankedDerivations(np.zeros(0), none, none, False) if bad else top(item)
+        for item, bad in enumerate(wrong.tolist())
+    ]
 
 
 def _nan_where(wrong: Tensor, numbers: Tensor) -> Tensor:
     return torch.where(wrong.to(numbers.device).unsqueeze(1), torch.nan, numbers)
 
 
-def _structures(problem: Problem, ranked: list[Ranked], width: int, wrong: Tensor) -> Any:
+def _structures(problem: Problem, ranked: list[RankedDerivations], width: int, wrong: Tensor) -> Any:
     return problem.dress(spoiled(problem, _listed(problem, ranked, width), wrong, after=width), after=(width,))
 
 
-def _listed(problem: Problem, ranked: list[Ranked], width: int) -> Parts:
+def _listed(problem: Problem, ranked: list[RankedDerivations], width: int) -> Parts:
     """Listed derivations as parts (batch · width, *event), zeros at the end of short lists."""
     if not ranked:
         return problem.parts
@@ -192,7 +196,7 @@ def _listed(problem: Problem, ranked: list[Ranked], width: int) -> Parts:
     return problem.lattice.sum_over_lists(edges, sizes, problem.parts)
 
 
-def _padded(ranked: list[Ranked], width: int) -> Tensor:
+def _padded(ranked: list[RankedDerivations], width: int) -> Tensor:
     """Scores (batch, width), −inf at the end of short lists."""
     rows = [np.pad(r.scores, (0, width - len(r.scores)), constant_values=-np.inf) for r in ranked]
     return torch.from_numpy(np.stack(rows)) if rows else torch.zeros(0, width)

@@ -20,7 +20,7 @@ from torch import Tensor
 from omegamax import checks
 from omegamax.inference.matchings.matching_program import MatchingProgram
 from omegamax.inference.program import Parts, Program
-from omegamax.inference.sparsemap.oracle import CompiledOracle, Kind
+from omegamax.kernels.structures.sparsemap import CompiledOracle, OracleKind
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.problem import Problem, Sizes
@@ -204,7 +204,7 @@ class Matching(Structure):
     def oracle(self, problem: Problem) -> CompiledOracle | None:
         """The same algorithm, which begins with what it found for the scores before."""
         sizes = [*problem.sizes[0], int(len(problem.parts) > 1)]
-        return CompiledOracle(Kind.MATCHING, sizes, [length.contiguous() for length in problem.lengths])
+        return CompiledOracle(OracleKind.MATCHING, sizes, [length.contiguous() for length in problem.lengths])
 
     def with_extra(self, scores: Any, extra: Any) -> Any:
         """Pairs are regularised; the scores of staying alone, (rows, columns), are not."""

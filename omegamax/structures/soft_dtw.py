@@ -18,11 +18,12 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
+from omegamax.inference.compiled_omega import compiled_omega
 from omegamax.inference.differentiation import marginals_of, value_of
-from omegamax.inference.hypergraphs.alignment_program import KINDS
 from omegamax.inference.program import Program
 from omegamax.kernels.pairwise import pairwise_squared
 from omegamax.kernels.soft_dtw import soft_dtw_of_points
+from omegamax.kernels.structures import alignments
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.scaled import Scaled
 from omegamax.operators.shannon import Shannon
@@ -196,8 +197,14 @@ def soft_dtw_divergence(
 
 def _of_points(x: Tensor, y: Tensor, smoothing: Local, lengths: Any) -> Tensor | None:
     """The everyday case without a matrix of costs, where the kernels have it."""
-    kind, gamma = KINDS.get(type(smoothing.regularizer)), smoothing.gamma
-    if kind is None or isinstance(gamma, Tensor) or not is_mild(gamma) or routing.dual_level_active():
+    omega, gamma = compiled_omega(smoothing.regularizer), smoothing.gamma
+    if (
+        omega is None
+        or omega not in alignments.OMEGAS
+        or isinstance(gamma, Tensor)
+        or not is_mild(gamma)
+        or routing.dual_level_active()
+    ):
         return None
     if x.shape[-1] > _FEW_FEATURES or not routing.in_native_memory(x, y):
         return None
@@ -213,7 +220,7 @@ def _of_points(x: Tensor, y: Tensor, smoothing: Local, lengths: Any) -> Tensor |
     if routing.needs_grad(x, y):
         value = _OfPoints.apply(x, y, lengths, gamma, smoothing.regularizer)
     else:
-        value = soft_dtw_of_points(x, y, lengths, gamma, kind, False, False)[0]
+        value = soft_dtw_of_points(x, y, lengths, gamma, omega, False, False)[0]
     return value if len(batch) == 1 else value.reshape(batch)
 
 
@@ -223,7 +230,7 @@ class _OfPoints(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, regularizer: Regularizer) -> Any:
         wanted = ctx.needs_input_grad
-        found = soft_dtw_of_points(x, y, lengths, gamma, KINDS[type(regularizer)], wanted[0], wanted[1])
+        found = soft_dtw_of_points(x, y, lengths, gamma, compiled_omega(regularizer), *wanted[:2])
         ctx.lengths, ctx.smoothing = lengths, Local(regularizer, gamma)
         ctx.save_for_backward(x, y, *found[1:])
         return found[0]
@@ -258,7 +265,7 @@ def _native(
         return None
     unmasked = replace(structure, band=None) if isinstance(structure, Alignment) else structure
     problem = unmasked.bind(costs, lengths)
-    program = structure.specialised(problem, smoothing.regularizer)
+    program = structure.compiled_program(problem, smoothing.regularizer)
     scaled = None if program is None else program.scaled(-1 / smoothing.gamma)
     return None if scaled is None else (problem, scaled)
 

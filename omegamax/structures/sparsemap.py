@@ -18,10 +18,10 @@ from torch import Tensor
 from omegamax import checks
 from omegamax.inference.program import Parts
 from omegamax.inference.sparsemap.active_set import Ending
-from omegamax.inference.sparsemap.face_search import Options, Start
 from omegamax.inference.sparsemap.oracle import Best, Oracle, flatten, unflatten
 from omegamax.inference.sparsemap.sparsemap import Found
 from omegamax.inference.sparsemap.sparsemap import sparsemap as solve
+from omegamax.kernels.structures.sparsemap import Options, Start
 from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax, ValueAndWeights
 from omegamax.structures.problem import Problem
@@ -110,7 +110,7 @@ def oracle_of(problem: Problem) -> Oracle:
         some = replace(problem, parts=unflatten(rows, like), lengths=lengths, batch_shape=(len(items),))
         program = structure.program(some, Hard())
         with torch.no_grad():
-            values, state = program.value_ahead(some.parts)
+            values, state = program.value_before_marginals(some.parts)
             return Best(values, flatten(program.marginals(some.parts, state).parts))
 
     n_components = len(problem.parts) if structure.n_regularized is None else structure.n_regularized

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from omegamax import checks, routing
 from omegamax.inference.program import Parts, Program
-from omegamax.inference.sparsemap.oracle import CompiledOracle
+from omegamax.kernels.structures.sparsemap import CompiledOracle
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon

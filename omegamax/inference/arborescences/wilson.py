@@ -1,20 +1,14 @@
-"""Random arborescences: loop-erased walks (Wilson 1996), and one head after the other where those take too long.
-
-The native sampler is in csrc/wilson.hpp, where it is explained why the two together are exact. The twin here draws the
-same numbers.
-"""
+"""Random arborescences, drawn by Wilson's algorithm (`kernels/structures/arborescence_samples.py`)."""
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax import routing
-from omegamax.inference.arborescences.matrix_tree import MatrixTreeProgram, allowed_arcs
+from omegamax.inference.arborescences.matrix_tree import MatrixTreeProgram
 from omegamax.inference.hypergraphs.random_walk import draw
-
-_MASK = (1 << 64) - 1
+from omegamax.kernels.structures.arborescence_samples import random_heads
+from omegamax.kernels.structures.matrix_tree import allowed_arcs
 
 
 def max_steps(size: int) -> int:
@@ -36,27 +30,9 @@ def sample_heads(
         roots = torch.zeros(n_samples * batch, dtype=torch.int64, device=scores.device)
     roots = torch.where(feasible.repeat(n_samples), roots, -1)
     seeds = torch.randint(torch.iinfo(torch.int64).max, (n_samples * batch,), generator=generator, device=scores.device)
-    levels = _cumulative(scores, program)
-    heads = torch.empty(n_samples * batch, size, dtype=torch.int64)
-    roots, seeds, own = roots.cpu().contiguous(), seeds.cpu().contiguous(), scores.contiguous()
-    if routing.in_native_memory(own):
-        lengths = program.lengths.contiguous()
-        routing.native.arborescence_sample(
-            own.element_size(),
-            *(tensor.data_ptr() for tensor in (own, lengths, levels, roots, seeds, heads)),
-            size,
-            batch,
-            max_steps(size),
-            n_samples * batch,
-            32 * size,  # the cost of a sample
-            torch.get_num_threads(),
-        )
-    else:
-        numbers = own.detach().double().cpu()
-        for sample, (root, seed) in enumerate(zip(roots.tolist(), seeds.tolist())):
-            item = sample % batch
-            n = int(program.lengths[item])
-            heads[sample] = _twin(numbers[item], levels[item].numpy(), n, root, seed)
+    sums = _cumulative(scores, program)
+    roots, seeds = roots.cpu().contiguous(), seeds.cpu().contiguous()
+    heads = random_heads(scores, program.lengths, sums, roots, seeds, max_steps=max_steps(size))
     if program.single_root:
         rows = (roots >= 0).nonzero().squeeze(1)
         heads[rows, roots[rows]] = 0
@@ -72,65 +48,3 @@ def _cumulative(scores: Tensor, program: MatrixTreeProgram) -> Tensor:
     top = level.amax(1, keepdim=True)
     weights = (level - torch.where(top == -torch.inf, 0, top)).exp()
     return weights.cumsum(1).transpose(1, 2).cpu().contiguous()
-
-
-def _twin(scores: Tensor, sums: np.ndarray, n: int, root: int, seed: int) -> Tensor:
-    heads = [-1] * scores.shape[0]
-    if root >= 0:
-        stream = _Stream(seed)
-        found = _walk(sums, n, root, max_steps(len(heads)), stream)
-        heads[: n + 1] = _draw_in_turn(scores, n, root, stream) if found is None else found
-    return torch.tensor(heads)
-
-
-class _Stream:
-    """Random numbers from a seed (splitmix64)."""
-
-    def __init__(self, seed: int) -> None:
-        self.state = seed & _MASK
-
-    def uniform(self) -> float:
-        """In [0, 1)."""
-        self.state = (self.state + 0x9E3779B97F4A7C15) & _MASK
-        z = self.state
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-        return ((z ^ (z >> 31)) >> 11) * 2.0**-53
-
-
-def _place_of(sums: np.ndarray, level: float) -> int:
-    """The first place where the sums exceed `level` of their total: never one that adds nothing."""
-    return min(int(np.searchsorted(sums, level * sums[-1], side="right")), len(sums) - 1)
-
-
-def _walk(sums: np.ndarray, n: int, root: int, steps: int, stream: _Stream) -> list[int] | None:
-    heads, following = [-1] * (n + 1), [-1] * (n + 1)
-    for start in range(1, n + 1):
-        at = start
-        while at != root and heads[at] < 0:
-            if steps <= 0:
-                return None
-            steps -= 1
-            following[at] = _place_of(sums[at, : n + 1], stream.uniform())
-            at = following[at]
-        at = start
-        while at != root and heads[at] < 0:
-            heads[at] = following[at]
-            at = following[at]
-    return heads
-
-
-def _draw_in_turn(scores: Tensor, n: int, root: int, stream: _Stream) -> list[int]:
-    """Each head from its distribution given those before; the nodes are numbered anew, the root first."""
-    names = [root, *(m for m in range(1, n + 1) if m != root)]
-    heads = [-1] * (n + 1)
-    levels = [stream.uniform() for _ in names[1:]]
-    graph = scores[names][:, names].unsqueeze(0)
-    program = MatrixTreeProgram(False, torch.tensor([len(names) - 1]))
-    for word, level in enumerate(levels, 1):
-        (p,) = program.marginals((graph,), program.value((graph,))[1]).parts
-        head = _place_of(p[0, :, word].cumsum(0).numpy(), level)
-        heads[names[word]] = names[head]
-        graph = graph.clone()
-        graph[0, [h for h in range(len(names)) if h != head], word] = -torch.inf
-    return heads

@@ -18,7 +18,7 @@ from omegamax.inference.factor_graphs.agreement import Agreement, Faces
 from omegamax.inference.factor_graphs.local_problem import RowsFace, SpanFace
 from omegamax.inference.factor_graphs.lp_sparsemap import Reached, solve_graph
 from omegamax.inference.factor_graphs.oracle_problem import OracleProblem
-from omegamax.inference.program import Parts, Program, State, Swept
+from omegamax.inference.program import Parts, Program, State, SweepResult
 
 
 class Stopping(NamedTuple):
@@ -202,10 +202,10 @@ class LpMapProgram(Program):
         warn_if_stopped("FactorGraph.map", found, self.stopping)
         return value, marginals
 
-    def marginals(self, parts: Parts, state: State) -> Swept:
+    def marginals(self, parts: Parts, state: State) -> SweepResult:
         """Found already."""
-        return Swept(tuple(part.clone() for part in state), (), ())
+        return SweepResult(tuple(part.clone() for part in state), (), ())
 
-    def tangent(self, parts: Parts, state: State, direction: Parts) -> Swept:
+    def tangent(self, parts: Parts, state: State, direction: Parts) -> SweepResult:
         """They do not move."""
-        return Swept(tuple(torch.zeros_like(part) for part in state), (), ())
+        return SweepResult(tuple(torch.zeros_like(part) for part in state), (), ())

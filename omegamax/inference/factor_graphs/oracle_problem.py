@@ -11,8 +11,9 @@ from torch import Tensor
 
 from omegamax.inference.factor_graphs.local_problem import Local, LocalProblem, SpanFace
 from omegamax.inference.sparsemap.active_set import Ending
-from omegamax.inference.sparsemap.face_search import Certificate, Options, Start, find
+from omegamax.inference.sparsemap.face_search import find
 from omegamax.inference.sparsemap.oracle import Oracle
+from omegamax.kernels.structures.sparsemap import Certificate, Options, Start
 
 _MAX_CALLS = 10_000
 _DEPENDENT = 1e-9  # a singular value of directions, relative to the largest, that is zero

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from omegamax.inference.hypergraphs.lattice import Lattice
 from omegamax.inference.hypergraphs.sweeps import inside, outside, tangent
-from omegamax.inference.program import Parts, Program, State, Swept
+from omegamax.inference.program import Parts, Program, State, SweepResult
 from omegamax.operators.regularizer import Regularizer
 
 
@@ -33,18 +33,18 @@ class LatticeProgram(Program):
         state = (backpointers,) if constants is None else (backpointers, constants)
         return values.gather(1, self.goals.unsqueeze(1)).squeeze(1), state
 
-    def marginals(self, parts: Parts, state: State) -> Swept:
+    def marginals(self, parts: Parts, state: State) -> SweepResult:
         """One sweep down; the state gains the visits of nodes."""
         backpointers, constants = state[0], state[1] if len(state) > 1 else None
         edges, visits, slopes = outside(self.lattice.topology, backpointers, constants, self.regularizer, self.goals)
-        return Swept(self._parts_of(edges, parts), slopes, (visits,))
+        return SweepResult(self._parts_of(edges, parts), slopes, (visits,))
 
-    def tangent(self, parts: Parts, state: State, direction: Parts) -> Swept:
+    def tangent(self, parts: Parts, state: State, direction: Parts) -> SweepResult:
         """One sweep up, one down."""
         backpointers, constants, visits = state[0], state[1] if len(state) > 2 else None, state[-1]
         along = self.lattice.scores_of_edges(direction)
         edges, slopes = tangent(self.lattice.topology, backpointers, constants, visits, self.regularizer, along)
-        return Swept(self._parts_of(edges, parts), slopes, ())
+        return SweepResult(self._parts_of(edges, parts), slopes, ())
 
     def _parts_of(self, edges: Tensor, like: Parts) -> Parts:
         found = self.lattice.sum_over_edges(edges, like)

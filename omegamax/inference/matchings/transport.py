@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.matchings.matching_program import Matched, best_matching
+from omegamax.kernels.structures.matchings import BestMatching, best_matching
 from omegamax.operators.operator import Operator
 from omegamax.operators.solution import Solution
 
@@ -91,7 +91,7 @@ class Transport(Operator):
 class _Reduced(NamedTuple):
     """The problem at scores less prices: at most zero everywhere, zero on the best matching."""
 
-    matched: Matched
+    matched: BestMatching
     scores: Tensor  # (batch, R + 1, C + 1)
     price_rows: Tensor  # (batch, R): what was added to a row, zero where it is not there
     price_columns: Tensor
@@ -106,7 +106,7 @@ class _Reduced(NamedTuple):
         n_each = scores.shape[0] // max(1, transport.lengths[0].shape[0])
         rows, columns = (length.repeat(n_each) for length in transport.lengths)
         parts = (scores[:, :-1, :-1], scores[:, :-1, -1], scores[:, -1, :-1])
-        matched = best_matching(parts if transport.has_border else parts[:1], (rows, columns))
+        matched = best_matching(rows, columns, *(parts if transport.has_border else parts[:1]))
         rows, columns = rows.to(scores.device).unsqueeze(1), columns.to(scores.device).unsqueeze(1)
         solvable = (matched.value > -torch.inf).unsqueeze(1)  # not NaN either
         here_rows = (torch.arange(n_rows, device=scores.device) < rows) & solvable
@@ -191,7 +191,7 @@ class _At(NamedTuple):
 
 
 def _prices(
-    pairs: Tensor, matched: Matched, few: Tensor, here_rows: Tensor, here_columns: Tensor
+    pairs: Tensor, matched: BestMatching, few: Tensor, here_rows: Tensor, here_columns: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Those of the larger side are known; those of the smaller make the scores of the best matching zero, exactly."""
     n_rows, n_columns = pairs.shape[1:]
@@ -207,7 +207,9 @@ def _prices(
     return price_rows, torch.where(~few & here_columns, -own_columns, known_columns)
 
 
-def _supported(scores: Tensor, matched: Matched, here_rows: Tensor, here_columns: Tensor, has_border: bool) -> Tensor:
+def _supported(
+    scores: Tensor, matched: BestMatching, here_rows: Tensor, here_columns: Tensor, has_border: bool
+) -> Tensor:
     """Scores with −inf for pairs that are in no matching: P tends to zero there, but no step would arrive."""
     allowed = scores > -torch.inf
     expected = torch.nn.functional.pad(here_rows, (0, 1), value=has_border).unsqueeze(2)

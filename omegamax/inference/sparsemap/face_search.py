@@ -2,131 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax import routing
 from omegamax.inference.sparsemap.active_set import Answer, Outcome, Search, search
 from omegamax.inference.sparsemap.oracle import Oracle
-
-
-class Options(NamedTuple):
-    """When to stop."""
-
-    max_iter: int  # calls of the oracle, per item
-    atol: float  # of the gap, beyond rounding
-
-
-class Start(NamedTuple):
-    """Vertices known before: (batch, n, parts) with probabilities (batch, n)."""
-
-    vertices: Tensor
-    probabilities: Tensor
-
-
-class Certificate(NamedTuple):
-    """Where the solver ended. Entries are those of all vertices of all items, one after the other."""
-
-    endings: Tensor  # (batch,): see `Ending`
-    gaps: Tensor  # (batch,)
-    n_calls: Tensor  # (batch,)
-    n_vertices: Tensor  # (batch,)
-    probabilities: Tensor  # (batch, width); zero for vertices that only span the face
-    places: Tensor  # (entries,): in the flattened scores of the batch
-    values: Tensor  # (entries,)
-    owners: Tensor  # (entries,): vertex, numbered over (batch, width)
-    factor: Tensor  # (batch, width, width): the Cholesky factor of G; empty where no face was wanted
+from omegamax.kernels.structures.sparsemap import (
+    Certificate,
+    Options,
+    Start,
+    solve_with_compiled_oracle,
+    solve_with_function,
+)
+from omegamax.kernels.structures.structure_kernel import has_native
 
 
 def find(oracle: Oracle, options: Options, start: Start | None, wants_face: bool, scores: Tensor) -> Certificate:
     """The certificate for scores (batch, parts): plain float64 memory."""
-    if routing.native is not None and oracle.compiled is not None:
-        return _find_compiled(oracle, options, start, wants_face, scores)
-    if routing.native is not None:
-        return _find_with_callback(oracle, options, start, wants_face, scores)
-    return _find_in_step(oracle, options, start, wants_face, scores)
-
-
-def _find_compiled(
-    oracle: Oracle, options: Options, start: Start | None, wants_face: bool, scores: Tensor
-) -> Certificate:
-    assert oracle.compiled is not None
-    kind, sizes, integers, numbers = oracle.compiled
-    integers = [routing.unwrapped(tensor) for tensor in integers]
-    known = _known(start, scores)
-    faces = routing.native.sparsemap(
-        int(kind),
-        sizes,
-        [tensor.data_ptr() for tensor in integers],
-        0 if numbers is None else routing.unwrapped(numbers).data_ptr(),
-        scores.data_ptr(),
-        *scores.shape,
-        oracle.n_regularized,
-        options.max_iter,
-        options.atol,
-        wants_face,
-        [0 if array is None else array.ctypes.data for array in known],
-        torch.get_num_threads(),
-    )
-    return _written(faces, scores, wants_face)
-
-
-def _find_with_callback(
-    oracle: Oracle, options: Options, start: Start | None, wants_face: bool, scores: Tensor
-) -> Certificate:
-    asked, answer = torch.empty(scores.shape[1], dtype=torch.float64), torch.empty(scores.shape[1], dtype=torch.float64)
-
-    def ask(item: int) -> int:
-        values, vertices = oracle.best(torch.tensor([item]), asked.unsqueeze(0))
-        value = float(values)
-        if not -np.inf < value < np.inf:
-            return -1 if value == -np.inf else -2
-        answer.copy_(vertices[0])
-        return 0
-
-    known = _known(start, scores)
-    faces = routing.native.sparsemap_with(
-        ask,
-        asked.data_ptr(),
-        answer.data_ptr(),
-        scores.data_ptr(),
-        *scores.shape,
-        oracle.n_regularized,
-        options.max_iter,
-        options.atol,
-        wants_face,
-        [0 if array is None else array.ctypes.data for array in known],
-    )
-    return _written(faces, scores, wants_face)
-
-
-def _known(start: Start | None, scores: Tensor) -> list[np.ndarray | None]:
-    """The start as the solver reads it: vertices per item; entries per vertex; places, values; probabilities."""
-    if start is None:
-        return [None] * 5
-    vertices, probabilities = start.vertices.numpy(), start.probabilities.numpy()
-    n_items, width = probabilities.shape
-    items, numbers, places = np.nonzero(vertices)
-    sizes = np.bincount(items * width + numbers, minlength=n_items * width)
-    values = vertices[items, numbers, places]
-    return [np.full(n_items, width), sizes, places.astype(np.int32), values, np.ascontiguousarray(probabilities)]
-
-
-def _written(faces: Any, scores: Tensor, wants_face: bool) -> Certificate:
-    n_items, n_parts = scores.shape
-    width, n_entries = faces.width, faces.n_entries
-    endings, n_calls, n_vertices = (torch.empty(n_items, dtype=torch.int64) for _ in range(3))
-    places, owners = (torch.empty(n_entries, dtype=torch.int64) for _ in range(2))
-    factor = scores.new_empty(n_items, width if wants_face else 0, width)
-    probabilities, values = scores.new_empty(n_items, width), scores.new_empty(n_entries)
-    gaps = scores.new_empty(n_items)
-    found = Certificate(endings, gaps, n_calls, n_vertices, probabilities, places, values, owners, factor)
-    addresses = [tensor.data_ptr() for tensor in found]
-    faces.write(*addresses[:-1], addresses[-1] if wants_face else 0, n_parts)
-    return found
+    if not has_native():
+        return _find_in_step(oracle, options, start, wants_face, scores)
+    given: Any = {"n_regularized": oracle.n_regularized, "options": options, "start": start, "face": wants_face}
+    if oracle.compiled is None:
+        return solve_with_function(oracle.best, scores, **given)
+    return solve_with_compiled_oracle(oracle.compiled, scores, **given)
 
 
 def _find_in_step(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,26 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-
-class Kind(enum.IntEnum):
-    """The compiled oracles, numbered as in csrc/oracle.hpp."""
-
-    LATTICE = 0
-    CHAIN = 1
-    PROJECTIVE = 2
-    CONSTITUENCY = 3
-    ARBORESCENCE = 4
-    MATCHING = 5
-    SELECTION = 6
-
-
-class CompiledOracle(NamedTuple):
-    """A compiled oracle and the plain data it reads; csrc/oracles.hpp says what each kind expects."""
-
-    kind: Kind
-    sizes: list[int]
-    integers: list[Tensor]  # int64, on the CPU, contiguous
-    numbers: Tensor | None = None  # float64
+from omegamax.kernels.structures.sparsemap import CompiledOracle
 
 
 class Best(NamedTuple):

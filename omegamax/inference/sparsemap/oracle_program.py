@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from omegamax.inference.program import Parts, Program, State, Swept
+from omegamax.inference.program import Parts, Program, State, SweepResult
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +40,10 @@ class OracleProgram(Program):
             values[item] = total
         return values, vertices
 
-    def marginals(self, parts: Parts, state: State) -> Swept:
+    def marginals(self, parts: Parts, state: State) -> SweepResult:
         """The vertices, which are known."""
-        return Swept(tuple(vertex.clone() for vertex in state), (), ())
+        return SweepResult(tuple(vertex.clone() for vertex in state), (), ())
 
-    def tangent(self, parts: Parts, state: State, direction: Parts) -> Swept:
+    def tangent(self, parts: Parts, state: State, direction: Parts) -> SweepResult:
         """The best vertex does not move."""
-        return Swept(tuple(0 * vertex for vertex in state), (), ())
+        return SweepResult(tuple(0 * vertex for vertex in state), (), ())

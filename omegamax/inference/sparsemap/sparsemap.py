@@ -24,8 +24,9 @@ from torch import Tensor
 
 from omegamax import routing
 from omegamax.inference.sparsemap.active_set import Ending
-from omegamax.inference.sparsemap.face_search import Certificate, Options, Start, find
+from omegamax.inference.sparsemap.face_search import find
 from omegamax.inference.sparsemap.oracle import Oracle
+from omegamax.kernels.structures.sparsemap import Certificate, Options, Start
 
 
 class Found(NamedTuple):

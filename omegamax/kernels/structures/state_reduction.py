@@ -109,7 +109,7 @@ class _Half(NamedTuple):
     turn: int  # so many words had been moved from the front to the back
 
 
-class EachLast:
+class AllButOne:
     """Every word as the last one that elimination leaves: one half is eliminated, the other one treated alone."""
 
     def __init__(self, w: Logs, single_root: bool) -> None:
