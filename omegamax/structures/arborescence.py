@@ -83,4 +83,4 @@ class Arborescence(DependencyTrees):
         arcs = self.from_heads(heads[:, 1:], dtype=problem.parts[0].dtype)
         marginals = program.marginals(problem.parts, program.value(problem.parts)[1]).parts[0]
         arcs = torch.where(marginals.isnan().repeat(n_samples, 1, 1), torch.nan, arcs)
-        return problem.dress((arcs,), before=(n_samples,))
+        return problem.in_user_shape((arcs,), before=(n_samples,))

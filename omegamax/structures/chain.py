@@ -128,7 +128,7 @@ class Chain(DynamicProgram):
         hot = structure.emissions if isinstance(structure, FactoredChain) else structure.sum(-2)
         return torch.where(hot.sum(-1) > 0.5, hot.argmax(-1), -1)
 
-    def recognise(self, problem: Problem, target: Parts, entries: Any) -> Tensor:
+    def is_structure(self, problem: Problem, target: Parts, entries: Any) -> Tensor:
         """One cell per position, in a row: each begins with the tag that the one before ends with."""
         lengths = problem.lengths[0].to(target[0].device)
         if len(target) > 1:  # the factors of the tags that it shows, then

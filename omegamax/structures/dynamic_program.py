@@ -38,7 +38,7 @@ class DynamicProgram(Structure):
     # What a dynamic program describes.
 
     @property
-    def obstacle(self) -> str | None:
+    def why_no_hypergraph(self) -> str | None:
         """Why there is no hypergraph, where there is none (a factor graph with cycles)."""
         return None
 

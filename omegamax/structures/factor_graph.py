@@ -36,7 +36,7 @@ from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures import factor_tree
 from omegamax.structures.dynamic_program import DynamicProgram
-from omegamax.structures.factors import Block, Count, Factor, Part, Variable
+from omegamax.structures.factors import Block, Count, Factor, StructureFactor, Variable
 from omegamax.structures.local_views import agreement_of, tables_of
 from omegamax.structures.problem import Problem, Sizes
 
@@ -51,7 +51,7 @@ class FactorGraphScores(NamedTuple):
     factors: Tensor  # (..., E)
 
 
-class FactorGraphSparsemap(NamedTuple):
+class LPSparseMAPSolution(NamedTuple):
     """LP-SparseMAP, and how it was found."""
 
     marginals: Any  # as the potentials; differentiable
@@ -144,7 +144,7 @@ class FactorGraph(DynamicProgram):
                 true = sum(literal.negated for literal in factor.literals)
                 if not factor.least <= true <= factor.most:
                     return False
-            elif isinstance(factor, Part) and not factor.structure.has_empty:
+            elif isinstance(factor, StructureFactor) and not factor.structure.has_empty:
                 return False
         return True
 
@@ -183,13 +183,13 @@ class FactorGraph(DynamicProgram):
     # Without cycles.
 
     @cached_property
-    def obstacle(self) -> str | None:
+    def why_no_hypergraph(self) -> str | None:
         """Why there is no hypergraph: a cycle, or a factor without a table; None where there is one."""
         tables = []
         for factor in self.factors:
             local = tables_of(self.variables, factor)
             if local is None:
-                assert isinstance(factor, Part)
+                assert isinstance(factor, StructureFactor)
                 return f"factor {factor.name!r} over a {type(factor.structure).__name__}, which is no table or count"
             tables += local
         cycle = factor_tree.cycle_of(len(self.variables), tables)
@@ -200,9 +200,9 @@ class FactorGraph(DynamicProgram):
 
     def build(self, sizes: Sizes) -> Lattice:
         """The hypergraph of messages from the leaves of the graph to its roots."""
-        if self.obstacle is not None:
+        if self.why_no_hypergraph is not None:
             raise ValueError(
-                f"FactorGraph: only a graph without cycles is a dynamic program, got {self.obstacle}; use sparsemap, "
+                f"FactorGraph: only a graph without cycles is a dynamic program, got {self.why_no_hypergraph}; use sparsemap, "
                 "or map"
             )
         tables = [local for factor in self.factors for local in tables_of(self.variables, factor) or ()]
@@ -215,7 +215,7 @@ class FactorGraph(DynamicProgram):
 
     def program(self, problem: Problem, regularizer: Regularizer) -> Program:
         """The hypergraph's; with cycles, LP-MAP for Hard, and a ValueError that names one for any other Ω."""
-        if self.obstacle is not None and isinstance(regularizer, Hard):
+        if self.why_no_hypergraph is not None and isinstance(regularizer, Hard):
             return LpMapProgram(self.agreement, len(problem.parts), Stopping(MAX_ITER, ATOL))
         return super().program(problem, regularizer)
 
@@ -235,7 +235,7 @@ class FactorGraph(DynamicProgram):
         mask: Any = None,
         max_iter: int = MAX_ITER,
         atol: float = ATOL,
-    ) -> FactorGraphSparsemap:
+    ) -> LPSparseMAPSolution:
         """LP-SparseMAP by alternating directions; differentiable, as often as asked.
 
         It ends where the solution on the factors' faces is exact, or where both residuals (the dual one relative to the
@@ -245,8 +245,8 @@ class FactorGraph(DynamicProgram):
         problem = self.bind(potentials, lengths, mask)
         found = self._solve(problem, Stopping(max_iter, atol))
         batch = problem.batch_shape
-        return FactorGraphSparsemap(
-            problem.dress(found.parts),
+        return LPSparseMAPSolution(
+            problem.in_user_shape(found.parts),
             found.primal.reshape(batch),
             found.dual.reshape(batch),
             found.n_iterations.reshape(batch),

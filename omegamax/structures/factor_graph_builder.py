@@ -11,7 +11,7 @@ import numpy as np
 
 from omegamax.structures.chain import Chain, FactoredChain
 from omegamax.structures.factor_graph import FactorGraph
-from omegamax.structures.factors import Block, Count, Factor, Literal, Pair, Part, Variable
+from omegamax.structures.factors import Block, Count, Factor, Literal, Pair, StructureFactor, Variable
 from omegamax.structures.projective_tree import ProjectiveTree
 from omegamax.structures.structure import Structure
 from omegamax.structures.table import Table, TableScores
@@ -134,7 +134,9 @@ class FactorGraphBuilder:
         """A score for every joint assignment of multi-valued variables, unregularised; layout (n₁, …, n_m)."""
         name, found = self._name("dense", name), _whole("dense", variables)
         sizes = tuple(variable.n_values for variable in found)
-        self._put(Part(name, Table(sizes), found, (sum(sizes),), TableScores, self._scores(name, [("", sizes)])))
+        self._put(
+            StructureFactor(name, Table(sizes), found, (sum(sizes),), TableScores, self._scores(name, [("", sizes)]))
+        )
 
     def sequence(self, variables: Iterable[Variable], *, name: str | None = None) -> None:
         """A chain over variables with the same C values.
@@ -147,7 +149,7 @@ class FactorGraphBuilder:
             sizes = [variable.n_values for variable in found]
             raise ValueError(f"{_WHO}.sequence: variables must have the same number of values, got {sizes}; use dense")
         layout = [(".transitions", (c, c)), (".start", (c,)), (".end", (c,))]
-        self._put(Part(name, Chain(), found, (len(found), c), FactoredChain, self._scores(name, layout)))
+        self._put(StructureFactor(name, Chain(), found, (len(found), c), FactoredChain, self._scores(name, layout)))
 
     def tree(self, arcs: Any, structure: Structure | None = None, *, name: str | None = None) -> None:
         """A dependency tree over binary variables (N + 1, N + 1), `arcs[head, modifier]`, 0 the root.
@@ -177,7 +179,7 @@ class FactorGraphBuilder:
             raise ValueError(f"{_WHO}.factor: variables must be of one kind, got {sorted(widths)} values; use dense")
         shape = array.shape if found[0].binary else (*array.shape, found[0].n_values)
         _unique("factor", [variable.name for variable in found])
-        self._put(Part(self._name("factor", name), structure, found, shape, None, ()))
+        self._put(StructureFactor(self._name("factor", name), structure, found, shape, None, ()))
 
     # The graph.
 

@@ -22,19 +22,19 @@ import numpy as np
 
 from omegamax.inference.hypergraphs.lattice import Lattice
 from omegamax.inference.hypergraphs.topology import Topology
-from omegamax.structures.factors import Count, TableOf, Variable
+from omegamax.structures.factors import Count, TableFactor, Variable
 
-Local = Count | TableOf
+TreeFactor = Count | TableFactor
 
 
-def variables_of(factor: Local) -> list[int]:
+def variables_of(factor: TreeFactor) -> list[int]:
     """Numbers of the variables a factor sees, each once, in order."""
-    if isinstance(factor, TableOf):
+    if isinstance(factor, TableFactor):
         return list(factor.variables)
     return list(dict.fromkeys(literal.variable for literal in factor.literals))
 
 
-def cycle_of(n_variables: int, factors: Sequence[Local]) -> list[tuple[str, int]] | None:
+def cycle_of(n_variables: int, factors: Sequence[TreeFactor]) -> list[tuple[str, int]] | None:
     """A cycle as alternating ("factor", number) and ("variable", number), or None."""
     above: dict[tuple[str, int], tuple[str, int] | None] = {}
     below: dict[int, list[int]] = {v: [] for v in range(n_variables)}
@@ -106,7 +106,7 @@ class _Growing:
         return found
 
 
-def build(variables: Sequence[Variable], factors: Sequence[Local], n_entries: int, n_scores: int) -> Lattice:
+def build(variables: Sequence[Variable], factors: Sequence[TreeFactor], n_entries: int, n_scores: int) -> Lattice:
     """The lattice over entries and, where there are any, scores; its goal is the last node."""
     grown = _Growing()
     touching: list[list[int]] = [[] for _ in variables]
@@ -136,7 +136,7 @@ def _below(
     grown: _Growing,
     root: int,
     variables: Sequence[Variable],
-    factors: Sequence[Local],
+    factors: Sequence[TreeFactor],
     touching: list[list[int]],
     seen: set[int],
 ) -> list[int]:
@@ -167,11 +167,11 @@ def _below(
 
 
 def _message(
-    grown: _Growing, factor: Local, parent: int, variables: Sequence[Variable], best: dict[int, list[int]]
+    grown: _Growing, factor: TreeFactor, parent: int, variables: Sequence[Variable], best: dict[int, list[int]]
 ) -> list[int]:
     """The nodes F[f, ·]."""
     children = [variable for variable in variables_of(factor) if variable != parent]
-    if isinstance(factor, TableOf):
+    if isinstance(factor, TableFactor):
         return _table(grown, factor, parent, [best[child] for child in children])
     true = {
         variable: [
@@ -206,7 +206,7 @@ def _message(
     return nodes
 
 
-def _table(grown: _Growing, factor: TableOf, parent: int, below: list[list[int]]) -> list[int]:
+def _table(grown: _Growing, factor: TableFactor, parent: int, below: list[list[int]]) -> list[int]:
     places = np.moveaxis(factor.array, factor.variables.index(parent), 0)
     nodes = []
     combined: list[int] = below[0] if below else [0]  # all assignments of the variables but the last, in order

@@ -101,7 +101,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Part:
+class StructureFactor:
     """Any structure whose first component are variables, as they come, and whose others are factor scores."""
 
     name: str
@@ -117,11 +117,11 @@ class Part:
         return tuple(entry for variable in self.variables for entry in variable.entries)
 
 
-Factor = Count | Pair | Part
+Factor = Count | Pair | StructureFactor
 
 
 @dataclass(frozen=True)
-class TableOf:
+class TableFactor:
     """A factor as a table over few variables, for a hypergraph: which score a joint assignment has."""
 
     name: str
@@ -129,7 +129,7 @@ class TableOf:
     scores: tuple[tuple[int, ...], tuple[int, ...]]  # shape, and flat: the place of each score, −1 for none
 
     @classmethod
-    def of(cls, name: str, variables: tuple[int, ...], scores: np.ndarray) -> TableOf:
+    def of(cls, name: str, variables: tuple[int, ...], scores: np.ndarray) -> TableFactor:
         """From an array of places."""
         return cls(name, variables, (scores.shape, tuple(scores.ravel().tolist())))
 

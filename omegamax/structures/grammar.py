@@ -35,7 +35,7 @@ from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.dynamic_program import DynamicProgram
-from omegamax.structures.not_numbers import has_no_answer
+from omegamax.structures.not_numbers import has_bad_scores
 from omegamax.structures.problem import Problem, Sizes
 from omegamax.structures.smoothing import count_samples
 
@@ -148,7 +148,7 @@ class Pcfg(DynamicProgram):
         problem = self.bind(potentials, lengths, mask)
         ranking = Ranking(problem.lattice.topology, problem.scores_of_edges(), problem.goals)
         found = []
-        wrong = has_no_answer(problem, ranking.values).tolist()
+        wrong = has_bad_scores(problem, ranking.values).tolist()
         for item in range(problem.n_items):
             if wrong[item]:
                 found.append([Parse([], float("nan"))] * k)
@@ -175,7 +175,7 @@ class Pcfg(DynamicProgram):
         problem, omega = self._bind(potentials, regularizer, lengths, mask)
         topology = problem.lattice.topology
         swept = inside(topology, problem.scores_of_edges(), omega)
-        wrong = has_no_answer(problem, swept.values).tolist()
+        wrong = has_bad_scores(problem, swept.values).tolist()
         drawn = walk(topology, swept.backpointers, problem.goals, n_samples, generator)
         scores = given.scores_of_edges()
         found: list[list[Parse]] = [[] for _ in range(problem.n_items)]

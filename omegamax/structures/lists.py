@@ -24,7 +24,7 @@ from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.operators.squared_pnorm import SquaredPNorm
 from omegamax.operators.tsallis import Tsallis
-from omegamax.structures.not_numbers import has_no_answer, spoiled
+from omegamax.structures.not_numbers import has_bad_scores, with_nan
 from omegamax.structures.problem import Problem
 
 # Not OSCAR, whose penalty compares all pairs: enough low scores pull a high one down until it shares with them.
@@ -58,7 +58,7 @@ class Marginal(NamedTuple):
 def topk(problem: Problem, k: int) -> TopK:
     """The k best structures, distinct and in exact order."""
     ranking = Ranking(problem.lattice.topology, problem.scores_of_edges(), problem.goals)
-    wrong = has_no_answer(problem, ranking.values)
+    wrong = has_bad_scores(problem, ranking.values)
     ranked = _each(wrong, lambda item: ranking.top(item, k))
     scores = _nan_where(wrong, _padded(ranked, k))
     return TopK(_structures(problem, ranked, k, wrong), problem.per_item(scores, after=(k,)))
@@ -68,7 +68,7 @@ def support(problem: Problem, regularizer: Regularizer, limit: int) -> Support:
     """Structures of non-zero probability in the random walk, ranked: k-best with log q for scores."""
     topology = problem.lattice.topology
     found = inside(topology, problem.scores_of_edges(), regularizer)
-    wrong = has_no_answer(problem, found.values)
+    wrong = has_bad_scores(problem, found.values)
     ranking = Ranking(topology, found.backpointers.log(), problem.goals)
     ranked = _each(wrong, lambda item: ranking.top(item, limit))
     width = max([1, *(len(r.scores) for r in ranked)])
@@ -85,10 +85,10 @@ def marginal(who: str, problem: Problem, regularizer: Regularizer, limit: int) -
         )
     with torch.no_grad():
         ranking = Ranking(problem.lattice.topology, problem.scores_of_edges(), problem.goals)
-        wrong = has_no_answer(problem, ranking.values)
+        wrong = has_bad_scores(problem, ranking.values)
         ranked = _each(wrong, lambda item: _until_weightless(ranking, item, regularizer, limit))
         width = max([1, *(len(r.scores) for r in ranked)])
-        found = spoiled(problem, _listed(problem, ranked, width), wrong, after=width)  # (batch · width, *event) each
+        found = with_nan(problem, _listed(problem, ranked, width), wrong, after=width)  # (batch · width, *event) each
     edges = problem.scores_of_edges()
     scores = [_scores_of(row, r, width) for row, r in zip(edges, ranked)]
     probabilities = regularizer.argmax(torch.stack(scores) if scores else edges[:, :1])  # (batch, width)
@@ -99,8 +99,8 @@ def marginal(who: str, problem: Problem, regularizer: Regularizer, limit: int) -
         share = probabilities.reshape(*probabilities.shape, *(1,) * (part.dim() - 1))
         weights.append(torch.where(listed == 0, 0, share * listed).sum(1))
     return Marginal(
-        problem.dress(tuple(weights)),
-        problem.dress(found, after=(width,)),
+        problem.in_user_shape(tuple(weights)),
+        problem.in_user_shape(found, after=(width,)),
         problem.per_item(probabilities, after=(width,)),
         torch.tensor([r.complete for r in ranked]).reshape(problem.batch_shape),
     )
@@ -135,8 +135,8 @@ def sample(problem: Problem, regularizer: Regularizer, n_samples: int, generator
     found = inside(topology, problem.scores_of_edges(), regularizer)
     drawn = walk(topology, found.backpointers, problem.goals, n_samples, generator)
     parts = problem.lattice.sum_over_lists(drawn.edges, drawn.sizes, problem.parts)
-    parts = spoiled(problem, parts, has_no_answer(problem, found.values), before=n_samples)
-    return problem.dress(parts, before=(n_samples,))
+    parts = with_nan(problem, parts, has_bad_scores(problem, found.values), before=n_samples)
+    return problem.in_user_shape(parts, before=(n_samples,))
 
 
 def count(problem: Problem) -> Any:
@@ -160,7 +160,7 @@ def enumerate_all(who: str, problem: Problem, limit: int) -> Any:
         edges = np.array([edge for used in listed for edge in used], dtype=np.int64)
         sizes = np.array([len(used) for used in listed], dtype=np.int64)  # said, for where there are none
         parts = problem.lattice.sum_over_lists(edges, sizes, problem.parts)
-        found.append(problem.dressed(parts, (number,)))
+        found.append(problem.with_leading_axes(parts, (number,)))
     return problem.as_list(found)
 
 
@@ -184,7 +184,7 @@ def _nan_where(wrong: Tensor, numbers: Tensor) -> Tensor:
 
 
 def _structures(problem: Problem, ranked: list[RankedDerivations], width: int, wrong: Tensor) -> Any:
-    return problem.dress(spoiled(problem, _listed(problem, ranked, width), wrong, after=width), after=(width,))
+    return problem.in_user_shape(with_nan(problem, _listed(problem, ranked, width), wrong, after=width), after=(width,))
 
 
 def _listed(problem: Problem, ranked: list[RankedDerivations], width: int) -> Parts:

@@ -16,7 +16,7 @@ from omegamax.inference.factor_graphs.logic_problems import CountProblem, PairPr
 from omegamax.inference.factor_graphs.oracle_problem import OracleProblem
 from omegamax.inference.sparsemap.oracle import Oracle
 from omegamax.structures.chain import Chain
-from omegamax.structures.factors import Block, Count, Factor, Literal, Pair, Part, TableOf, Variable
+from omegamax.structures.factors import Block, Count, Factor, Literal, Pair, StructureFactor, TableFactor, Variable
 from omegamax.structures.sparsemap import oracle_of
 from omegamax.structures.table import Table
 
@@ -25,7 +25,7 @@ def agreement_of(variables: Sequence[Variable], factors: Sequence[Factor], n_ent
     """Factors of one kind and width form a group; a variable that none holds to its domain gets a factor of its own."""
     counts: dict[int, list[Count]] = {}
     pairs: list[Pair] = []
-    parts: dict[Any, list[Part]] = {}
+    parts: dict[Any, list[StructureFactor]] = {}
     for factor in (*factors, *_domains(variables, factors)):
         if isinstance(factor, Count):
             counts.setdefault(len(factor.literals), []).append(factor)
@@ -41,10 +41,12 @@ def agreement_of(variables: Sequence[Variable], factors: Sequence[Factor], n_ent
 
 def _domains(variables: Sequence[Variable], factors: Sequence[Factor]) -> list[Count]:
     """Binary variables that no factor sees, and others whose values no factor ties."""
-    seen = {literal.variable for factor in factors if not isinstance(factor, Part) for literal in factor.literals}
+    seen = {
+        literal.variable for factor in factors if not isinstance(factor, StructureFactor) for literal in factor.literals
+    }
     tied: set[int] = set()
     for factor in factors:
-        if isinstance(factor, Part):
+        if isinstance(factor, StructureFactor):
             seen.update(variable.number for variable in factor.variables)
             if isinstance(factor.structure, (Table, Chain)):
                 tied.update(variable.number for variable in factor.variables)
@@ -80,7 +82,7 @@ def _negated(factors: Sequence[Count | Pair]) -> Tensor:
     return torch.tensor([[literal.negated for literal in factor.literals] for factor in factors])
 
 
-def _oracle_problem(factors: list[Part]) -> OracleProblem:
+def _oracle_problem(factors: list[StructureFactor]) -> OracleProblem:
     entries = torch.tensor([factor.entries for factor in factors])
     places = [
         [i for block in factor.blocks for i in range(block.first, block.first + block.size)] for factor in factors
@@ -89,7 +91,7 @@ def _oracle_problem(factors: list[Part]) -> OracleProblem:
     return OracleProblem(entries, scores, _oracles(factors[0]))
 
 
-def _oracles(factor: Part) -> Callable[[int], Oracle]:
+def _oracles(factor: StructureFactor) -> Callable[[int], Oracle]:
     shapes = [factor.shape, *(block.shape for block in factor.blocks)]
 
     def of(n: int) -> Oracle:
@@ -99,7 +101,7 @@ def _oracles(factor: Part) -> Callable[[int], Oracle]:
     return of
 
 
-def tables_of(variables: Sequence[Variable], factor: Factor) -> list[Count | TableOf] | None:
+def tables_of(variables: Sequence[Variable], factor: Factor) -> list[Count | TableFactor] | None:
     """A factor as counts and tables over few variables, chained where it is a sequence; None where it is neither."""
     if isinstance(factor, Count):
         return [factor]
@@ -107,11 +109,11 @@ def tables_of(variables: Sequence[Variable], factor: Factor) -> list[Count | Tab
         return [_pair_table(variables, factor)]
     numbers = tuple(variable.number for variable in factor.variables)
     if isinstance(factor.structure, Table):
-        return [TableOf.of(factor.name, numbers, _places(factor.blocks[0]))]
+        return [TableFactor.of(factor.name, numbers, _places(factor.blocks[0]))]
     if isinstance(factor.structure, Chain) and factor.blocks:
         transitions, start, end = (_places(block) for block in factor.blocks)
-        links = [TableOf.of(factor.name, pair, transitions) for pair in itertools.pairwise(numbers)]
-        ends = [TableOf.of(factor.name, numbers[:1], start), TableOf.of(factor.name, numbers[-1:], end)]
+        links = [TableFactor.of(factor.name, pair, transitions) for pair in itertools.pairwise(numbers)]
+        ends = [TableFactor.of(factor.name, numbers[:1], start), TableFactor.of(factor.name, numbers[-1:], end)]
         return [*links, *ends]
     return None
 
@@ -120,13 +122,13 @@ def _places(block: Block) -> np.ndarray:
     return block.first + np.arange(block.size).reshape(block.shape)
 
 
-def _pair_table(variables: Sequence[Variable], factor: Pair) -> TableOf:
+def _pair_table(variables: Sequence[Variable], factor: Pair) -> TableFactor:
     first, second = factor.literals
     both = np.multiply.outer(_true(variables, first), _true(variables, second))
     table = np.where(both, factor.blocks[0].first, -1)
     if first.variable == second.variable:  # two values of one variable
-        return TableOf.of(factor.name, (first.variable,), table.diagonal().copy())
-    return TableOf.of(factor.name, (first.variable, second.variable), table)
+        return TableFactor.of(factor.name, (first.variable,), table.diagonal().copy())
+    return TableFactor.of(factor.name, (first.variable, second.variable), table)
 
 
 def _true(variables: Sequence[Variable], literal: Literal) -> np.ndarray:

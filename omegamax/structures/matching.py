@@ -153,7 +153,7 @@ class Matching(Structure):
         """
         check_transport("Matching.sinkhorn", gamma, max_iter, atol)
         problem = self.bind(potentials, lengths, mask)
-        return problem.dress(transport_plan(problem, gamma, max_iter, atol).parts)
+        return problem.in_user_shape(transport_plan(problem, gamma, max_iter, atol).parts)
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
         """Pairs, alone or with the scores of staying alone."""
@@ -182,7 +182,7 @@ class Matching(Structure):
         rows, columns = problem.lengths
         return MatchingProgram((rows, columns), len(problem.parts))
 
-    def recognise(self, problem: Problem, target: Parts, entries: Any) -> Tensor:
+    def is_structure(self, problem: Problem, target: Parts, entries: Any) -> Tensor:
         """Whether pairs of one-to-one partners are within the lengths, and alone is who has none."""
         pairs, *alone = target
         inside = [

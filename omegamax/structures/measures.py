@@ -30,7 +30,7 @@ class Backpointers(NamedTuple):
 def log_prob(who: str, problem: Problem, structures: Any, regularizer: Regularizer) -> Tensor:
     """Under Shannon score − log-partition; under another Ω the sum of log q along the derivation."""
     problem = problem.widened()
-    given, before = problem.undress(who, structures)
+    given, before = problem.as_parts(who, structures)
     n_each = given[0].shape[0] // max(1, problem.n_items)
     wrong = torch.stack([part.isnan().flatten(1).any(1) for part in given]).any(0)  # samples of items that are NaN
     if bool(wrong.any()):

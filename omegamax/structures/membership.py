@@ -13,7 +13,7 @@ from omegamax.inference.program import Parts
 from omegamax.operators.hard import Hard
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem
-from omegamax.structures.smoothing import Local, smoothed_marginals
+from omegamax.structures.smoothing import Smoothing, smoothed_marginals
 from omegamax.structures.sparsemap import MAX_ITER
 
 
@@ -44,7 +44,7 @@ def sum_of(entries: tuple[Entries, ...], parts: Parts) -> Tensor:
 @torch.no_grad()
 def is_member(problem: Problem, target: Parts, entries: tuple[Entries, ...]) -> Tensor:
     """Whether each target is a structure of its lengths, (batch,)."""
-    known = problem.structure.recognise(problem, target, entries)
+    known = problem.structure.is_structure(problem, target, entries)
     if known is not None:
         return known
     if isinstance(problem.structure, DynamicProgram):
@@ -63,7 +63,7 @@ def _is_derivation(problem: Problem, target: Parts, entries: tuple[Entries, ...]
         allowed = torch.full_like(part, -torch.inf).reshape(-1)
         only.append(allowed.index_fill_(0, places, 1.0).reshape(part.shape))
     member = _same(_best(problem, only), target)
-    if not bool(member.all()) and cast("DynamicProgram", problem.structure).obstacle is None:
+    if not bool(member.all()) and cast("DynamicProgram", problem.structure).why_no_hypergraph is None:
         member = is_derived(problem.lattice, problem.goals, target)  # slower; right where a part counts more than once
     return member
 
@@ -84,7 +84,7 @@ def _is_vertex(problem: Problem, target: Parts) -> Tensor:
 
 
 def _best(problem: Problem, parts: list[Tensor]) -> Parts:
-    return smoothed_marginals(replace(problem, parts=tuple(parts)), Local(Hard(), 1.0))
+    return smoothed_marginals(replace(problem, parts=tuple(parts)), Smoothing(Hard(), 1.0))
 
 
 def _same(found: Parts, target: Parts) -> Tensor:

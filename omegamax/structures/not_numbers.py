@@ -15,12 +15,12 @@ from omegamax.operators.shannon import Shannon
 from omegamax.structures.problem import Problem
 
 
-def has_no_answer(problem: Problem, values: Tensor) -> Tensor:
+def has_bad_scores(problem: Problem, values: Tensor) -> Tensor:
     """Which items (batch,) have a NaN or +inf, from the values of all nodes (batch, nodes + 1) under any Ω."""
     return ~(values.gather(1, problem.goals.to(values.device).unsqueeze(1)).squeeze(1) < torch.inf)
 
 
-def spoiled(problem: Problem, parts: Parts, wrong: Tensor, *, before: int = 1, after: int = 1) -> Parts:
+def with_nan(problem: Problem, parts: Parts, wrong: Tensor, *, before: int = 1, after: int = 1) -> Parts:
     """Parts (before · batch · after, *event) with NaN wherever a structure of a wrong item could have something."""
     if not bool(wrong.any()):
         return parts

@@ -128,11 +128,11 @@ class Problem:
             return False
         return largest_score(self.parts) > _LARGE
 
-    def dress(self, parts: Parts, *, before: tuple[int, ...] = (), after: tuple[int, ...] = ()) -> Any:
+    def in_user_shape(self, parts: Parts, *, before: tuple[int, ...] = (), after: tuple[int, ...] = ()) -> Any:
         """Parts (before · batch · after, *event) in the user's shapes (*before, *batch_shape, *after, *event)."""
-        return self.dressed(parts, (*before, *self.batch_shape, *after))
+        return self.with_leading_axes(parts, (*before, *self.batch_shape, *after))
 
-    def dressed(self, parts: Parts, lead: tuple[int, ...]) -> Any:
+    def with_leading_axes(self, parts: Parts, lead: tuple[int, ...]) -> Any:
         """Parts with these leading axes, as the potentials' type."""
         shaped = [found.to(self.dtype).reshape(*lead, *like.shape[1:]) for found, like in zip(parts, self.parts)]
         return shaped[0] if self.kind is None else self.kind(*shaped)
@@ -150,7 +150,7 @@ class Problem:
         """One entry per item; the entry itself where there is no batch."""
         return items if self.batch_shape else items[0]
 
-    def undress(self, who: str, structures: Any) -> tuple[Parts, tuple[int, ...]]:
+    def as_parts(self, who: str, structures: Any) -> tuple[Parts, tuple[int, ...]]:
         """Structures (*before, *batch_shape, *event) as parts (before · batch, *event), and `before`."""
         given = (structures,) if isinstance(structures, Tensor) else tuple(structures)
         expected = [(*self.batch_shape, *part.shape[1:]) for part in self.parts]

@@ -58,13 +58,13 @@ class Sinkhorn(SmoothMax):
     def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Any:
         """The plan, shaped as the scores."""
         problem = self.structure.bind(scores, lengths, mask)
-        return problem.dress(transport_plan(problem, self.gamma, self.max_iter, self.atol).parts)
+        return problem.in_user_shape(transport_plan(problem, self.gamma, self.max_iter, self.atol).parts)
 
     def max_and_argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> ValueAndWeights:
         """Both, from one solve."""
         problem = self.structure.bind(scores, lengths, mask)
         found = transport_plan(problem, self.gamma, self.max_iter, self.atol)
-        return ValueAndWeights(problem.per_item(found.value), problem.dress(found.parts))
+        return ValueAndWeights(problem.per_item(found.value), problem.in_user_shape(found.parts))
 
     def omega(self, weights: Any, *, lengths: Any = None) -> Tensor:
         """γ Σ P log P, zero at a matching and beyond the lengths."""

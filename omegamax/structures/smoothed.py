@@ -19,7 +19,7 @@ from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax, ValueAndWeights
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem
-from omegamax.structures.smoothing import local
+from omegamax.structures.smoothing import smoothing_of
 from omegamax.structures.structure import Structure, check_structure
 
 
@@ -32,7 +32,7 @@ class Smoothed(SmoothMax):
 
     def __post_init__(self) -> None:
         check_structure("Smoothed", self.structure)
-        local(type(self.structure).__name__, self.regularizer)
+        smoothing_of(type(self.structure).__name__, self.regularizer)
 
     @property
     def event_ndim(self) -> int:  # type: ignore[override]
@@ -67,7 +67,7 @@ class Smoothed(SmoothMax):
         entries of a row: Oscar.
         """
         problem = self.structure.bind(weights, lengths)
-        smoothing = local(type(self.structure).__name__, self.regularizer)
+        smoothing = smoothing_of(type(self.structure).__name__, self.regularizer)
         regularizer = smoothing.regularizer
         if target_edges is None and not (
             isinstance(self.structure, DynamicProgram) and problem.lattice.parts_are_edges

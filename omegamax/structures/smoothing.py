@@ -18,14 +18,14 @@ from omegamax.structures.problem import Problem, is_mild
 from omegamax.wrong_kinds import instead_of, kind_of
 
 
-class Local(NamedTuple):
+class Smoothing(NamedTuple):
     """An Ω for the recursion, and its temperature."""
 
     regularizer: Regularizer
     gamma: float | Tensor
 
 
-def local(who: str, regularizer: SmoothMax) -> Local:
+def smoothing_of(who: str, regularizer: SmoothMax) -> Smoothing:
     """Takes the temperature off a regularizer, and checks that a recursion can use what is left."""
     gamma: float | Tensor = 1.0
     while isinstance(regularizer, Scaled):
@@ -47,7 +47,7 @@ def local(who: str, regularizer: SmoothMax) -> Local:
                 f"{who}: a learnable parameter of the regularizer must be a single number, got shape "
                 f"{tuple(parameter.shape)}; one Ω smooths the whole recursion"
             )
-    return Local(regularizer, gamma)
+    return Smoothing(regularizer, gamma)
 
 
 def count_samples(who: str, regularizer: Any, n_samples: int | None) -> tuple[SmoothMax, int]:
@@ -64,7 +64,7 @@ def count_samples(who: str, regularizer: Any, n_samples: int | None) -> tuple[Sm
     return regularizer, found
 
 
-def smoothed_value(problem: Problem, smoothing: Local) -> Tensor:
+def smoothed_value(problem: Problem, smoothing: Smoothing) -> Tensor:
     """DP_Ω, (batch,), differentiable in the parts and in the parameters of Ω."""
     inside = _scaled_inside(problem, smoothing)
     if inside is not None:
@@ -77,7 +77,7 @@ def smoothed_value(problem: Problem, smoothing: Local) -> Tensor:
     return torch.where(empty, value, torch.where(empty, 0, value) * gamma.to(value.dtype))
 
 
-def smoothed_marginals(problem: Problem, smoothing: Local) -> Parts:
+def smoothed_marginals(problem: Problem, smoothing: Smoothing) -> Parts:
     """∇ DP_Ω, differentiable in the parts and in the parameters of Ω."""
     inside = _scaled_inside(problem, smoothing)
     if inside is not None:
@@ -86,7 +86,7 @@ def smoothed_marginals(problem: Problem, smoothing: Local) -> Parts:
     return marginals_of(at.program(smoothing.regularizer), at.parts)
 
 
-def _scaled_inside(problem: Problem, smoothing: Local) -> Program | None:
+def _scaled_inside(problem: Problem, smoothing: Smoothing) -> Program | None:
     """A program that divides by γ itself, where γ is a number and the structure has such a program."""
     if isinstance(smoothing.gamma, Tensor) or smoothing.gamma == 1 or not is_mild(smoothing.gamma):
         return None

@@ -32,7 +32,7 @@ from omegamax.structures.alignment import Alignment
 from omegamax.structures.banded_alignment import BandedAlignment
 from omegamax.structures.bands import Band
 from omegamax.structures.problem import Problem, is_mild
-from omegamax.structures.smoothing import Local, local
+from omegamax.structures.smoothing import Smoothing, smoothing_of
 
 Distance = Callable[[Tensor, Tensor], Tensor]
 _SHANNON = Shannon()
@@ -79,7 +79,7 @@ def soft_dtw(
     >>> soft_dtw(x, x[[0, 0, 1, 2]], regularizer=Hard())
     tensor(0.)
     """
-    smoothing = local("soft_dtw", Scaled(regularizer, gamma))
+    smoothing = smoothing_of("soft_dtw", Scaled(regularizer, gamma))
     x, y = _of_one_type("soft_dtw", x, y)
     if band is None and distance is squared_euclidean:
         direct = _of_points(x, y, smoothing, lengths)
@@ -109,7 +109,7 @@ def soft_dtw_from_costs(
 
     Returns one number per item, (...).
     """
-    return _value(Alignment(band=band), costs, local("soft_dtw_from_costs", Scaled(regularizer, gamma)), lengths)
+    return _value(Alignment(band=band), costs, smoothing_of("soft_dtw_from_costs", Scaled(regularizer, gamma)), lengths)
 
 
 def soft_dtw_alignment(
@@ -140,13 +140,13 @@ def soft_dtw_alignment(
             [0., 0., 0., 1.]])
     """
     structure, costs = _costs("soft_dtw_alignment", x, y, distance, lengths, band)
-    smoothing = local("soft_dtw_alignment", Scaled(regularizer, gamma))
+    smoothing = smoothing_of("soft_dtw_alignment", Scaled(regularizer, gamma))
     found = _native(structure, costs, smoothing, lengths)
     if found is None:
         weights = structure.argmax(-costs, Scaled(smoothing.regularizer, smoothing.gamma), lengths=lengths)
     else:
         problem, program = found
-        weights = problem.dress(marginals_of(program, problem.parts))
+        weights = problem.in_user_shape(marginals_of(program, problem.parts))
     return structure.unpack(weights) if isinstance(structure, BandedAlignment) else weights
 
 
@@ -178,7 +178,7 @@ def soft_dtw_divergence(
 
     Returns one number per item, (...).
     """
-    smoothing = local("soft_dtw_divergence", regularizer)
+    smoothing = smoothing_of("soft_dtw_divergence", regularizer)
     if not isinstance(smoothing.regularizer, Shannon):
         raise ValueError(
             f"soft_dtw_divergence: regularizer must be Shannon, got {type(smoothing.regularizer).__name__}, under "
@@ -195,7 +195,7 @@ def soft_dtw_divergence(
     return soft_dtw(x, y, gamma, lengths=lengths, **options) - (own_x + own_y) / 2
 
 
-def _of_points(x: Tensor, y: Tensor, smoothing: Local, lengths: Any) -> Tensor | None:
+def _of_points(x: Tensor, y: Tensor, smoothing: Smoothing, lengths: Any) -> Tensor | None:
     """The everyday case without a matrix of costs, where the kernels have it."""
     omega, gamma = compiled_omega(smoothing.regularizer), smoothing.gamma
     if (
@@ -231,7 +231,7 @@ class _OfPoints(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, regularizer: Regularizer) -> Any:
         wanted = ctx.needs_input_grad
         found = soft_dtw_of_points(x, y, lengths, gamma, compiled_omega(regularizer), *wanted[:2])
-        ctx.lengths, ctx.smoothing = lengths, Local(regularizer, gamma)
+        ctx.lengths, ctx.smoothing = lengths, Smoothing(regularizer, gamma)
         ctx.save_for_backward(x, y, *found[1:])
         return found[0]
 
@@ -249,7 +249,7 @@ class _OfPoints(torch.autograd.Function):
         return (*(None if gradient is None else factor * gradient for gradient in gradients), None, None, None)
 
 
-def _value(structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Local, lengths: Any) -> Tensor:
+def _value(structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Smoothing, lengths: Any) -> Tensor:
     found = _native(structure, costs, smoothing, lengths)
     if found is None:
         return 0 - structure.max(-costs, Scaled(smoothing.regularizer, smoothing.gamma), lengths=lengths)
@@ -258,7 +258,7 @@ def _value(structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Loc
 
 
 def _native(
-    structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Local, lengths: Any
+    structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Smoothing, lengths: Any
 ) -> tuple[Problem, Program] | None:
     """The program of f(C) = DP(s C) / s with s = −1/γ, where there is one: it reads the costs as they are."""
     if isinstance(smoothing.gamma, Tensor) or not is_mild(smoothing.gamma):

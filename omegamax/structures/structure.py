@@ -23,8 +23,8 @@ from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures import measures
 from omegamax.structures.problem import Problem, Sizes, computed_in
-from omegamax.structures.smoothing import Local, local, smoothed_marginals, smoothed_value
-from omegamax.structures.sparsemap import MAX_ITER, Sparsemap, sparsemap, sparsemap_weighed
+from omegamax.structures.smoothing import Smoothing, smoothed_marginals, smoothed_value, smoothing_of
+from omegamax.structures.sparsemap import MAX_ITER, SparseMAPSolution, sparsemap, sparsemap_marginals_and_value
 from omegamax.wrong_kinds import instead_of, kind_of
 
 _SHANNON = Shannon()
@@ -66,7 +66,7 @@ class Structure(abc.ABC):
         """Parts of the first component that no structure of these lengths may use: boolean (batch, *event)."""
         return None
 
-    def recognise(self, problem: Problem, target: Parts, entries: Any) -> Tensor | None:
+    def is_structure(self, problem: Problem, target: Parts, entries: Any) -> Tensor | None:
         """Whether each target is a structure, (batch,), where that is seen without a search; else None.
 
         `entries` says where each component (batch, *event) of the target is not zero; see `membership.py`.
@@ -91,7 +91,7 @@ class Structure(abc.ABC):
 
     def sparsemap_parts(self, problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
         """Marginals and value of `SparseMAP`: by the active set, unless the structure has another way."""
-        return sparsemap_weighed(problem, max_iter)
+        return sparsemap_marginals_and_value(problem, max_iter)
 
     def with_extra(self, scores: Any, extra: Any) -> Any:
         """Potentials from the regularised scores and the extra ones."""
@@ -107,20 +107,20 @@ class Structure(abc.ABC):
     ) -> Tensor:
         """DP_Ω, the smoothed score of the best structure, one number per item. Its gradient is `argmax`."""
         problem = self.bind(potentials, lengths, mask)
-        return problem.per_item(smoothed_value(problem, local(self._name, regularizer)))
+        return problem.per_item(smoothed_value(problem, smoothing_of(self._name, regularizer)))
 
     def argmax(
         self, potentials: Any, regularizer: SmoothMax = _SHANNON, *, lengths: Any = None, mask: Any = None
     ) -> Any:
         """∇ DP_Ω, the expected structure, shaped as the potentials. Differentiable once more."""
         problem = self.bind(potentials, lengths, mask)
-        return problem.dress(smoothed_marginals(problem, local(self._name, regularizer)))
+        return problem.in_user_shape(smoothed_marginals(problem, smoothing_of(self._name, regularizer)))
 
     @torch.no_grad()
     def map(self, potentials: Any, *, lengths: Any = None, mask: Any = None) -> Any:
         """The best structure, 0/1, shaped as the potentials; ties go to the first edge."""
         problem = self.bind(potentials, lengths, mask)
-        return problem.dress(smoothed_marginals(problem, Local(Hard(), 1.0)))
+        return problem.in_user_shape(smoothed_marginals(problem, Smoothing(Hard(), 1.0)))
 
     def sparsemap(
         self,
@@ -129,10 +129,10 @@ class Structure(abc.ABC):
         extra: Any = None,
         lengths: Any = None,
         mask: Any = None,
-        start: Sparsemap | None = None,
+        start: SparseMAPSolution | None = None,
         max_iter: int = MAX_ITER,
         atol: float = 0.0,
-    ) -> Sparsemap:
+    ) -> SparseMAPSolution:
         """A few structures with probabilities, whose mean maximises <scores, μ> − ½ ‖μ‖²; differentiable.
 
         `scores` are potentials, whose first components are regularised; where these are one tensor, the others may be
@@ -194,7 +194,7 @@ class Structure(abc.ABC):
                 [1, 1, 0]])
         """
         problem = self.bind(potentials, lengths)
-        return problem.dress(labelled_parts(f"{self._name}.target_from", problem, labels))
+        return problem.in_user_shape(labelled_parts(f"{self._name}.target_from", problem, labels))
 
     # How data meets the description.
 
@@ -226,7 +226,7 @@ class Structure(abc.ABC):
 
     def _bind(self, potentials: Any, regularizer: SmoothMax, lengths: Any, mask: Any) -> tuple[Problem, Regularizer]:
         """The problem at potentials / γ, and Ω without γ."""
-        smoothing = local(self._name, regularizer)
+        smoothing = smoothing_of(self._name, regularizer)
         return self.bind(potentials, lengths, mask).divided(smoothing.gamma), smoothing.regularizer
 
     def _bind_shannon(self, method: str, potentials: Any, regularizer: SmoothMax, lengths: Any, mask: Any) -> Problem:

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from omegamax.inference.factor_graphs.agreement import Agreement, Faces
-from omegamax.inference.factor_graphs.local_problem import Local
+from omegamax.inference.factor_graphs.local_problem import LocalSolution
 
 _RELAXATION = 1.6
 
@@ -47,12 +47,12 @@ class Iterate:
         return Iterate(*(getattr(self, name)[items] for name in self.__dataclass_fields__))
 
 
-class Stepped(NamedTuple):
+class IterationResult(NamedTuple):
     """What one iteration found."""
 
     origin: Iterate
     iterate: Iterate
-    locals: list[Local]
+    locals: list[LocalSolution]
     slots: Tensor  # (batch, slots): μ_f
     primal: Tensor  # (batch,)
     dual: Tensor  # (batch,)
@@ -65,7 +65,7 @@ class Alternation:
     agreement: Agreement
     quadratic: float
 
-    def start(self, scores: Tensor, extra_scores: Tensor) -> tuple[Iterate, Tensor, list[Local]]:
+    def start(self, scores: Tensor, extra_scores: Tensor) -> tuple[Iterate, Tensor, list[LocalSolution]]:
         """Each factor on its own; with one factor, this is the solution. Also says which items are feasible."""
         agreement = self.agreement
         forbidden = scores == -torch.inf
@@ -79,7 +79,9 @@ class Alternation:
         iterate = Iterate(finite, extra_scores, agreement.copy(forbidden), marginals, multipliers, rho)
         return iterate, feasible, found
 
-    def solve(self, target: Tensor, extra_scores: Tensor, forbidden: Tensor, before: list[Local] | None) -> list[Local]:
+    def solve(
+        self, target: Tensor, extra_scores: Tensor, forbidden: Tensor, before: list[LocalSolution] | None
+    ) -> list[LocalSolution]:
         """Every factor's own problem."""
         agreement = self.agreement
         memories = [None] * len(agreement.groups) if before is None else [local.memory for local in before]
@@ -92,7 +94,7 @@ class Alternation:
         )
         return [group.solve(t, e, f, memory) for group, t, e, f, memory in given]
 
-    def step(self, now: Iterate, before: list[Local] | None) -> Stepped:
+    def step(self, now: Iterate, before: list[LocalSolution] | None) -> IterationResult:
         """One iteration."""
         agreement, rho = self.agreement, now.rho
         here = agreement.copy(now.marginals)
@@ -102,7 +104,7 @@ class Alternation:
         total = now.scores + rho * agreement.gather(relaxed + now.multipliers)
         marginals = total / (self.quadratic + rho * agreement.degree)
         there = agreement.copy(marginals)
-        return Stepped(
+        return IterationResult(
             now,
             replace(now, marginals=marginals, multipliers=now.multipliers + relaxed - there),
             found,
@@ -111,7 +113,7 @@ class Alternation:
             rho.squeeze(1) * (marginals - now.marginals).abs().amax(1),
         )
 
-    def faces(self, origin: Iterate, found: list[Local]) -> Faces:
+    def faces(self, origin: Iterate, found: list[LocalSolution]) -> Faces:
         """On which the factors' solutions, found from this iterate, lie."""
         agreement = self.agreement
         target = agreement.split(agreement.copy(origin.marginals) - origin.multipliers)

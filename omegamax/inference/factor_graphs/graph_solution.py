@@ -16,7 +16,7 @@ from torch import Tensor
 from omegamax import checks, routing
 from omegamax.inference.factor_graphs.agreement import Agreement, Faces
 from omegamax.inference.factor_graphs.local_problem import RowsFace, SpanFace
-from omegamax.inference.factor_graphs.lp_sparsemap import Reached, solve_graph
+from omegamax.inference.factor_graphs.lp_sparsemap import LpSolution, solve_graph
 from omegamax.inference.factor_graphs.oracle_problem import OracleProblem
 from omegamax.inference.program import Parts, Program, State, SweepResult
 
@@ -46,7 +46,7 @@ def lp_sparsemap(agreement: Agreement, parts: Parts, stopping: Stopping) -> Grap
     return GraphSolution(tuple(found[:n]), value, *found[n : n + 4])
 
 
-def warn_if_stopped(who: str, found: GraphSolution | Reached, stopping: Stopping) -> None:
+def warn_if_stopped(who: str, found: GraphSolution | LpSolution, stopping: Stopping) -> None:
     """Where iterations ended before they converged, once for the batch."""
     stopped = ~found.converged
     if bool(stopped.any()):
@@ -154,7 +154,7 @@ for _function in (_Solve, _Move):  # PyTorch asks for it in every call
 
 def _solved(
     agreement: Agreement, stopping: Stopping, parts: Parts, *, quadratic: bool
-) -> tuple[Reached, Tensor, Parts]:
+) -> tuple[LpSolution, Tensor, Parts]:
     """The solver in float64 on the CPU; an item with NaN or +inf is NaN, and no other."""
     rows = [part.detach().double().cpu() for part in parts]
     scores, extra = rows[0], rows[1] if len(rows) > 1 else rows[0].new_zeros(rows[0].shape[0], agreement.n_scores)

@@ -1,4 +1,4 @@
-"""Local quadratic problems of a factor graph: many factors of one kind and width, solved and differentiated at once.
+"""LocalSolution quadratic problems of a factor graph: many factors of one kind and width, solved and differentiated at once.
 
     argmin over (z, ν) in conv(Y_f) of  ½‖z − target‖² − <scores, ν>
 
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 
-class Local(NamedTuple):
+class LocalSolution(NamedTuple):
     """Solutions of the local problems of a batch."""
 
     point: Tensor  # (batch, factors, width)
@@ -59,11 +59,11 @@ class LocalProblem(abc.ABC):
     scores: Tensor  # (factors, scores): the place of each score in the vector of all factor scores
 
     @abc.abstractmethod
-    def solve(self, target: Tensor, scores: Tensor, forbidden: Tensor, memory: Any) -> Local:
+    def solve(self, target: Tensor, scores: Tensor, forbidden: Tensor, memory: Any) -> LocalSolution:
         """Solves all; `forbidden` (batch, factors, width) slots are 0. `memory` is of the last solution, or None."""
 
     @abc.abstractmethod
-    def face(self, local: Local, target: Tensor, scores: Tensor, forbidden: Tensor) -> Face:
+    def face(self, local: LocalSolution, target: Tensor, scores: Tensor, forbidden: Tensor) -> Face:
         """The face around solutions of the problem with these targets and scores."""
 
     @abc.abstractmethod

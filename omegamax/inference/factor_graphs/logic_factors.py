@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 
-class Counted(NamedTuple):
+class CountProjection(NamedTuple):
     """Points of the count polytopes."""
 
     point: Tensor  # (..., n)
@@ -25,7 +25,7 @@ class Counted(NamedTuple):
     feasible: Tensor  # (...,): False where no point satisfies the bounds; the point is then meaningless
 
 
-class Paired(NamedTuple):
+class PairProjection(NamedTuple):
     """Points of the pair polytope, and which of its faces they were found on."""
 
     point: Tensor  # (..., 2)
@@ -48,7 +48,7 @@ PAIR_FACES = torch.tensor(
 )
 
 
-def project_counts(target: Tensor, lowest: Tensor, highest: Tensor, least: Tensor, most: Tensor) -> Counted:
+def project_counts(target: Tensor, lowest: Tensor, highest: Tensor, least: Tensor, most: Tensor) -> CountProjection:
     """Projects (..., n) onto boxes cut by bounds on the sum, which are (...,)."""
     loose = target.clamp(lowest, highest)
     total = loose.sum(-1)
@@ -56,7 +56,7 @@ def project_counts(target: Tensor, lowest: Tensor, highest: Tensor, least: Tenso
     tight = (total > most) | (total < least) | (least == most)
     feasible = (lowest.sum(-1) <= most) & (highest.sum(-1) >= least)
     shifted = _shifted(target, lowest, highest, bound)
-    return Counted(torch.where(tight.unsqueeze(-1), shifted, loose), tight, feasible)
+    return CountProjection(torch.where(tight.unsqueeze(-1), shifted, loose), tight, feasible)
 
 
 def _shifted(target: Tensor, lowest: Tensor, highest: Tensor, total: Tensor) -> Tensor:
@@ -87,7 +87,7 @@ def _pivot(target: Tensor, lowest: Tensor, highest: Tensor, total: Tensor) -> Te
     return torch.where(found == -torch.inf, 0, found)
 
 
-def project_pairs(target: Tensor, score: Tensor, lowest: Tensor, highest: Tensor) -> Paired:
+def project_pairs(target: Tensor, score: Tensor, lowest: Tensor, highest: Tensor) -> PairProjection:
     """Solves pairs of targets (..., 2) with scores (...,) for both; `lowest` = `highest` fixes one of them."""
     attract, repel = _attracted(target, score.clamp(min=0)), _repelled(target, score.clamp(max=0))
     free = attract.which == 2
@@ -98,39 +98,41 @@ def project_pairs(target: Tensor, score: Tensor, lowest: Tensor, highest: Tensor
     return _where(fixed[..., 0], _one_fixed(target, score, lowest, highest, 0), found)
 
 
-def _attracted(target: Tensor, score: Tensor) -> Paired:
+def _attracted(target: Tensor, score: Tensor) -> PairProjection:
     """With c ≥ 0, z₁₂ is the smaller of the two."""
     first, second = target.unbind(-1)
     which = torch.where(first > second + score, 0, torch.where(second > first + score, 1, 2))
     joint = (first + second + score) / 2
     one = _choose(which, first, first + score, joint).clamp(0, 1)
     other = _choose(which, second + score, second, joint).clamp(0, 1)
-    return Paired(torch.stack([one, other], -1), _choose(which, other, one, one), which)
+    return PairProjection(torch.stack([one, other], -1), _choose(which, other, one, one), which)
 
 
-def _repelled(target: Tensor, score: Tensor) -> Paired:
+def _repelled(target: Tensor, score: Tensor) -> PairProjection:
     """With c < 0, −inf too, z₁₂ is what the two have in excess of one."""
     first, second = target.unbind(-1)
     which = torch.where(first + second - 1 > -2 * score, 0, torch.where(first + second < 1, 1, 2))
     split = (first + 1 - second) / 2
     one = _choose(which, first + score, first, split).clamp(0, 1)
     other = _choose(which, second + score, second, 1 - split).clamp(0, 1)
-    return Paired(torch.stack([one, other], -1), torch.where(which == 0, one + other - 1, 0), 3 + which)
+    return PairProjection(torch.stack([one, other], -1), torch.where(which == 0, one + other - 1, 0), 3 + which)
 
 
-def _one_fixed(target: Tensor, score: Tensor, lowest: Tensor, highest: Tensor, which: int) -> Paired:
+def _one_fixed(target: Tensor, score: Tensor, lowest: Tensor, highest: Tensor, which: int) -> PairProjection:
     """The one is 0 or 1; the other sees the score only where it is 1."""
     on = lowest[..., which] == 1
     other = torch.where(on, target[..., 1 - which] + score, target[..., 1 - which])
     other = other.clamp(lowest[..., 1 - which], highest[..., 1 - which])
     pair = [lowest[..., 0], other] if which == 0 else [other, lowest[..., 1]]
-    return Paired(torch.stack(pair, -1), torch.where(on, other, 0), torch.where(on, which, 4))
+    return PairProjection(torch.stack(pair, -1), torch.where(on, other, 0), torch.where(on, which, 4))
 
 
 def _choose(which: Tensor, *options: Tensor) -> Tensor:
     return torch.where(which == 0, options[0], torch.where(which == 1, options[1], options[2]))
 
 
-def _where(chosen: Tensor, first: Paired, second: Paired) -> Paired:
+def _where(chosen: Tensor, first: PairProjection, second: PairProjection) -> PairProjection:
     point = torch.where(chosen.unsqueeze(-1), first.point, second.point)
-    return Paired(point, torch.where(chosen, first.both, second.both), torch.where(chosen, first.which, second.which))
+    return PairProjection(
+        point, torch.where(chosen, first.both, second.both), torch.where(chosen, first.which, second.which)
+    )

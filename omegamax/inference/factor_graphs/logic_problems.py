@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax.inference.factor_graphs.local_problem import Local, LocalProblem, RowsFace, at_a_bound, none_of
+from omegamax.inference.factor_graphs.local_problem import LocalProblem, LocalSolution, RowsFace, at_a_bound, none_of
 from omegamax.inference.factor_graphs.logic_factors import PAIR_FACES, project_counts, project_pairs
 
 
@@ -22,16 +22,16 @@ class CountProblem(LocalProblem):
     least: Tensor  # (factors,)
     most: Tensor  # (factors,)
 
-    def solve(self, target: Tensor, scores: Tensor, forbidden: Tensor, memory: Any) -> Local:
+    def solve(self, target: Tensor, scores: Tensor, forbidden: Tensor, memory: Any) -> LocalSolution:
         """A projection."""
         low, high = _bounds(self.negated, forbidden, target)
         least, most = (bound.expand(target.shape[:-1]) for bound in (self.least, self.most))
         literals = _flip(self.negated, torch.where(forbidden, 0, target))
         found = project_counts(literals, low, high, least, most)
         point = _flip(self.negated, found.point)
-        return Local(point, none_of(point), found.feasible.all(-1), found.tight.long(), None)
+        return LocalSolution(point, none_of(point), found.feasible.all(-1), found.tight.long(), None)
 
-    def face(self, local: Local, target: Tensor, scores: Tensor, forbidden: Tensor) -> RowsFace:
+    def face(self, local: LocalSolution, target: Tensor, scores: Tensor, forbidden: Tensor) -> RowsFace:
         """Where the sum is held, it stays."""
         signs = torch.where(self.negated, -1.0, 1.0).double()
         rows = (local.pattern == 1)[..., None, None] * signs.unsqueeze(-2)
@@ -57,16 +57,16 @@ class PairProblem(LocalProblem):
     scores: Tensor  # (factors, 1)
     negated: Tensor  # (factors, 2), boolean
 
-    def solve(self, target: Tensor, scores: Tensor, forbidden: Tensor, memory: Any) -> Local:
+    def solve(self, target: Tensor, scores: Tensor, forbidden: Tensor, memory: Any) -> LocalSolution:
         """The closed form."""
         low, high = _bounds(self.negated, forbidden, target)
         score = scores.squeeze(-1)
         found = project_pairs(_flip(self.negated, torch.where(forbidden, 0, target)), score, low, high)
         impossible = (low == 1).all(-1) & (score == -torch.inf)
         point = _flip(self.negated, found.point)
-        return Local(point, found.both.unsqueeze(-1), ~impossible.any(-1), found.which, None)
+        return LocalSolution(point, found.both.unsqueeze(-1), ~impossible.any(-1), found.which, None)
 
-    def face(self, local: Local, target: Tensor, scores: Tensor, forbidden: Tensor) -> RowsFace:
+    def face(self, local: LocalSolution, target: Tensor, scores: Tensor, forbidden: Tensor) -> RowsFace:
         """From the table of faces."""
         signs = torch.where(self.negated, -1.0, 1.0).double()
         rows, maps = (PAIR_FACES[local.pattern] * signs.unsqueeze(-2)).split(1, -2)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from omegamax.inference.factor_graphs.admm import Alternation, Iterate, Stepped, largest, spread
+from omegamax.inference.factor_graphs.admm import Alternation, Iterate, IterationResult, largest, spread
 from omegamax.inference.factor_graphs.agreement import Agreement, Faces
-from omegamax.inference.factor_graphs.local_problem import Local
+from omegamax.inference.factor_graphs.local_problem import LocalSolution
 
 _FIRST, _EVERY = 2, 6  # iterations before the first look at the residuals, and between looks
 _EXACT = 1e-11  # the answer on the faces is taken if its residuals, relative to the numbers in it, are below
@@ -19,7 +19,7 @@ _APART = 1e-3  # a primal residual above may mean that no assignment satisfies a
 _OUT_OF_BALANCE = 5.0  # of the residuals, before ρ is changed
 
 
-class Reached(NamedTuple):
+class LpSolution(NamedTuple):
     """What the iterations reached, one per item."""
 
     marginals: Tensor  # (batch, entries)
@@ -34,7 +34,7 @@ class Reached(NamedTuple):
 
 def solve_graph(
     agreement: Agreement, scores: Tensor, extra_scores: Tensor, *, quadratic: bool, atol: float, max_iter: int
-) -> Reached:
+) -> LpSolution:
     """Solves a batch: scores (batch, entries) and (batch, scores), float64, −inf forbids, neither NaN nor +inf.
 
     Without the quadratic term the answer does not depend on the unit of the scores: they are measured by their own.
@@ -74,19 +74,19 @@ def solve_graph(
     return record.read(alternation)
 
 
-class _Exactly(NamedTuple):
+class _ExactSolution(NamedTuple):
     iterate: Iterate
     primal: Tensor
     dual: Tensor
     found: Tensor  # (batch,)
 
 
-def _exactly(alternation: Alternation, stepped: Stepped, items: Tensor) -> _Exactly:
+def _exactly(alternation: Alternation, stepped: IterationResult, items: Tensor) -> _ExactSolution:
     """The solution on the present faces for some of the items, where one more iteration does not move it."""
     now, primal, dual = stepped.iterate, stepped.primal, stepped.dual
     found = torch.zeros_like(primal, dtype=torch.bool)
     if len(items) == 0:
-        return _Exactly(now, primal, dual, found)
+        return _ExactSolution(now, primal, dual, found)
     here = _select(alternation.agreement, stepped.locals, items)
     faces = alternation.faces(stepped.origin.select(items), here)
     candidate = alternation.on_the_faces(now.select(items), faces, stepped.slots[items])
@@ -100,7 +100,7 @@ def _exactly(alternation: Alternation, stepped: Stepped, items: Tensor) -> _Exac
     marginals[good], multipliers[good] = candidate.marginals[passed], candidate.multipliers[passed]
     primal, dual = primal.clone(), dual.clone()
     primal[good], dual[good] = apart[passed], check.dual[passed]
-    return _Exactly(replace(now, marginals=marginals, multipliers=multipliers), primal, dual, found)
+    return _ExactSolution(replace(now, marginals=marginals, multipliers=multipliers), primal, dual, found)
 
 
 class _Record:
@@ -117,7 +117,7 @@ class _Record:
             getattr(self.final, name)[items] = getattr(now, name)
         self.primal[items], self.dual[items], self.n_iterations[items] = primal, dual, done
 
-    def read(self, alternation: Alternation) -> Reached:
+    def read(self, alternation: Alternation) -> LpSolution:
         """One more look at all factors, for ν and the faces; what a factor holds at 0 or 1 is exactly so."""
         final, agreement = self.final, alternation.agreement
         target = agreement.copy(final.marginals) - final.multipliers
@@ -129,7 +129,7 @@ class _Record:
         marginals = torch.where(marginals.abs() <= _NOTHING, 0, marginals)
         extra = agreement.gather_scores([local.extra for local in found])
         none = ~self.feasible.unsqueeze(1)
-        return Reached(
+        return LpSolution(
             torch.where(none, 0, marginals),
             torch.where(none, 0, extra),
             self.feasible,
@@ -141,17 +141,17 @@ class _Record:
         )
 
 
-def _shape(found: list[Local]) -> Tensor:
+def _shape(found: list[LocalSolution]) -> Tensor:
     """Numbers that stay the same where the faces do, (batch, ...)."""
     bounds = [2 * (local.point == 0).long() + (local.point == 1).long() for local in found]
     return torch.cat([part.flatten(1) for part in (*bounds, *(local.pattern for local in found))], 1)
 
 
-def _select(agreement: Agreement, found: list[Local], items: Tensor) -> list[Local]:
+def _select(agreement: Agreement, found: list[LocalSolution], items: Tensor) -> list[LocalSolution]:
     chosen = []
     for group, (point, extra, feasible, pattern, memory) in zip(agreement.groups, found):
         memory = group.select(memory, items)
-        chosen.append(Local(point[items], extra[items], feasible[items], pattern[items], memory))
+        chosen.append(LocalSolution(point[items], extra[items], feasible[items], pattern[items], memory))
     return chosen
 
 

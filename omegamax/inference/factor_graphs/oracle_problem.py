@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from omegamax.inference.factor_graphs.local_problem import Local, LocalProblem, SpanFace
+from omegamax.inference.factor_graphs.local_problem import LocalProblem, LocalSolution, SpanFace
 from omegamax.inference.sparsemap.active_set import Ending
 from omegamax.inference.sparsemap.face_search import find
 from omegamax.inference.sparsemap.oracle import Oracle
@@ -35,7 +35,7 @@ class OracleProblem(LocalProblem):
     oracle: Callable[[int], Oracle]
     _oracles: dict[int, Oracle] = field(default_factory=dict, repr=False)
 
-    def solve(self, target: Tensor, scores: Tensor, forbidden: Tensor, memory: _Memory | None) -> Local:
+    def solve(self, target: Tensor, scores: Tensor, forbidden: Tensor, memory: _Memory | None) -> LocalSolution:
         """SparseMAP of the targets and scores."""
         found = self._find(target, scores, forbidden, memory, wants_face=False)
         vertices, probabilities = _written(found, target.shape[-1] + scores.shape[-1])
@@ -43,9 +43,9 @@ class OracleProblem(LocalProblem):
         feasible = (found.endings != Ending.INFEASIBLE).reshape(target.shape[:2]).all(1)
         point, extra = mean.unflatten(0, target.shape[:2]).split([target.shape[-1], scores.shape[-1]], -1)
         kept = _Memory(vertices.unflatten(0, target.shape[:2]), probabilities.unflatten(0, target.shape[:2]))
-        return Local(point, extra, feasible, _key(vertices, probabilities).reshape(target.shape[:2]), kept)
+        return LocalSolution(point, extra, feasible, _key(vertices, probabilities).reshape(target.shape[:2]), kept)
 
-    def face(self, local: Local, target: Tensor, scores: Tensor, forbidden: Tensor) -> SpanFace:
+    def face(self, local: LocalSolution, target: Tensor, scores: Tensor, forbidden: Tensor) -> SpanFace:
         """Spanned by the differences of all best vertices along the gradient."""
         found = self._find(target, scores, forbidden, local.memory, wants_face=True)
         width = target.shape[-1]

@@ -21,21 +21,21 @@ from omegamax.inference.hypergraphs.topology import Topology
 _LARGE = 2.0**26  # above this a sum of doubles has fewer than eight digits behind the point
 
 
-class Centred(NamedTuple):
+class CentredScores(NamedTuple):
     """Scores relative to the best of each node."""
 
     scores: Tensor  # (batch, edges): θ'
     best: Tensor | None  # (batch, nodes + 1): h; None where the scores are as they were
 
 
-def centred(topology: Topology, scores: Tensor) -> Centred:
+def centred(topology: Topology, scores: Tensor) -> CentredScores:
     """Scores (batch, edges) relative to the best values, where they are large; differentiable as θ is."""
     if routing.transforms_active():  # which cannot look at numbers
-        return Centred(scores, None)
+        return CentredScores(scores, None)
     with torch.no_grad():
         known = scores.detach()
         if not bool(((known.abs() > _LARGE) & known.isfinite()).any()):
-            return Centred(scores, None)
+            return CentredScores(scores, None)
         best = _best(topology, known)
         heads = topology.heads().to(scores.device)
         over = _plus_tails(topology, best, known, slice(None))
@@ -44,7 +44,7 @@ def centred(topology: Topology, scores: Tensor) -> Centred:
         relative = torch.where(relative.isfinite(), relative, known)
     if scores.requires_grad or routing.dual_level_active():
         relative = relative + torch.where(known.isfinite(), scores - known, 0)
-    return Centred(relative, best.high)
+    return CentredScores(relative, best.high)
 
 
 class _Pair(NamedTuple):

@@ -14,7 +14,7 @@ from torch import Tensor
 from omegamax.inference.hypergraphs.topology import Topology
 
 
-class Walked(NamedTuple):
+class RandomDerivations(NamedTuple):
     """Random derivations, as lists of edges: sample by sample, and within a sample item by item."""
 
     edges: np.ndarray  # those of the first, then those of the second, ...
@@ -23,7 +23,7 @@ class Walked(NamedTuple):
 
 def walk(
     topology: Topology, backpointers: Tensor, goals: Tensor, n_samples: int, generator: torch.Generator | None
-) -> Walked:
+) -> RandomDerivations:
     """Random derivations of every item's goal."""
     batch = backpointers.shape[0]
     tails = topology.tails_on(backpointers.device)
@@ -39,16 +39,16 @@ def walk(
                 break
             here[walker, node] -= 1
             local = backpointers[:, stage.edges].unflatten(1, (stage.n_nodes, stage.degree))[walker % batch, node]
-            alive = local.sum(-1) > 0
-            chosen = (stage.edges.start + node * stage.degree + draw(local, generator))[alive]
-            walker = walker[alive]
+            has_edge = local.sum(-1) > 0
+            chosen = (stage.edges.start + node * stage.degree + draw(local, generator))[has_edge]
+            walker = walker[has_edge]
             for tail in tails:
                 visits.index_put_((walker, tail[chosen]), one, accumulate=True)
             walkers.append(walker)
             edges.append(chosen)
     order = torch.cat(walkers).argsort(stable=True)
     sizes = torch.bincount(torch.cat(walkers), minlength=n_samples * batch)
-    return Walked(torch.cat(edges)[order].cpu().numpy(), sizes.cpu().numpy())
+    return RandomDerivations(torch.cat(edges)[order].cpu().numpy(), sizes.cpu().numpy())
 
 
 def draw(weights: Tensor, generator: torch.Generator | None) -> Tensor:

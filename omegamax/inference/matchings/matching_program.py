@@ -35,14 +35,14 @@ class MatchingProgram(Program):
             for size, length, axis in zip((n_rows, n_columns), self.lengths, (-1, -2)):
                 here = torch.arange(size) < length.unsqueeze(-1)
                 found.append(((found[0].sum(axis) == 0) & here.to(pairs.device) & exists).to(pairs.dtype))
-        return SweepResult(_spoiled_with(value, tuple(found)), (), ())
+        return SweepResult(_with_nan(value, tuple(found)), (), ())
 
     def tangent(self, parts: Parts, state: State, direction: Parts) -> SweepResult:
         """The best matching does not move; where it is NaN, so is its derivative."""
-        return SweepResult(_spoiled_with(state[0], tuple(torch.zeros_like(part) for part in parts)), (), ())
+        return SweepResult(_with_nan(state[0], tuple(torch.zeros_like(part) for part in parts)), (), ())
 
 
-def _spoiled_with(value: Tensor, parts: Parts) -> Parts:
+def _with_nan(value: Tensor, parts: Parts) -> Parts:
     """NaN throughout the items whose value is NaN."""
     spoiled = value.isnan()
     if not bool(spoiled.any()):

@@ -51,7 +51,7 @@ class Transport(Operator):
         flat = scores.reshape(-1, *scores.shape[-2:])
         if self.has_border:  # ∂(P log P) = log P + 1, and f, g take up a 1 for each sum: one too many for a pair
             flat = flat + torch.nn.functional.pad(torch.ones_like(flat[:, :-1, :-1]), (0, 1, 0, 1))
-        problem = _Reduced.of(flat, self)
+        problem = _ReducedProblem.of(flat, self)
         f, g, weights, _, _, error, _ = problem.converge(self.max_iter, self.atol)
         if bool((error > self.atol).any()):
             checks.warn(
@@ -88,7 +88,7 @@ class Transport(Operator):
         return change - weights * (pad(x, (0, 1)).unsqueeze(-1) + pad(y.squeeze(-1), (0, 1)).unsqueeze(-2))
 
 
-class _Reduced(NamedTuple):
+class _ReducedProblem(NamedTuple):
     """The problem at scores less prices: at most zero everywhere, zero on the best matching."""
 
     matched: BestMatching
@@ -101,7 +101,7 @@ class _Reduced(NamedTuple):
     here_columns: Tensor
 
     @classmethod
-    def of(cls, scores: Tensor, transport: Transport) -> _Reduced:
+    def of(cls, scores: Tensor, transport: Transport) -> _ReducedProblem:
         n_rows, n_columns = scores.shape[1] - 1, scores.shape[2] - 1
         n_each = scores.shape[0] // max(1, transport.lengths[0].shape[0])
         rows, columns = (length.repeat(n_each) for length in transport.lengths)
@@ -129,7 +129,7 @@ class _Reduced(NamedTuple):
         most_columns = torch.where(loose & (rows < columns), -price_columns, infinite)
         return cls(matched, reduced, price_rows, price_columns, most_rows, most_columns, here_rows, here_columns)
 
-    def converge(self, max_iter: int, atol: float) -> _At:
+    def converge(self, max_iter: int, atol: float) -> _Iterate:
         """Where the sums of columns are right."""
         here = self.at(torch.zeros_like(self.price_columns))
         for _ in range(max_iter):
@@ -143,14 +143,14 @@ class _Reduced(NamedTuple):
             here = self.at(torch.where(going, torch.where(better, jump.g, step.g), here.g))
         return here
 
-    def at(self, g: Tensor) -> _At:
+    def at(self, g: Tensor) -> _Iterate:
         """G with the best f for it."""
         f = self.rows_given(g)
         plan = self.plan(f, g)
         missing = 1 - plan[:, :, :-1].sum(1)
         moves = self.here_columns & ((g < self.most_columns) | (missing < 0))  # the others may be less than full
         missing = torch.where(moves, missing, 0)
-        return _At(f, g, plan, moves, missing, missing.abs().amax(1), plan.sum((1, 2)) - f.sum(1) - g.sum(1))
+        return _Iterate(f, g, plan, moves, missing, missing.abs().amax(1), plan.sum((1, 2)) - f.sum(1) - g.sum(1))
 
     def rows_given(self, g: Tensor) -> Tensor:
         """The best f for g: Sinkhorn's step."""
@@ -167,7 +167,7 @@ class _Reduced(NamedTuple):
         pad = torch.nn.functional.pad
         return (self.scores + pad(f, (0, 1)).unsqueeze(2) + pad(g, (0, 1)).unsqueeze(1)).exp()
 
-    def newton(self, here: _At) -> Tensor:
+    def newton(self, here: _Iterate) -> Tensor:
         """The g at which the sums of columns would be right if they were linear in g, f following."""
         f, g, plan, moves, missing, _, _ = here
         full_rows = (self.here_rows & (f < self.most_rows)).unsqueeze(2)
@@ -178,7 +178,7 @@ class _Reduced(NamedTuple):
         return torch.where(moves, torch.minimum(g + step, self.most_columns), g)
 
 
-class _At(NamedTuple):
+class _Iterate(NamedTuple):
     """A point of the search."""
 
     f: Tensor  # (batch, R)

@@ -41,7 +41,7 @@ class Ending(enum.IntEnum):
     BAD_ORACLE = 4
 
 
-class Answer(NamedTuple):
+class OracleAnswer(NamedTuple):
     """What an oracle says: the score of the best vertex (−inf: there is none), and the vertex (parts,)."""
 
     value: float
@@ -169,7 +169,7 @@ class _ActiveSet:
         return numbers - np.linalg.lstsq(span.T, numbers, rcond=None)[0] @ span
 
 
-Search = Generator[np.ndarray, Answer, Outcome]
+Search = Generator[np.ndarray, OracleAnswer, Outcome]
 
 
 def search(
@@ -181,7 +181,7 @@ def search(
     wants_face: bool,
     start: list[tuple[np.ndarray, float]],
 ) -> Search:
-    """Yields scores (parts,), is sent the oracle's `Answer`, returns the `Outcome`."""
+    """Yields scores (parts,), is sent the oracle's `OracleAnswer`, returns the `Outcome`."""
     active = _ActiveSet(scores, n_regularized)
     for vertex, probability in start:
         if probability > 0 and np.isfinite(scores[vertex != 0]).all():
@@ -226,7 +226,7 @@ def search(
     return Outcome(ending, max(gap, 0.0), n_calls, active.vertices, active.p, active.factor())
 
 
-def _span_face(active: _ActiveSet) -> Generator[np.ndarray, Answer, None]:
+def _span_face(active: _ActiveSet) -> Generator[np.ndarray, OracleAnswer, None]:
     """A generic direction orthogonal to the hull is constant on the face only if the hull spans it."""
     random = np.random.default_rng(0)
     while len(active.vertices) <= active.n_regularized:
@@ -244,7 +244,7 @@ def _span_face(active: _ActiveSet) -> Generator[np.ndarray, Answer, None]:
 
 def _turn(
     active: _ActiveSet, direction: np.ndarray, level: float, side: np.ndarray
-) -> Generator[np.ndarray, Answer, bool]:
+) -> Generator[np.ndarray, OracleAnswer, bool]:
     """Asks along a turned gradient, less and less where a vertex just off the face comes first."""
     for turn in _TURNS:
         turned = direction.copy()

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax.inference.sparsemap.active_set import Answer, Outcome, Search, search
+from omegamax.inference.sparsemap.active_set import OracleAnswer, Outcome, Search, search
 from omegamax.inference.sparsemap.oracle import Oracle
 from omegamax.kernels.structures.sparsemap import (
     Certificate,
@@ -53,12 +53,12 @@ def _find_in_step(
         answers = zip(list(questions), values.tolist(), vertices.numpy())
         questions = {}
         for item, value, vertex in answers:
-            _advance(searches[item], Answer(value, vertex.copy()), item, questions, outcomes)
+            _advance(searches[item], OracleAnswer(value, vertex.copy()), item, questions, outcomes)
     return _gathered([outcomes[item] for item in range(len(rows))], scores, wants_face)
 
 
 def _advance(
-    one: Search, answer: Answer, item: int, questions: dict[int, np.ndarray], outcomes: dict[int, Outcome]
+    one: Search, answer: OracleAnswer, item: int, questions: dict[int, np.ndarray], outcomes: dict[int, Outcome]
 ) -> None:
     try:
         questions[item] = one.send(answer)

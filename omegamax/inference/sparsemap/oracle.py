@@ -12,7 +12,7 @@ from torch import Tensor
 from omegamax.kernels.structures.sparsemap import CompiledOracle
 
 
-class Best(NamedTuple):
+class BestVertices(NamedTuple):
     """What an oracle finds for some items."""
 
     values: Tensor  # (items,); −inf: there is no vertex, NaN or +inf: the scores are no numbers
@@ -23,7 +23,7 @@ class Best(NamedTuple):
 class Oracle:
     """The MAP of a batch: `best(items, scores)` for scores (items, parts) in float64, and a compiled twin or None."""
 
-    best: Callable[[Tensor, Tensor], Best]
+    best: Callable[[Tensor, Tensor], BestVertices]
     compiled: CompiledOracle | None
     n_regularized: int  # leading parts that the norm sees; the others are extra scores
 

@@ -29,7 +29,7 @@ from omegamax.inference.sparsemap.oracle import Oracle
 from omegamax.kernels.structures.sparsemap import Certificate, Options, Start
 
 
-class Found(NamedTuple):
+class DifferentiableSolution(NamedTuple):
     """SparseMAP, attached to whatever is differentiating."""
 
     marginals: Tensor  # (batch, parts): μ and then the expected extra parts
@@ -38,7 +38,9 @@ class Found(NamedTuple):
     certificate: Certificate
 
 
-def sparsemap(oracle: Oracle, scores: Tensor, options: Options, start: Start | None = None) -> Found:
+def solve_sparsemap(
+    oracle: Oracle, scores: Tensor, options: Options, start: Start | None = None
+) -> DifferentiableSolution:
     """SparseMAP of scores (batch, parts) in float64, differentiable."""
     recorded = routing.needs_grad(scores) or routing.dual_level_active() or routing.transforms_active()
     certificate = Certificate(*_Search.apply(oracle, options, start, recorded, scores.detach()))
@@ -58,7 +60,7 @@ def sparsemap(oracle: Oracle, scores: Tensor, options: Options, start: Start | N
     is_nan = endings == Ending.NOT_A_NUMBER
     value = torch.where(is_nan, torch.nan, value)
     marginals = torch.where(is_nan.unsqueeze(1), torch.nan, marginals)
-    return Found(marginals, value, probabilities, certificate)
+    return DifferentiableSolution(marginals, value, probabilities, certificate)
 
 
 def _move(factor: Tensor, present: Tensor, change: Tensor) -> Tensor:

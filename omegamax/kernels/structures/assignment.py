@@ -17,14 +17,14 @@ import numpy as np
 _FREE = -1
 
 
-class Assigned(NamedTuple):
+class Assignment(NamedTuple):
     """An optimal assignment and the prices that prove it."""
 
     columns: np.ndarray  # (rows,): the column of each row
     prices: np.ndarray  # (columns,): costs − prices is lowest, in each row, at its column
 
 
-def assign(costs: np.ndarray) -> Assigned | None:
+def assign(costs: np.ndarray) -> Assignment | None:
     """Optimal columns of the rows, None where every assignment needs a forbidden pair."""
     search = _Search(costs)
     if not search.take_cheapest():
@@ -32,7 +32,7 @@ def assign(costs: np.ndarray) -> Assigned | None:
     for row in np.flatnonzero(search.column == _FREE):
         if not search.augment(int(row)):
             return None
-    return Assigned(search.column, search.price)
+    return Assignment(search.column, search.price)
 
 
 class _Search:

@@ -68,7 +68,7 @@ class Logs:
         return Logs(torch.cat([part.level for part in parts], dim), torch.cat(rates, dim) if rates else None)
 
 
-class Reduced(NamedTuple):
+class ReducedGraph(NamedTuple):
     """A graph with one word less."""
 
     weights: Logs  # (batch, k, k)
@@ -78,7 +78,7 @@ class Reduced(NamedTuple):
     crowned: Tensor  # (batch,): whether the word became the top
 
 
-def eliminate(w: Logs, grounded: Tensor) -> Reduced:
+def eliminate(w: Logs, grounded: Tensor) -> ReducedGraph:
     """Takes out the last word of (batch, k + 1, k + 1)."""
     k = w.level.shape[-1] - 1
     column, row, rest = w[:, :k, k], w[:, k, :k], w[:, :k, :k]
@@ -89,7 +89,7 @@ def eliminate(w: Logs, grounded: Tensor) -> Reduced:
     p = column.over(d[:, None])
     is_root = torch.arange(k, device=crowned.device) == 0
     rest = rest.only(~(crowned[:, None, None] & is_root[:, None]))
-    return Reduced(rest.plus(p[:, :, None].times(row[:, None, :])), p, d, grounded | crowned, crowned)
+    return ReducedGraph(rest.plus(p[:, :, None].times(row[:, None, :])), p, d, grounded | crowned, crowned)
 
 
 def log_total(w: Logs, single_root: bool) -> Tensor:
