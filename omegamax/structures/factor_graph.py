@@ -202,8 +202,8 @@ class FactorGraph(DynamicProgram):
         """The hypergraph of messages from the leaves of the graph to its roots."""
         if self.why_no_hypergraph is not None:
             raise ValueError(
-                f"FactorGraph: only a graph without cycles is a dynamic program, got {self.why_no_hypergraph}; use sparsemap, "
-                "or map"
+                f"FactorGraph: only a graph without cycles is a dynamic program, got {self.why_no_hypergraph}; "
+                "use sparsemap, or map"
             )
         tables = [local for factor in self.factors for local in tables_of(self.variables, factor) or ()]
         n_scores = self.n_scores if len(sizes) > 1 else 0

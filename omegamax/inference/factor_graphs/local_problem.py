@@ -1,4 +1,4 @@
-"""LocalSolution quadratic problems of a factor graph: many factors of one kind and width, solved and differentiated at once.
+"""Local quadratic problems of a factor graph: many factors of one kind and width, solved and differentiated at once.
 
     argmin over (z, ν) in conv(Y_f) of  ½‖z − target‖² − <scores, ν>
 
