@@ -25,7 +25,7 @@ _ONCE = (
 
 
 def value_of(program: Program, parts: Parts) -> Tensor:
-    """DP_Ω, recorded by whatever is differentiating."""
+    """Computes DP_Ω such that autograd, forward mode and transforms can differentiate it."""
     tensors = (*parts, *program.parameters())
     if not _recorded(tensors):
         return program.value(parts)[0]
@@ -33,7 +33,7 @@ def value_of(program: Program, parts: Parts) -> Tensor:
 
 
 def marginals_of(program: Program, parts: Parts) -> Parts:
-    """∇ DP_Ω, recorded by whatever is differentiating."""
+    """Computes ∇ DP_Ω such that autograd, forward mode and transforms can differentiate it once."""
     tensors = (*parts, *program.parameters())
     if not _recorded(tensors):
         return program.marginals(parts, program.value_before_marginals(parts)[1]).parts
@@ -45,7 +45,7 @@ def _recorded(tensors: tuple[Tensor, ...]) -> bool:
 
 
 class _Value(torch.autograd.Function):
-    """Inputs: the parts and the parameters. Outputs: the value, then the state, which has no derivative."""
+    """Takes the parts and the parameters. Returns the value, then the state, which has no derivative."""
 
     @staticmethod
     def forward(program: Program, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -97,7 +97,7 @@ class _Value(torch.autograd.Function):
 
 
 class _Marginals(torch.autograd.Function):
-    """Inputs: the state that the value left, if it is known, the parts, the parameters.
+    """Takes the state that the value left, if it is known, then the parts and the parameters.
 
     Outputs: the marginals, one slope per parameter, and the rest of the state, which has no derivative.
     """
@@ -153,7 +153,7 @@ class _Marginals(torch.autograd.Function):
 
 
 def _moved(program: Program, state: State, tensors: tuple[Tensor, ...], along: tuple[Tensor | None, ...]) -> Parts:
-    """The tangents of the marginals, which cannot be differentiated again."""
+    """Returns the tangents of the marginals, which cannot be differentiated again."""
     parts, _ = _split(program, tensors)
     if any(tangent is not None for tangent in along[program.n_parts :]):
         raise RuntimeError(
@@ -166,7 +166,7 @@ def _moved(program: Program, state: State, tensors: tuple[Tensor, ...], along: t
 
 
 class _Product(torch.autograd.Function):
-    """The Hessian product where a transform may pass many directions. Inputs: the state, parts, parameters, direction.
+    """Computes the Hessian product where a transform may pass many directions.
 
     Outputs: its parts, then its slopes; none has a derivative.
     """
@@ -198,7 +198,7 @@ class _Product(torch.autograd.Function):
 def _product(
     program: Program, state: State, tensors: tuple[Tensor, ...], direction: Parts
 ) -> tuple[Parts, tuple[Tensor, ...]]:
-    """∇² DP_Ω · direction, and the derivatives of the slopes, as constants."""
+    """Returns ∇² DP_Ω · direction, and the derivatives of the slopes, as constants."""
     parts, parameters = _split(program, tensors)
     with torch.no_grad():
         if routing.transforms_active():
@@ -209,7 +209,7 @@ def _product(
 
 
 def _one_by_one(function: Any, info: Any, in_dims: tuple[int | None, ...], inputs: tuple[Any, ...]) -> Any:
-    """The rule for the axis of a vmap: one call for each place; potentials with a batch axis need only one."""
+    """Implements vmap by one call for each place of its axis; potentials with a batch axis need only one call."""
     found = []
     for place in range(info.batch_size):
         here = (each if dim is None else each.select(dim, place) for each, dim in zip(inputs, in_dims))

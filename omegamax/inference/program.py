@@ -15,7 +15,7 @@ State = tuple[Tensor, ...]  # what the next sweep needs, and nothing more
 
 
 class SweepResult(NamedTuple):
-    """What a sweep finds."""
+    """The result of a sweep."""
 
     parts: Parts  # shaped as the potentials
     slopes: tuple[Tensor, ...]  # (batch,) per parameter of Ω
@@ -23,45 +23,50 @@ class SweepResult(NamedTuple):
 
 
 class Program(abc.ABC):
-    """Three sweeps; each gets the state that those before it left. No autograd inside."""
+    """Three sweeps over the parts of a structure. Each gets the state that the sweeps before it left.
+
+    Autograd does not record them.
+    """
 
     n_parts: int
 
     @abc.abstractmethod
     def value(self, parts: Parts) -> tuple[Tensor, State]:
-        """DP_Ω, shape (batch,). A dynamic program gives it in float64: a loss is a difference of such values."""
+        """Computes DP_Ω, (batch,), in float64 if it is a dynamic program: a loss is a difference of such values."""
 
     def value_before_marginals(self, parts: Parts) -> tuple[Tensor, State]:
-        """`value`, where the marginals will be asked for next: some of their work may be done already."""
+        """Does the same where the marginals will be asked for next: some of their work may be done already."""
         return self.value(parts)
 
     @abc.abstractmethod
     def marginals(self, parts: Parts, state: State) -> SweepResult:
-        """∇ DP_Ω, the expected structure, which may be part of the state; `slopes` are ∂ DP_Ω / ∂φ."""
+        """Computes ∇ DP_Ω, the expected structure, which may be part of the state; `slopes` are ∂ DP_Ω / ∂φ."""
 
     @abc.abstractmethod
     def tangent(self, parts: Parts, state: State, direction: Parts) -> SweepResult:
-        """∇² DP_Ω · direction; `slopes` are the derivatives of ∂ DP_Ω / ∂φ along it."""
+        """Computes ∇² DP_Ω · direction; `slopes` are the derivatives of ∂ DP_Ω / ∂φ along it."""
 
     def parameters(self) -> tuple[Tensor, ...]:
-        """The tensors among the hyper-parameters of Ω."""
+        """Returns the tensors among the hyper-parameters of Ω."""
         return ()
 
     def scaled(self, scale: float) -> Program | None:
-        """The program of f(x) = DP_Ω(scale · x) / scale without a scaled copy of x; None if it cannot.
+        """Returns the program of f(x) = DP_Ω(scale · x) / scale, which makes no scaled copy of x.
+
+        It is None if there is none.
 
         With scale 1/γ this is DP_{γΩ}; with −1/γ it reads costs and gives a cost. ∇f = E(scale · x).
         """
         return None
 
     def with_parameters(self, parameters: tuple[Tensor, ...]) -> Program:
-        """The same program with other parameter tensors."""
+        """Returns the same program with other parameter tensors."""
         return self
 
 
 @dataclass(frozen=True, eq=False)
 class WidenedProgram(Program):
-    """A program of float32 parts that is swept in float64, with results rounded to the type of the parts.
+    """Sweeps float32 parts in float64, and rounds the results to the type of the parts.
 
     Weights are made of differences between values, and a float32 value of a million has no digits behind the point.
     """
@@ -70,43 +75,35 @@ class WidenedProgram(Program):
 
     @property
     def n_parts(self) -> int:  # type: ignore[override]
-        """Of the other program."""
         return self.inner.n_parts
 
     def value(self, parts: Parts) -> tuple[Tensor, State]:
-        """In float64."""
         return self.inner.value(in_float64(parts))
 
     def value_before_marginals(self, parts: Parts) -> tuple[Tensor, State]:
-        """In float64."""
         return self.inner.value_before_marginals(in_float64(parts))
 
     def marginals(self, parts: Parts, state: State) -> SweepResult:
-        """In float64, rounded to the type of the parts."""
         swept = self.inner.marginals(in_float64(parts), state)
         return swept._replace(parts=rounded(swept.parts, parts))
 
     def tangent(self, parts: Parts, state: State, direction: Parts) -> SweepResult:
-        """In float64, rounded to the type of the parts."""
         swept = self.inner.tangent(in_float64(parts), state, in_float64(direction))
         return swept._replace(parts=rounded(swept.parts, parts))
 
     def parameters(self) -> tuple[Tensor, ...]:
-        """Of the other program."""
         return self.inner.parameters()
 
     def with_parameters(self, parameters: tuple[Tensor, ...]) -> Program:
-        """The same with other parameter tensors."""
         return replace(self, inner=self.inner.with_parameters(parameters))
 
     def scaled(self, scale: float) -> Program | None:
-        """The other program, scaled."""
         inner = self.inner.scaled(scale)
         return None if inner is None else replace(self, inner=inner)
 
 
 def largest_score(parts: Parts) -> float:
-    """The largest size of a finite score, 0 where there is none."""
+    """Returns the largest absolute value of a finite score, 0 where there is none."""
     return max((_largest(part.detach()) for part in parts if part.numel()), default=0.0)
 
 
@@ -119,10 +116,10 @@ def _largest(part: Tensor) -> float:
 
 
 def in_float64(parts: Parts) -> Parts:
-    """Parts in float64."""
+    """Converts parts to float64."""
     return tuple(part.double() for part in parts)
 
 
 def rounded(parts: Parts, like: Parts) -> Parts:
-    """Parts in the type of others."""
+    """Rounds parts to the types of `like`."""
     return tuple(part.to(given.dtype) for part, given in zip(parts, like))

@@ -103,23 +103,21 @@ class Alignment(DynamicProgram):
         return structure.nonzero()
 
     def hamming(self, target: Tensor) -> Tensor:
-        """One for every cell that the target does not visit; with step weights it counts as the step does."""
+        """Costs one for every cell that the target does not visit; with step weights a cell counts as its step does."""
         if all(weight == 1 for *_, weight in self.steps):
             return super().hamming(target)
         return (target == 0).to(target.dtype)
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """One tensor."""
         checks.check_floating("Alignment", potentials)
         checks.check_event("Alignment", "potentials", potentials, (None, None), "(..., M, N)")
         return ((potentials, 2),)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """Rows and columns."""
         return sizes[0]
 
     def forbidden(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor | None:
-        """The cells outside the band of each item."""
+        """Forbids the cells outside the band of each item."""
         if self.band is None:
             return None
         first, last = self.band.rows(sizes[0][0], *lengths)
@@ -133,7 +131,6 @@ class Alignment(DynamicProgram):
         return grid_lattice(self.steps, i, j, np.arange(m * n).reshape(m, n), m * n)
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The cell (m − 1, n − 1)."""
         m, n = lengths
         return 1 + (m - 1) * sizes[0][1] + n - 1
 
@@ -152,7 +149,10 @@ class Alignment(DynamicProgram):
 
 
 def grid_lattice(steps: tuple[Step, ...], i: np.ndarray, j: np.ndarray, number: np.ndarray, n_parts: int) -> Lattice:
-    """Paths over the cells (i, j), row by row; `number` (M, N) says which part a cell is, −1 if it is not there."""
+    """Builds the paths over the cells (i, j), row by row.
+
+    `number` (M, N) says which part a cell is, −1 if it is not there.
+    """
     m, n = number.shape
     node = np.full((m, n), -1)
     node[i, j] = 1 + np.arange(len(i))
@@ -171,7 +171,7 @@ def grid_lattice(steps: tuple[Step, ...], i: np.ndarray, j: np.ndarray, number: 
 
 
 def check_steps(who: str, steps: Any) -> tuple[Step, ...]:
-    """Steps that lead on and count at least nothing."""
+    """Checks that every step leads on and has a weight of at least 0."""
     found = []
     for step in steps:
         if len(step) != 3 or not all(isinstance(d, int) and d >= 0 for d in step[:2]) or step[0] + step[1] == 0:
@@ -188,7 +188,7 @@ def check_steps(who: str, steps: Any) -> tuple[Step, ...]:
 
 
 def check_band(who: str, band: Any) -> None:
-    """A band, or none."""
+    """Checks that `band` is a band or None."""
     if band is not None and not isinstance(band, Band):
         kind = band.__name__ if isinstance(band, type) else type(band).__name__
         raise TypeError(f"{who}: band must be a SakoeChiba, an Itakura or None, got {kind}; use SakoeChiba(10)")

@@ -49,7 +49,10 @@ class Arborescence(DependencyTrees):
     single_root: bool = True
 
     def program(self, problem: Problem, regularizer: Regularizer) -> Program:
-        """Chu-Liu/Edmonds for Hard, the matrix-tree theorem for Shannon; no recursion for another Ω to smooth."""
+        """Uses Chu-Liu/Edmonds for Hard and the matrix-tree theorem for Shannon.
+
+        Another Ω has no recursion to smooth.
+        """
         if isinstance(regularizer, Hard):
             return BestArborescenceProgram(self.single_root, problem.lengths[0])
         if isinstance(regularizer, Shannon):
@@ -60,7 +63,6 @@ class Arborescence(DependencyTrees):
         )
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
-        """The compiled search."""
         sizes = [problem.sizes[0][0], int(self.single_root)]
         return CompiledOracle(OracleKind.ARBORESCENCE, sizes, [problem.lengths[0].long().contiguous()])
 
@@ -75,7 +77,10 @@ class Arborescence(DependencyTrees):
         lengths: Any = None,
         mask: Any = None,
     ) -> Any:
-        """Random trees (n_samples, *batch, N + 1, N + 1), 0/1, from the Gibbs distribution; their mean is `argmax`."""
+        """Draws random trees (n_samples, *batch, N + 1, N + 1), 0/1, from the Gibbs distribution.
+
+        Their mean is `argmax`.
+        """
         regularizer, n_samples = count_samples("Arborescence.sample", regularizer, n_samples)
         problem = self._bind_shannon("sample", potentials, regularizer, lengths, mask)
         program = MatrixTreeProgram(self.single_root, problem.lengths[0])

@@ -88,7 +88,6 @@ class BandedAlignment(DynamicProgram):
         return out.scatter_add(-1, columns.expand(packed.shape), torch.where(inside, packed, 0))
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """One tensor, as wide as the band."""
         checks.check_floating("BandedAlignment", potentials)
         checks.check_event("BandedAlignment", "potentials", potentials, (None, None), "(..., M, W)")
         width = self.columns(potentials.shape[-2])[0].shape[-1]
@@ -96,7 +95,6 @@ class BandedAlignment(DynamicProgram):
         return ((potentials, 2),)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """No axis has lengths."""
         return ()
 
     def build(self, sizes: Sizes) -> Lattice:
@@ -110,7 +108,7 @@ class BandedAlignment(DynamicProgram):
         return grid_lattice(self.steps, i, j, number, m * width)
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The last cell, which is in every band."""
+        """Every item ends in the last cell, which is in every band."""
         return self.columns(sizes[0][0])[1].sum().reshape(1)
 
     @property

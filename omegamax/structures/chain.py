@@ -116,7 +116,6 @@ class Chain(DynamicProgram):
         )
 
     def parts_from_labels(self, problem: Problem, labels: Tensor) -> Parts:
-        """Tags, dense or factored as the potentials are."""
         factored, n_tags, dtype = len(problem.parts) > 1, problem.sizes[0][-1], problem.parts[0].dtype
         if factored:
             return tuple(self.factored_from_tags(labels, n_tags, lengths=problem.lengths[0], dtype=dtype))
@@ -129,7 +128,7 @@ class Chain(DynamicProgram):
         return torch.where(hot.sum(-1) > 0.5, hot.argmax(-1), -1)
 
     def is_structure(self, problem: Problem, target: Parts, entries: Any) -> Tensor:
-        """One cell per position, in a row: each begins with the tag that the one before ends with."""
+        """Checks for one cell per position, of which each begins with the tag that the one before ends with."""
         lengths = problem.lengths[0].to(target[0].device)
         if len(target) > 1:  # the factors of the tags that it shows, then
             tags = self.tags(FactoredChain(*target))
@@ -148,13 +147,12 @@ class Chain(DynamicProgram):
         return (count == lengths) & (items[wrong].bincount(minlength=problem.n_items) == 0)
 
     def hamming(self, target: Any) -> Tensor:
-        """One for every position with another tag, whatever the tag before it."""
+        """Costs one for every position with another tag, whatever the tag before it."""
         if isinstance(target, FactoredChain):
             return super().hamming(target)
         return (1 - target.sum(-2, keepdim=True)).clamp(min=0)
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """One dense tensor, or the four factors."""
         if isinstance(potentials, FactoredChain):
             emissions, transitions, start, end = potentials
             n_tags = emissions.shape[-1] if isinstance(emissions, Tensor) and emissions.dim() else 0
@@ -169,7 +167,6 @@ class Chain(DynamicProgram):
         return ((potentials, 3),)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """The number of positions."""
         return (sizes[0][0],)
 
     def build(self, sizes: Sizes) -> Lattice:
@@ -196,7 +193,7 @@ class Chain(DynamicProgram):
         return Lattice.from_parts(topology, parts, [n * c, c * c, c, c])
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The end that belongs to the length."""
+        """An item ends in the end that belongs to its length."""
         n, c = sizes[0][0], sizes[0][-1]
         return n * c + lengths[0]
 
@@ -221,14 +218,13 @@ class Chain(DynamicProgram):
         return TransitionMatrices(found.reshape(*shape, n, c, c), last.reshape(*shape, c))
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
-        """Viterbi."""
         n_places, n_tags, factored = *problem.sizes[0][:1], problem.sizes[0][-1], int(len(problem.parts) > 1)
         if 0 in problem.sizes[0]:
             return super().oracle(problem)
         return CompiledOracle(OracleKind.CHAIN, [n_places, n_tags, factored], [problem.lengths[0].long().contiguous()])
 
     def with_extra(self, scores: Any, extra: Any) -> FactoredChain:
-        """Emissions as scores; transitions, or (transitions, start, end), as extra."""
+        """Takes emissions as scores; transitions, or (transitions, start, end), as extra."""
         return self.from_emissions(scores, *((extra,) if isinstance(extra, Tensor) else extra))
 
     def compiled_for(self, problem: Problem, omega: Omega) -> Program | None:
@@ -239,7 +235,7 @@ class Chain(DynamicProgram):
 
 
 def _checked_tags(who: str, tags: Tensor, n_tags: int, lengths: Any) -> tuple[Tensor, Tensor]:
-    """Tags (..., N), 0 beyond the lengths, and which of them are within."""
+    """Returns the tags (..., N), 0 beyond the lengths, and which of them are within."""
     checks.check_indices(who, "tags", tags)
     within = torch.ones_like(tags, dtype=torch.bool)
     if lengths is not None:

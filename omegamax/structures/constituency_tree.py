@@ -83,14 +83,12 @@ class ConstituencyTree(DynamicProgram):
         return structure
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """One tensor."""
         checks.check_floating("ConstituencyTree", potentials)
         n_words = potentials.shape[-2] if potentials.dim() > 1 else 0
         checks.check_event("ConstituencyTree", "potentials", potentials, (n_words, n_words, None), "(..., N, N, L)")
         return ((potentials, 3),)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """The number of words."""
         return (sizes[0][0],)
 
     def build(self, sizes: Sizes) -> Lattice:
@@ -115,11 +113,10 @@ class ConstituencyTree(DynamicProgram):
         return Lattice.from_parts(topology, [parts], [n * n * n_labels])
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The span of the whole sentence: (0, n − 1) is number n, because the spans of word 0 come first."""
+        """An item ends in the span (0, n − 1), which is number n, because the spans of word 0 come first."""
         return lengths[0]
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
-        """The compiled chart."""
         return CONSTITUENCY.oracle(problem.sizes[0][0], problem.lengths[0], option=problem.sizes[0][2])
 
     def compiled_for(self, problem: Problem, omega: Omega) -> Program | None:
@@ -128,7 +125,7 @@ class ConstituencyTree(DynamicProgram):
 
 
 def _check_binary(spans: list[Span], n_words: int, n_labels: int) -> None:
-    """Every span but a word is two others, side by side."""
+    """Checks that every span but a word consists of two others, side by side."""
     bounds = {(i, j) for i, j, _ in spans}
     length = 1 + max((j for _, j in bounds), default=-1)
     inside = all(0 <= i <= j < n_words and 0 <= label < n_labels for i, j, label in spans)

@@ -39,35 +39,35 @@ class DynamicProgram(Structure):
 
     @property
     def why_no_hypergraph(self) -> str | None:
-        """Why there is no hypergraph, where there is none (a factor graph with cycles)."""
+        """The reason why there is no hypergraph (a factor graph with cycles), None where there is one."""
         return None
 
     @abc.abstractmethod
     def build(self, sizes: Sizes) -> Lattice:
-        """The hypergraph for components of these event sizes."""
+        """Builds the hypergraph for components of these event sizes."""
 
     @abc.abstractmethod
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The node, as the description numbers it, in which each item ends, (batch,)."""
+        """Returns the node, as the description numbers it, in which each item ends, (batch,)."""
 
     def compiled_for(self, problem: Problem, omega: Omega) -> Program | None:
-        """The compiled program for an Ω among `compiled_omegas`, None for sizes that it does not take."""
+        """Returns the compiled program for an Ω among `compiled_omegas`, None for sizes that it does not take."""
         return None
 
     def compiled_program(self, problem: Problem, regularizer: Regularizer) -> Program | None:
-        """The compiled program, where the structure has one for this Ω and native code may read these tensors."""
+        """Returns the compiled program if there is one for this Ω and native code may read these tensors, else None."""
         omega = compiled_omega(regularizer)
         if omega is None or omega not in self.compiled_omegas or not routing.in_native_memory(*problem.parts):
             return None
         return self.compiled_for(problem, omega)
 
     def program(self, problem: Problem, regularizer: Regularizer) -> Program:
-        """The compiled program or, where there is none for these inputs, the generic engine."""
+        """Returns the compiled program or, where there is none for these inputs, the generic engine."""
         compiled = self.compiled_program(problem, regularizer)
         return LatticeProgram(problem.lattice, regularizer, problem.goals) if compiled is None else compiled
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
-        """One sweep over the hypergraph; where the structure has a compiled sweep of its own, it may say so."""
+        """Returns one sweep over the hypergraph; a structure with a compiled sweep of its own overrides it."""
         lattice, topology = problem.lattice, problem.lattice.topology
         first_entry, parts, scales = lattice.entries()
         sizes = [topology.n_nodes, topology.n_leaves, *topology.tails.shape]
@@ -142,7 +142,7 @@ class DynamicProgram(Structure):
         return measures.backpointers(*self._bind(potentials, regularizer, lengths, mask))
 
     def lattice(self, sizes: Sizes) -> Lattice:
-        """`build`, remembered for the sizes in use."""
+        """Returns what `build` built, remembered for the sizes in use."""
         found = _BUILT.get((self, sizes))
         if found is None:
             while len(_BUILT) >= _MAX_BUILT:  # the oldest goes: a training loop cycles through few sizes

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from omegamax import checks
 from omegamax.inference.factor_graphs.agreement import Agreement
-from omegamax.inference.factor_graphs.graph_solution import (
+from omegamax.inference.factor_graphs.lp_sparsemap import (
     GraphSolution,
     LpMapProgram,
     Stopping,
@@ -52,7 +52,7 @@ class FactorGraphScores(NamedTuple):
 
 
 class LPSparseMAPSolution(NamedTuple):
-    """LP-SparseMAP, and how it was found."""
+    """The solution of LP-SparseMAP, and how exactly it was found."""
 
     marginals: Any  # as the potentials; differentiable
     primal_residual: Tensor  # (*batch,) float64: the largest disagreement of a factor with the marginals
@@ -95,21 +95,21 @@ class FactorGraph(DynamicProgram):
 
     @cached_property
     def n_entries(self) -> int:
-        """V: how many variable scores."""
+        """The number V of variable scores."""
         return sum(block.size for block in self.blocks)
 
     @cached_property
     def score_blocks(self) -> tuple[Block, ...]:
-        """Where each named factor score is."""
+        """The places of named factor scores."""
         return tuple(block for factor in self.factors for block in factor.blocks)
 
     @cached_property
     def n_scores(self) -> int:
-        """E: how many factor scores."""
+        """The number E of factor scores."""
         return sum(block.size for block in self.score_blocks)
 
     def scores(self, variables: Mapping[str, Tensor], factors: Mapping[str, Tensor] | None = None) -> Any:
-        """Potentials from scores by name, each (*batch, *its shape); what is not named is 0.
+        """Makes potentials from scores by name, each (*batch, *its shape); what is not named is 0.
 
         One tensor where no factor has scores, `FactorGraphScores` where some have.
         """
@@ -123,7 +123,7 @@ class FactorGraph(DynamicProgram):
         return FactorGraphScores(first, _laid_out(self.score_blocks, factors or {}, self.n_scores, batch, given[0]))
 
     def named(self, weights: Any) -> dict[str, Tensor]:
-        """The `weights` (marginals, structures or scores) by name: of variables, and of factors that have some."""
+        """Reads `weights` (marginals, structures or scores) by the names of variables and of factors with scores."""
         parts = (weights,) if isinstance(weights, Tensor) else tuple(weights)
         found = {}
         for part, blocks in zip(parts, (self.blocks, self.score_blocks)):
@@ -149,7 +149,6 @@ class FactorGraph(DynamicProgram):
         return True
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """Variable scores, or both."""
         if isinstance(potentials, FactorGraphScores):
             layout = f"(..., {self.n_entries})"
             checks.check_event("FactorGraph", "variables", potentials.variables, (self.n_entries,), layout)
@@ -173,18 +172,16 @@ class FactorGraph(DynamicProgram):
         return ((potentials, 1),)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """No axis has a length."""
         return ()
 
     def with_extra(self, scores: Any, extra: Any) -> FactorGraphScores:
-        """Factor scores as extra."""
         return FactorGraphScores(scores, extra)
 
     # Without cycles.
 
     @cached_property
     def why_no_hypergraph(self) -> str | None:
-        """Why there is no hypergraph: a cycle, or a factor without a table; None where there is one."""
+        """The reason why there is no hypergraph, a cycle or a factor without a table; None where there is one."""
         tables = []
         for factor in self.factors:
             local = tables_of(self.variables, factor)
@@ -199,7 +196,7 @@ class FactorGraph(DynamicProgram):
         return f"a cycle: {' – '.join([*steps, steps[0]])}"
 
     def build(self, sizes: Sizes) -> Lattice:
-        """The hypergraph of messages from the leaves of the graph to its roots."""
+        """Builds the hypergraph of messages from the leaves of the graph to its roots."""
         if self.why_no_hypergraph is not None:
             raise ValueError(
                 f"FactorGraph: only a graph without cycles is a dynamic program, got {self.why_no_hypergraph}; "
@@ -210,11 +207,14 @@ class FactorGraph(DynamicProgram):
         return factor_tree.build(self.variables, tables, self.n_entries, n_scores)
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The last node that was made."""
+        """Every item ends in the last node that was made."""
         return torch.tensor([self.lattice(sizes).topology.n_nodes - 1])
 
     def program(self, problem: Problem, regularizer: Regularizer) -> Program:
-        """The hypergraph's; with cycles, LP-MAP for Hard, and a ValueError that names one for any other Ω."""
+        """Uses the hypergraph where there is one.
+
+        With cycles it is LP-MAP for Hard, and a ValueError that names a cycle for another Ω.
+        """
         if self.why_no_hypergraph is not None and isinstance(regularizer, Hard):
             return LpMapProgram(self.agreement, len(problem.parts), Stopping(MAX_ITER, ATOL))
         return super().program(problem, regularizer)
@@ -236,7 +236,7 @@ class FactorGraph(DynamicProgram):
         max_iter: int = MAX_ITER,
         atol: float = ATOL,
     ) -> LPSparseMAPSolution:
-        """LP-SparseMAP by alternating directions; differentiable, as often as asked.
+        """Solves LP-SparseMAP by alternating directions; differentiable, as often as asked.
 
         It ends where the solution on the factors' faces is exact, or where both residuals (the dual one relative to the
         scores) are at most `atol`, or after `max_iter` iterations, with a warning.
@@ -253,7 +253,6 @@ class FactorGraph(DynamicProgram):
         )
 
     def sparsemap_parts(self, problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
-        """By alternating directions."""
         found = self._solve(problem, Stopping(max_iter, ATOL))
         return found.parts, found.value
 

@@ -28,14 +28,14 @@ TreeFactor = Count | TableFactor
 
 
 def variables_of(factor: TreeFactor) -> list[int]:
-    """Numbers of the variables a factor sees, each once, in order."""
+    """Returns the numbers of the variables a factor sees, each once, in order."""
     if isinstance(factor, TableFactor):
         return list(factor.variables)
     return list(dict.fromkeys(literal.variable for literal in factor.literals))
 
 
 def cycle_of(n_variables: int, factors: Sequence[TreeFactor]) -> list[tuple[str, int]] | None:
-    """A cycle as alternating ("factor", number) and ("variable", number), or None."""
+    """Finds a cycle as alternating ("factor", number) and ("variable", number), or None."""
     above: dict[tuple[str, int], tuple[str, int] | None] = {}
     below: dict[int, list[int]] = {v: [] for v in range(n_variables)}
     for number, factor in enumerate(factors):
@@ -64,7 +64,7 @@ def cycle_of(n_variables: int, factors: Sequence[TreeFactor]) -> list[tuple[str,
 def _joined(
     above: dict[tuple[str, int], tuple[str, int] | None], one: tuple[str, int], other: tuple[str, int]
 ) -> list[tuple[str, int]]:
-    """The cycle that an edge between two nodes of a tree closes."""
+    """Returns the cycle that an edge between two nodes of a tree closes."""
     up: list[tuple[str, int]] = [one]
     while above[up[-1]] is not None:
         up.append(above[up[-1]])  # type: ignore[arg-type]
@@ -75,7 +75,7 @@ def _joined(
 
 
 class _Growing:
-    """Nodes and edges, bottom up: a node is complete before it is a tail."""
+    """Collects nodes and edges, bottom up: a node is complete before it is a tail."""
 
     def __init__(self) -> None:
         self.levels = [0]  # node 0 is the leaf
@@ -97,7 +97,7 @@ class _Growing:
         self.scores.append(score)
 
     def both(self, nodes: Sequence[int]) -> list[int]:
-        """At most two nodes that stand for all of these."""
+        """Returns at most two nodes that stand for all of these."""
         found = [node for node in nodes if node != 0]
         while len(found) > 2:
             joint = self.node()
@@ -107,7 +107,7 @@ class _Growing:
 
 
 def build(variables: Sequence[Variable], factors: Sequence[TreeFactor], n_entries: int, n_scores: int) -> Lattice:
-    """The lattice over entries and, where there are any, scores; its goal is the last node."""
+    """Builds the lattice over entries and, where there are any, scores; its goal is the last node."""
     grown = _Growing()
     touching: list[list[int]] = [[] for _ in variables]
     for number, factor in enumerate(factors):
@@ -140,7 +140,7 @@ def _below(
     touching: list[list[int]],
     seen: set[int],
 ) -> list[int]:
-    """The nodes X[root, ·]; everything below is made before what is above it, without recursion."""
+    """Makes the nodes X[root, ·]; everything below is made before what is above it, without recursion."""
     order, above = [root], {root: -1}
     for variable in order:  # grows while it is read
         for number in touching[variable]:
@@ -169,7 +169,7 @@ def _below(
 def _message(
     grown: _Growing, factor: TreeFactor, parent: int, variables: Sequence[Variable], best: dict[int, list[int]]
 ) -> list[int]:
-    """The nodes F[f, ·]."""
+    """Makes the nodes F[f, ·]."""
     children = [variable for variable in variables_of(factor) if variable != parent]
     if isinstance(factor, TableFactor):
         return _table(grown, factor, parent, [best[child] for child in children])

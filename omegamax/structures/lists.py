@@ -47,7 +47,7 @@ class Support(NamedTuple):
 
 
 class Marginal(NamedTuple):
-    """argmax_Ω over the scores of all structures."""
+    """The result of argmax_Ω over the scores of all structures."""
 
     weights: Any  # (*batch, *event): the expected structure
     structures: Any  # (*batch, found, *event)
@@ -56,7 +56,7 @@ class Marginal(NamedTuple):
 
 
 def topk(problem: Problem, k: int) -> TopK:
-    """The k best structures, distinct and in exact order."""
+    """Finds the k best structures, distinct and in exact order."""
     ranking = Ranking(problem.lattice.topology, problem.scores_of_edges(), problem.goals)
     wrong = has_bad_scores(problem, ranking.values)
     ranked = _each(wrong, lambda item: ranking.top(item, k))
@@ -65,7 +65,7 @@ def topk(problem: Problem, k: int) -> TopK:
 
 
 def support(problem: Problem, regularizer: Regularizer, limit: int) -> Support:
-    """Structures of non-zero probability in the random walk, ranked: k-best with log q for scores."""
+    """Ranks the structures of non-zero probability in the random walk: k-best with log q for scores."""
     topology = problem.lattice.topology
     found = inside(topology, problem.scores_of_edges(), regularizer)
     wrong = has_bad_scores(problem, found.values)
@@ -78,7 +78,7 @@ def support(problem: Problem, regularizer: Regularizer, limit: int) -> Support:
 
 
 def marginal(who: str, problem: Problem, regularizer: Regularizer, limit: int) -> Marginal:
-    """argmax_Ω over all structures: the list of the best ones is extended until its last entry has no weight."""
+    """Computes argmax_Ω over all structures; the list of the best ones grows until its last entry has no weight."""
     if isinstance(regularizer, Shannon) or getattr(regularizer, "alpha", 2) == 1:
         raise ValueError(
             f"{who}.marginal: regularizer must be sparse, got Shannon; under Shannon use argmax, its equal"
@@ -107,7 +107,7 @@ def marginal(who: str, problem: Problem, regularizer: Regularizer, limit: int) -
 
 
 def _scores_of(scores: Tensor, ranked: RankedDerivations, width: int) -> Tensor:
-    """Scores of listed derivations (width,) from those of edges (edges,), −inf at the end; differentiable."""
+    """Returns scores of listed derivations (width,) from those of edges (edges,), −inf at the end; differentiable."""
     row = torch.from_numpy(np.repeat(np.arange(len(ranked.sizes)), ranked.sizes)).to(scores.device)
     used = scores.index_select(0, torch.tensor(ranked.edges, device=scores.device))
     found = scores.new_zeros(len(ranked.sizes)).index_add(0, row, used)
@@ -115,7 +115,7 @@ def _scores_of(scores: Tensor, ranked: RankedDerivations, width: int) -> Tensor:
 
 
 def _until_weightless(ranking: Ranking, item: int, regularizer: Regularizer, limit: int) -> RankedDerivations:
-    """Where a zero weight stays zero whatever lower scores are added, the first one ends the list."""
+    """Ends the list at the first zero weight, where a zero weight stays zero whatever lower scores are added."""
     if not isinstance(regularizer, _ZERO_STAYS_ZERO):
         return ranking.top(item, limit)
     k = min(16, limit)
@@ -130,7 +130,7 @@ def _until_weightless(ranking: Ranking, item: int, regularizer: Regularizer, lim
 
 
 def sample(problem: Problem, regularizer: Regularizer, n_samples: int, generator: torch.Generator | None) -> Any:
-    """Random structures (n_samples, *batch, *event)."""
+    """Draws random structures (n_samples, *batch, *event)."""
     topology = problem.lattice.topology
     found = inside(topology, problem.scores_of_edges(), regularizer)
     drawn = walk(topology, found.backpointers, problem.goals, n_samples, generator)
@@ -140,13 +140,13 @@ def sample(problem: Problem, regularizer: Regularizer, n_samples: int, generator
 
 
 def count(problem: Problem) -> Any:
-    """How many structures use no part of score −inf, in exact integers."""
+    """Counts the structures that use no part of score −inf, in exact integers."""
     topology = problem.lattice.topology
     return problem.as_list([count_derivations(topology, allowed, goal) for allowed, goal in _allowed(problem)])
 
 
 def enumerate_all(who: str, problem: Problem, limit: int) -> Any:
-    """All structures of every item (number, *event)."""
+    """Lists all structures of every item (number, *event)."""
     topology = problem.lattice.topology
     found = []
     for allowed, goal in _allowed(problem):
@@ -171,7 +171,7 @@ def _allowed(problem: Problem) -> Iterator[tuple[np.ndarray, int]]:
 
 
 def _each(wrong: Tensor, top: Callable[[int], RankedDerivations]) -> list[RankedDerivations]:
-    """The list of every item; empty, and not complete, where there is no answer."""
+    """Ranks each item; the list is empty, and not complete, where scores are not numbers."""
     none = np.zeros(0, dtype=np.int64)
     return [
         RankedDerivations(np.zeros(0), none, none, False) if bad else top(item)
@@ -188,7 +188,7 @@ def _structures(problem: Problem, ranked: list[RankedDerivations], width: int, w
 
 
 def _listed(problem: Problem, ranked: list[RankedDerivations], width: int) -> Parts:
-    """Listed derivations as parts (batch · width, *event), zeros at the end of short lists."""
+    """Writes listed derivations as parts (batch · width, *event), with zeros at the end of short lists."""
     if not ranked:
         return problem.parts
     edges = np.concatenate([r.edges for r in ranked])
@@ -197,6 +197,6 @@ def _listed(problem: Problem, ranked: list[RankedDerivations], width: int) -> Pa
 
 
 def _padded(ranked: list[RankedDerivations], width: int) -> Tensor:
-    """Scores (batch, width), −inf at the end of short lists."""
+    """Returns scores (batch, width), −inf at the end of short lists."""
     rows = [np.pad(r.scores, (0, width - len(r.scores)), constant_values=-np.inf) for r in ranked]
     return torch.from_numpy(np.stack(rows)) if rows else torch.zeros(0, width)

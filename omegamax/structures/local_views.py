@@ -22,7 +22,7 @@ from omegamax.structures.table import Table
 
 
 def agreement_of(variables: Sequence[Variable], factors: Sequence[Factor], n_entries: int, n_scores: int) -> Agreement:
-    """Factors of one kind and width form a group; a variable that none holds to its domain gets a factor of its own."""
+    """Groups factors of one kind and width; a variable that none holds to its domain gets a factor of its own."""
     counts: dict[int, list[Count]] = {}
     pairs: list[Pair] = []
     parts: dict[Any, list[StructureFactor]] = {}
@@ -40,7 +40,7 @@ def agreement_of(variables: Sequence[Variable], factors: Sequence[Factor], n_ent
 
 
 def _domains(variables: Sequence[Variable], factors: Sequence[Factor]) -> list[Count]:
-    """Binary variables that no factor sees, and others whose values no factor ties."""
+    """Returns counts for binary variables that no factor sees, and for others whose values no factor ties."""
     seen = {
         literal.variable for factor in factors if not isinstance(factor, StructureFactor) for literal in factor.literals
     }
@@ -102,7 +102,10 @@ def _oracles(factor: StructureFactor) -> Callable[[int], Oracle]:
 
 
 def tables_of(variables: Sequence[Variable], factor: Factor) -> list[Count | TableFactor] | None:
-    """A factor as counts and tables over few variables, chained where it is a sequence; None where it is neither."""
+    """Returns a factor as counts and tables over few variables, chained where it is a sequence.
+
+    It is None where the factor is neither.
+    """
     if isinstance(factor, Count):
         return [factor]
     if isinstance(factor, Pair):

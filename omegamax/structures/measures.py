@@ -28,7 +28,7 @@ class Backpointers(NamedTuple):
 
 
 def log_prob(who: str, problem: Problem, structures: Any, regularizer: Regularizer) -> Tensor:
-    """Under Shannon score − log-partition; under another Ω the sum of log q along the derivation."""
+    """Computes score − log-partition under Shannon, and the sum of log q along the derivation under another Ω."""
     problem = problem.widened()
     given, before = problem.as_parts(who, structures)
     n_each = given[0].shape[0] // max(1, problem.n_items)
@@ -57,7 +57,7 @@ def log_prob(who: str, problem: Problem, structures: Any, regularizer: Regulariz
 
 @torch.no_grad()
 def _derivation(who: str, problem: Problem, given: Parts, n_each: int, regularizer: Regularizer) -> Tensor | None:
-    """The edges of structures; None where their score minus the log-partition is as good: under Shannon's Ω.
+    """Returns the edges of structures; None where their score minus the log-partition is as good: under Shannon.
 
     There too the edges are better where the scores are so large that this difference has no digits left.
     """
@@ -73,13 +73,13 @@ def _derivation(who: str, problem: Problem, given: Parts, n_each: int, regulariz
 
 
 def _below_the_goals(problem: Problem, scores: Tensor) -> Tensor:
-    """Zero for edges that no structure of the item can use: NaN beyond its length must not reach a gradient."""
+    """Zeroes edges that no structure of the item can use: NaN beyond its length must not reach a gradient."""
     ways = outside(problem.lattice.topology, torch.ones_like(scores), None, Shannon(), problem.goals).edges
     return torch.where(ways > 0, scores, 0)
 
 
 def entropy(problem: Problem) -> Tensor:
-    """Log-partition minus expected score."""
+    """Computes log-partition minus expected score."""
     problem = problem.widened()
     program = problem.program(Shannon())
     value = value_of(program, problem.parts)
@@ -88,7 +88,9 @@ def entropy(problem: Problem) -> Tensor:
 
 
 def kl(first: Problem, second: Problem) -> Tensor:
-    """E₁[log p₁ − log p₂]; infinite, without a derivative, where the first uses a part that the second forbids.
+    """Computes E₁[log p₁ − log p₂].
+
+    It is infinite, without a derivative, where the first uses a part that the second forbids.
 
     Zero, as the entropy, where the first has no structure at all.
     """
@@ -107,14 +109,14 @@ def kl(first: Problem, second: Problem) -> Tensor:
 
 
 def backpointers(problem: Problem, regularizer: Regularizer) -> Backpointers:
-    """Q of every edge; differentiable."""
+    """Returns q of every edge; differentiable."""
     topology = problem.lattice.topology
     weights = differentiable_inside(topology, problem.scores_of_edges(), regularizer).backpointers
     return Backpointers(problem.per_item(weights, after=(topology.n_edges,)), topology.heads(), topology.tails)
 
 
 def inner(weights: Parts, parts: Parts) -> Tensor:
-    """<weights, parts> per item, where 0 · −inf is 0."""
+    """Computes <weights, parts> per item, where 0 · −inf is 0."""
     total: Any = 0
     for weight, part in zip(weights, parts):
         used = weight != 0

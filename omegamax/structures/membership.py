@@ -26,7 +26,7 @@ class Entries(NamedTuple):
 
     @staticmethod
     def of(part: Tensor) -> Entries:
-        """Of a component (batch, *event)."""
+        """Finds the entries of a component (batch, *event)."""
         flat = part.reshape(-1)
         places = flat.nonzero().squeeze(-1)
         size = max(1, part[:1].numel())
@@ -34,7 +34,10 @@ class Entries(NamedTuple):
 
 
 def sum_of(entries: tuple[Entries, ...], parts: Parts) -> Tensor:
-    """<structure, parts> per item; −inf where the structure uses such a part. Its gradient is the structure."""
+    """Computes <structure, parts> per item; −inf where the structure uses such a part.
+
+    Its gradient is the structure.
+    """
     total = parts[0].new_zeros(parts[0].shape[0], dtype=torch.float64)  # a loss is its difference to a large value
     for (items, places, values), part in zip(entries, parts):
         total = total.index_add(0, items, part.reshape(-1).index_select(0, places).double() * values)
@@ -43,7 +46,7 @@ def sum_of(entries: tuple[Entries, ...], parts: Parts) -> Tensor:
 
 @torch.no_grad()
 def is_member(problem: Problem, target: Parts, entries: tuple[Entries, ...]) -> Tensor:
-    """Whether each target is a structure of its lengths, (batch,)."""
+    """Says whether each target is a structure of its lengths, (batch,)."""
     known = problem.structure.is_structure(problem, target, entries)
     if known is not None:
         return known
@@ -57,7 +60,7 @@ def is_member(problem: Problem, target: Parts, entries: tuple[Entries, ...]) -> 
 
 
 def _is_derivation(problem: Problem, target: Parts, entries: tuple[Entries, ...]) -> Tensor:
-    """With everything else forbidden, the target must be the best structure."""
+    """Checks whether the target is the best structure when everything else is forbidden."""
     only = []
     for part, (_, places, _) in zip(target, entries):
         allowed = torch.full_like(part, -torch.inf).reshape(-1)

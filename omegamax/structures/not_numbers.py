@@ -16,12 +16,12 @@ from omegamax.structures.problem import Problem
 
 
 def has_bad_scores(problem: Problem, values: Tensor) -> Tensor:
-    """Which items (batch,) have a NaN or +inf, from the values of all nodes (batch, nodes + 1) under any Ω."""
+    """Says which items (batch,) have a NaN or +inf, from the values of all nodes (batch, nodes + 1) under any Ω."""
     return ~(values.gather(1, problem.goals.to(values.device).unsqueeze(1)).squeeze(1) < torch.inf)
 
 
 def with_nan(problem: Problem, parts: Parts, wrong: Tensor, *, before: int = 1, after: int = 1) -> Parts:
-    """Parts (before · batch · after, *event) with NaN wherever a structure of a wrong item could have something."""
+    """Writes NaN into parts (before · batch · after, *event) where a structure of a wrong item could use something."""
     if not bool(wrong.any()):
         return parts
     usable = used_by_some(problem)
@@ -34,7 +34,7 @@ def with_nan(problem: Problem, parts: Parts, wrong: Tensor, *, before: int = 1, 
 
 
 def used_by_some(problem: Problem) -> tuple[Tensor, ...]:
-    """Which entries of each component (batch, *event) some structure of the item uses, whatever its score."""
+    """Says which entries of each component (batch, *event) some structure of the item uses, whatever its score."""
     lattice = problem.lattice.unscaled()
     ones = problem.parts[0].new_ones(problem.n_items, lattice.topology.n_edges)
     edges = outside(lattice.topology, ones, None, Shannon(), problem.goals).edges

@@ -84,11 +84,10 @@ class ProjectiveTree(DependencyTrees, DynamicProgram):
         return Lattice.from_parts(topology, [parts], [size * size])
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """R of the root over the whole sentence: (0, n) is number n, because those of the root come first."""
+        """An item ends in R of (0, n), which is number n, because those of the root come first."""
         return lengths[0]
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
-        """The compiled chart."""
         return PROJECTIVE.oracle(problem.sizes[0][0], problem.lengths[0], option=int(self.single_root))
 
     def compiled_for(self, problem: Problem, omega: Omega) -> Program | None:

@@ -73,13 +73,11 @@ class Selection(DynamicProgram):
         return torch.where(found < n, found, -1)
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """One tensor."""
         checks.check_floating(self._name, potentials)
         checks.check_event(self._name, "potentials", potentials, (None,), "(..., N)")
         return ((potentials, 1),)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """The number of entries."""
         return (sizes[0][0],)
 
     def build(self, sizes: Sizes) -> Lattice:
@@ -101,12 +99,12 @@ class Selection(DynamicProgram):
         return Lattice.from_parts(topology, [parts], [n])
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The end of each length."""
+        """An item ends in the end that belongs to its length."""
         n = sizes[0][0]
         return (n + 1) * (min(self.bounds[1], n) + 1) + lengths[0] - 1
 
     def program(self, problem: Problem, regularizer: Regularizer) -> Program:
-        """The largest entries for Hard; compiled sweeps over counts, or the generic engine, for another Ω."""
+        """Takes the largest entries for Hard; another Ω has compiled sweeps over counts, or the generic engine."""
         if isinstance(regularizer, Hard):
             return SelectionProgram(problem.lengths[0], *self.bounds)
         return super().program(problem, regularizer)
@@ -116,7 +114,6 @@ class Selection(DynamicProgram):
         return None if lo > n else BudgetProgram(Bounds(problem.lengths[0].contiguous(), lo, min(hi, n)), omega)
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
-        """Selection of the largest."""
         return CompiledOracle(
             OracleKind.SELECTION, [problem.sizes[0][0], *self.bounds], [problem.lengths[0].contiguous()]
         )

@@ -36,19 +36,17 @@ class Smoothed(SmoothMax):
 
     @property
     def event_ndim(self) -> int:  # type: ignore[override]
-        """Of potentials that are one tensor."""
         return self.structure.event_ndim
 
     def max(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Tensor:
-        """DP_Ω. The marginals are computed when its gradient is asked for."""
+        """Computes DP_Ω. The marginals are computed when its gradient is asked for."""
         return self.structure.max(scores, self.regularizer, lengths=lengths, mask=mask)
 
     def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Any:
-        """∇ DP_Ω, the expected structure."""
+        """Computes ∇ DP_Ω, the expected structure."""
         return self.structure.argmax(scores, self.regularizer, lengths=lengths, mask=mask)
 
     def max_and_argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> ValueAndWeights:
-        """Both."""
         options = {"mask": mask, "lengths": lengths}
         return ValueAndWeights(self.max(scores, **options), self.argmax(scores, **options))
 
@@ -61,7 +59,7 @@ class Smoothed(SmoothMax):
         scores: Any = None,
         mask: Any = None,
     ) -> Tensor:
-        """Ω_DP at marginals of parts, or at `target_edges` (*batch, edges), ordered as in `backpointers`.
+        """Computes Ω_DP at marginals of parts, or at `target_edges` (*batch, edges), ordered as in `backpointers`.
 
         Where `scores` are given, edges that they (or the mask) forbid are out, which matters to an Ω that counts the
         entries of a row: Oscar.
@@ -108,14 +106,17 @@ class Smoothed(SmoothMax):
 
 @torch.no_grad()
 def _forbidden(problem: Problem) -> Tensor:
-    """Edges (batch, edges) that no allowed derivation of their head begins with."""
+    """Returns the edges (batch, edges) that no allowed derivation of their head begins with."""
     topology, scores = problem.lattice.topology, problem.scores_of_edges()
     values = inside(topology, scores, Hard()).values
     return scores + values[:, topology.tails_on(scores.device)].sum(1) == -torch.inf
 
 
 def _edges_of(problem: Problem) -> Tensor:
-    """Marginals of edges from those of parts; an edge without a part (into the goal) carries what its tail has left."""
+    """Returns marginals of edges from those of parts.
+
+    An edge without a part (into the goal) carries what its tail has left.
+    """
     lattice, topology = problem.lattice, problem.lattice.topology
     known = lattice.scores_of_edges(problem.parts)
     touched = lattice.components[0].edges

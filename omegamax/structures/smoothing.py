@@ -51,7 +51,7 @@ def smoothing_of(who: str, regularizer: SmoothMax) -> Smoothing:
 
 
 def count_samples(who: str, regularizer: Any, n_samples: int | None) -> tuple[SmoothMax, int]:
-    """Ω and the number of samples: a number in the place of Ω is that number, as in `topk`, and Ω is Shannon's."""
+    """Reads Ω and the number of samples; as in `topk`, a number in the place of Ω is that number, and Ω is Shannon."""
     if isinstance(regularizer, int) and not isinstance(regularizer, bool):
         if n_samples is not None:
             raise TypeError(
@@ -65,7 +65,7 @@ def count_samples(who: str, regularizer: Any, n_samples: int | None) -> tuple[Sm
 
 
 def smoothed_value(problem: Problem, smoothing: Smoothing) -> Tensor:
-    """DP_Ω, (batch,), differentiable in the parts and in the parameters of Ω."""
+    """Computes DP_Ω, (batch,), differentiable in the parts and in the parameters of Ω."""
     inside = _scaled_inside(problem, smoothing)
     if inside is not None:
         return value_of(inside, problem.parts)
@@ -78,7 +78,7 @@ def smoothed_value(problem: Problem, smoothing: Smoothing) -> Tensor:
 
 
 def smoothed_marginals(problem: Problem, smoothing: Smoothing) -> Parts:
-    """∇ DP_Ω, differentiable in the parts and in the parameters of Ω."""
+    """Computes ∇ DP_Ω, differentiable in the parts and in the parameters of Ω."""
     inside = _scaled_inside(problem, smoothing)
     if inside is not None:
         return marginals_of(inside, problem.parts)
@@ -87,7 +87,7 @@ def smoothed_marginals(problem: Problem, smoothing: Smoothing) -> Parts:
 
 
 def _scaled_inside(problem: Problem, smoothing: Smoothing) -> Program | None:
-    """A program that divides by γ itself, where γ is a number and the structure has such a program."""
+    """Returns a program that divides by γ itself, where γ is a number and the structure has such a program."""
     if isinstance(smoothing.gamma, Tensor) or smoothing.gamma == 1 or not is_mild(smoothing.gamma):
         return None
     return problem.program(smoothing.regularizer).scaled(1 / smoothing.gamma)

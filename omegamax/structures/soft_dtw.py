@@ -40,7 +40,7 @@ _FEW_FEATURES = 32  # with more, products of matrices are faster than distances 
 
 
 def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
-    """Σ (x − y)² over the last axis; the other axes broadcast.
+    """Computes Σ (x − y)² over the last axis; the other axes broadcast.
 
     Arguments:
         x: (..., D)
@@ -196,7 +196,7 @@ def soft_dtw_divergence(
 
 
 def _of_points(x: Tensor, y: Tensor, smoothing: Smoothing, lengths: Any) -> Tensor | None:
-    """The everyday case without a matrix of costs, where the kernels have it."""
+    """Computes the everyday case without a matrix of costs, where the kernels have it."""
     omega, gamma = compiled_omega(smoothing.regularizer), smoothing.gamma
     if (
         omega is None
@@ -225,7 +225,7 @@ def _of_points(x: Tensor, y: Tensor, smoothing: Smoothing, lengths: Any) -> Tens
 
 
 class _OfPoints(torch.autograd.Function):
-    """Finds the gradients with the value, in one go. They are differentiated again by way of the costs."""
+    """Finds the gradients together with the value. They are differentiated again by way of the costs."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, regularizer: Regularizer) -> Any:
@@ -260,7 +260,7 @@ def _value(structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Smo
 def _native(
     structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Smoothing, lengths: Any
 ) -> tuple[Problem, Program] | None:
-    """The program of f(C) = DP(s C) / s with s = −1/γ, where there is one: it reads the costs as they are."""
+    """Returns the program of f(C) = DP(s C) / s with s = −1/γ, where there is one: it reads the costs as they are."""
     if isinstance(smoothing.gamma, Tensor) or not is_mild(smoothing.gamma):
         return None
     unmasked = replace(structure, band=None) if isinstance(structure, Alignment) else structure
@@ -273,7 +273,7 @@ def _native(
 def _costs(
     who: str, x: Tensor, y: Tensor, distance: Distance, lengths: Any, band: Band | None
 ) -> tuple[Alignment | BandedAlignment, Tensor]:
-    """The structure and the costs, as a band where that is smaller."""
+    """Returns the structure and the costs, as a band where that is smaller."""
     x, y = _of_one_type(who, x, y)
     if band is not None and lengths is None:
         banded = BandedAlignment(band, y.shape[-2])
@@ -287,7 +287,7 @@ def _costs(
 
 
 def _within(who: str, x: Tensor, y: Tensor, lengths: Any) -> tuple[Tensor, ...]:
-    """Zeros beyond the lengths: whatever is there, times a weight of zero, must not reach a gradient."""
+    """Writes zeros beyond the lengths: whatever is there, times a weight of zero, must not reach a gradient."""
     batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     ends = checks.check_structure_lengths(who, batch, lengths, (x.shape[-2], y.shape[-2]))
     return tuple(
@@ -299,7 +299,7 @@ def _within(who: str, x: Tensor, y: Tensor, lengths: Any) -> tuple[Tensor, ...]:
 
 
 def _of_one_type(who: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Checked points in the wider of their types."""
+    """Checks points and converts them to the wider of their types."""
     _check_points(who, x, y)
     wide = torch.promote_types(x.dtype, y.dtype)
     return x.to(wide), y.to(wide)
@@ -311,7 +311,7 @@ def _check_points(who: str, x: Tensor, y: Tensor) -> None:
 
 
 class _PairwiseSquared(torch.autograd.Function):
-    """|x_i − y_j|² (..., M, N) without the (..., M, N, D) differences; zero exactly where x_i = y_j."""
+    """Computes |x_i − y_j|² (..., M, N) without the (..., M, N, D) differences; zero exactly where x_i = y_j."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -340,5 +340,5 @@ class _PairwiseSquared(torch.autograd.Function):
 
 
 def _weighed(weights: Tensor, points: Tensor) -> Tensor:
-    """The product weights @ points: it is several times faster transposed, with the few coordinates first."""
+    """Computes weights @ points, which is several times faster transposed, with the few coordinates first."""
     return (points.mT @ weights.mT).mT

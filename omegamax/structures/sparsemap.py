@@ -43,7 +43,7 @@ class SparseMAPSolution(NamedTuple):
 
 
 def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> SparseMAPSolution:
-    """The distribution, its mean, and how it was found."""
+    """Finds the distribution and its mean."""
     found = _solve(problem, start, max_iter, atol)
     certificate = found.certificate
     chosen = certificate.probabilities > 0
@@ -69,7 +69,7 @@ def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sp
 
 
 def sparsemap_marginals_and_value(problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
-    """The mean and the smoothed maximum (batch,), without the list of structures."""
+    """Finds the mean and the smoothed maximum (batch,), without the list of structures."""
     found = _solve(problem, None, max_iter, 0.0)
     return unflatten(found.marginals, problem.parts), found.value
 
@@ -100,7 +100,7 @@ def _solve(problem: Problem, start: Any, max_iter: int, atol: float) -> Differen
 
 
 def oracle_of(problem: Problem) -> Oracle:
-    """The MAP of the structure as the solver asks for it."""
+    """Returns the MAP of the structure as the solver asks for it."""
     structure = problem.structure
 
     def best(items: Tensor, rows: Tensor) -> BestVertices:
@@ -138,7 +138,7 @@ def _start(who: str, problem: Problem, start: Any) -> Start:
 
 
 def _listed(found: DifferentiableSolution, order: Tensor, width: int, n_parts: int) -> Tensor:
-    """The first `width` vertices of every item in this order, written out: (batch · width, parts)."""
+    """Writes out the first `width` vertices of every item in this order: (batch · width, parts)."""
     certificate = found.certificate
     n_items, all_wide = certificate.probabilities.shape
     item = certificate.owners // max(1, all_wide)
@@ -171,27 +171,25 @@ class SparseMAP(SmoothMax):
 
     @property
     def event_ndim(self) -> int:  # type: ignore[override]
-        """Of potentials that are one tensor."""
         return self.structure.event_ndim
 
     def max(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Tensor:
-        """The smoothed maximum; its gradient is `argmax`."""
+        """Computes the smoothed maximum; its gradient is `argmax`."""
         problem = self.structure.bind(scores, lengths, mask)
         return problem.per_item(self.structure.sparsemap_parts(problem, self.max_iter)[1])
 
     def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Any:
-        """The expected structure."""
+        """Computes the expected structure."""
         problem = self.structure.bind(scores, lengths, mask)
         return problem.in_user_shape(self.structure.sparsemap_parts(problem, self.max_iter)[0])
 
     def max_and_argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> ValueAndWeights:
-        """Both, from one solve."""
         problem = self.structure.bind(scores, lengths, mask)
         marginals, value = self.structure.sparsemap_parts(problem, self.max_iter)
         return ValueAndWeights(problem.per_item(value), problem.in_user_shape(marginals))
 
     def omega(self, weights: Any, *, lengths: Any = None) -> Tensor:
-        """½ ‖μ‖² over the regularised components."""
+        """Computes ½ ‖μ‖² over the regularised components."""
         problem = self.structure.bind(weights, lengths)
         n = self.structure.n_regularized
         regularized = (torch.where(part == -torch.inf, 0, part) for part in problem.parts[:n])  # forbidden: no weight

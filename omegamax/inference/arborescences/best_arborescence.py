@@ -12,7 +12,7 @@ from omegamax.kernels.structures.best_arborescence import best_arborescence
 
 @dataclass(frozen=True, eq=False)
 class BestArborescenceProgram(Program):
-    """Scores of arcs (batch, N + 1, N + 1); its Ω is Hard. The state is the best tree, 0/1."""
+    """Finds the best tree for scores of arcs (batch, N + 1, N + 1); its Ω is Hard. The state is the tree, 0/1."""
 
     single_root: bool
     lengths: Tensor  # (batch,), int64, on the CPU

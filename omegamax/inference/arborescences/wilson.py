@@ -12,14 +12,14 @@ from omegamax.kernels.structures.matrix_tree import allowed_arcs
 
 
 def max_steps(size: int) -> int:
-    """How far a sample may walk: about as long as the other way takes."""
+    """Returns how far a sample may walk: about as long as drawing one head after the other takes."""
     return 4 * size * size
 
 
 def sample_heads(
     program: MatrixTreeProgram, scores: Tensor, n_samples: int, generator: torch.Generator | None
 ) -> Tensor:
-    """Heads (n_samples · batch, N + 1) of trees drawn with probability ∝ exp(score); −1 where there is none."""
+    """Draws heads (n_samples · batch, N + 1) of trees with probability ∝ exp(score); −1 where an item has no tree."""
     batch, size = scores.shape[:2]
     value, state = program.value((scores,))
     feasible = value > -torch.inf
@@ -40,7 +40,7 @@ def sample_heads(
 
 
 def _cumulative(scores: Tensor, program: MatrixTreeProgram) -> Tensor:
-    """Per modifier, the sums of the probabilities of its heads: (batch, N + 1, N + 1), [modifier, head]."""
+    """Returns, per modifier, the cumulative weights of its heads: (batch, N + 1, N + 1), [modifier, head]."""
     lengths = program.lengths.to(scores.device)
     level = torch.where(allowed_arcs(lengths, scores.shape[1]), scores.double(), -torch.inf)
     if program.single_root:

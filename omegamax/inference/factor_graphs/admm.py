@@ -33,7 +33,7 @@ _RELAXATION = 1.6
 
 @dataclass(frozen=True, eq=False)
 class Iterate:
-    """Where the iterations are, for some items of the batch."""
+    """The variables of the iterations, for some items of the batch."""
 
     scores: Tensor  # (batch, entries): θ, finite
     extra_scores: Tensor  # (batch, scores): η
@@ -43,12 +43,12 @@ class Iterate:
     rho: Tensor  # (batch, 1)
 
     def select(self, items: Tensor) -> Iterate:
-        """Some of the items."""
+        """Returns the iterate of some items."""
         return Iterate(*(getattr(self, name)[items] for name in self.__dataclass_fields__))
 
 
 class IterationResult(NamedTuple):
-    """What one iteration found."""
+    """The result of one iteration."""
 
     origin: Iterate
     iterate: Iterate
@@ -60,13 +60,16 @@ class IterationResult(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Alternation:
-    """The iterations for one graph; `quadratic` is q."""
+    """Runs the iterations for one graph; `quadratic` is q."""
 
     agreement: Agreement
     quadratic: float
 
     def start(self, scores: Tensor, extra_scores: Tensor) -> tuple[Iterate, Tensor, list[LocalSolution]]:
-        """Each factor on its own; with one factor, this is the solution. Also says which items are feasible."""
+        """Solves each factor on its own, which is the solution for a single factor.
+
+        It also says which items are feasible.
+        """
         agreement = self.agreement
         forbidden = scores == -torch.inf
         finite = torch.where(forbidden, 0, scores)
@@ -82,7 +85,7 @@ class Alternation:
     def solve(
         self, target: Tensor, extra_scores: Tensor, forbidden: Tensor, before: list[LocalSolution] | None
     ) -> list[LocalSolution]:
-        """Every factor's own problem."""
+        """Solves every factor's own problem."""
         agreement = self.agreement
         memories = [None] * len(agreement.groups) if before is None else [local.memory for local in before]
         given = zip(
@@ -95,7 +98,7 @@ class Alternation:
         return [group.solve(t, e, f, memory) for group, t, e, f, memory in given]
 
     def step(self, now: Iterate, before: list[LocalSolution] | None) -> IterationResult:
-        """One iteration."""
+        """Runs one iteration."""
         agreement, rho = self.agreement, now.rho
         here = agreement.copy(now.marginals)
         found = self.solve(here - now.multipliers, now.extra_scores / rho, now.forbidden, before)
@@ -114,7 +117,7 @@ class Alternation:
         )
 
     def faces(self, origin: Iterate, found: list[LocalSolution]) -> Faces:
-        """On which the factors' solutions, found from this iterate, lie."""
+        """Returns the faces on which the factors' solutions, found from this iterate, lie."""
         agreement = self.agreement
         target = agreement.split(agreement.copy(origin.marginals) - origin.multipliers)
         scores, forbidden = agreement.scores_of(origin.extra_scores / origin.rho), agreement.split(origin.forbidden)
@@ -122,7 +125,7 @@ class Alternation:
         return Faces.of(agreement, tuple(group.face(local, t, e, f) for group, local, t, e, f in given))
 
     def on_the_faces(self, now: Iterate, faces: Faces, slots: Tensor) -> Iterate:
-        """The solution, were these its faces: μ from the equalities, then the nearest multipliers that belong to it."""
+        """Solves on these faces: μ from the equalities, then the nearest multipliers that fit it."""
         agreement = self.agreement
         fixed = agreement.join([face.fixed.double() for face in faces.faces])
         times_fixed = agreement.gather(fixed)
@@ -149,7 +152,7 @@ class Alternation:
         return replace(now, marginals=marginals, multipliers=-seen / now.rho)
 
     def infeasible(self, now: Iterate, slots: Tensor) -> Tensor:
-        """Whether the disagreement separates the factors' polytopes, which proves that no assignment satisfies all.
+        """Says whether the disagreement separates the factors' polytopes, so that no assignment satisfies all.
 
         v_f with Σ_f v_f = 0 on every entry and Σ_f min <v_f, Y_f> > 0: in agreement the sum would be zero.
         """
@@ -161,14 +164,14 @@ class Alternation:
 
 
 def largest(scores: Tensor) -> Tensor:
-    """Of the finite absolute values, per item."""
+    """Returns the largest finite absolute value of each item."""
     if scores.shape[1] == 0:
         return scores.new_zeros(scores.shape[0])
     return torch.where(scores == -torch.inf, 0, scores).abs().amax(1)
 
 
 def spread(scores: Tensor) -> Tensor:
-    """Between the least and the greatest of the finite values, per item."""
+    """Returns, per item, the distance between the least and the greatest finite value."""
     if scores.shape[1] == 0:
         return scores.new_zeros(scores.shape[0])
     out = scores == -torch.inf

@@ -30,7 +30,7 @@ _FLAT = 1e-10  # a squared singular value of A below this is zero: A has few ent
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """The groups of factors over a vector of entries and a vector of factor scores."""
+    """Groups of factors over a vector of entries and a vector of factor scores."""
 
     n_entries: int
     n_scores: int
@@ -38,37 +38,37 @@ class Agreement:
 
     @cached_property
     def entry_of_slot(self) -> Tensor:
-        """(slots,): group after group."""
+        """The entry that each slot copies, (slots,), group after group."""
         return torch.cat([group.entries.flatten() for group in self.groups])
 
     @cached_property
     def degree(self) -> Tensor:
-        """(entries,): how many slots copy each, at least one."""
+        """How many slots copy each entry, (entries,); at least one."""
         return torch.bincount(self.entry_of_slot, minlength=self.n_entries).double()
 
     def split(self, slots: Tensor) -> list[Tensor]:
-        """(batch, slots) as (batch, factors, width) of each group."""
+        """Splits (batch, slots) into (batch, factors, width) of each group."""
         parts = slots.split([group.entries.numel() for group in self.groups], 1)
         return [part.unflatten(1, tuple(group.entries.shape)) for part, group in zip(parts, self.groups)]
 
     def join(self, parts: list[Tensor]) -> Tensor:
-        """The inverse of `split`."""
+        """Undoes `split`."""
         return torch.cat([part.flatten(1) for part in parts], 1)
 
     def copy(self, entries: Tensor) -> Tensor:
-        """(batch, entries) to (batch, slots)."""
+        """Copies entries (batch, entries) to their slots (batch, slots)."""
         return entries.index_select(1, self.entry_of_slot)
 
     def gather(self, slots: Tensor) -> Tensor:
-        """The transpose of `copy`: sums of slots (batch, entries)."""
+        """Sums the slots of each entry, (batch, entries): the transpose of `copy`."""
         return slots.new_zeros(slots.shape[0], self.n_entries).index_add_(1, self.entry_of_slot, slots)
 
     def scores_of(self, scores: Tensor) -> list[Tensor]:
-        """(batch, scores) as (batch, factors, scores) of each group."""
+        """Splits (batch, scores) into (batch, factors, scores) of each group."""
         return [scores[:, group.scores] for group in self.groups]
 
     def gather_scores(self, parts: list[Tensor]) -> Tensor:
-        """The inverse of `scores_of`; scores that factors share are summed."""
+        """Undoes `scores_of`; scores that factors share are summed."""
         total = parts[0].new_zeros(parts[0].shape[0], self.n_scores)
         for part, group in zip(parts, self.groups):
             total.index_add_(1, group.scores.flatten(), part.flatten(1))
@@ -85,22 +85,22 @@ class Faces:
 
     @classmethod
     def of(cls, agreement: Agreement, faces: tuple[Face, ...]) -> Faces:
-        """With the entries that no face fixes."""
+        """Collects the faces, and finds the entries that none of them fixes."""
         fixed = agreement.gather(agreement.join([face.fixed.double() for face in faces]))
         return cls(agreement, faces, fixed == 0)
 
     def tie(self, entries: Tensor) -> Tensor:
-        """A d, (batch, rows)."""
+        """Computes A d, (batch, rows)."""
         slots = self.agreement.split(self.agreement.copy(entries))
         return torch.cat([face.tie(part).flatten(1) for face, part in zip(self.faces, slots)], 1)
 
     def tie_slots(self, slots: Tensor) -> Tensor:
-        """What each factor's own copies amount to: the right-hand side of its ties."""
+        """Computes what each factor's own copies amount to: the right-hand side of its ties."""
         parts = self.agreement.split(slots)
         return torch.cat([face.tie(part).flatten(1) for face, part in zip(self.faces, parts)], 1)
 
     def untie_slots(self, multipliers: Tensor) -> Tensor:
-        """Aᵀ x before the sum over copies: (batch, slots)."""
+        """Computes Aᵀ x before the sum over copies: (batch, slots)."""
         shapes = [face.tie(torch.zeros_like(face.fixed, dtype=multipliers.dtype)).shape for face in self.faces]
         parts = multipliers.split([shape[1:].numel() for shape in shapes], 1)
         return self.agreement.join(
@@ -108,31 +108,31 @@ class Faces:
         )
 
     def untie(self, multipliers: Tensor) -> Tensor:
-        """Aᵀ x, (batch, entries)."""
+        """Computes Aᵀ x, (batch, entries)."""
         return self.agreement.gather(self.untie_slots(multipliers))
 
     def follow(self, entries: Tensor) -> Tensor:
-        """L d, (batch, scores)."""
+        """Computes L d, (batch, scores)."""
         slots = self.agreement.split(self.agreement.copy(entries))
         return self.agreement.gather_scores([face.follow(part) for face, part in zip(self.faces, slots)])
 
     def lead_slots(self, scores: Tensor) -> Tensor:
-        """Lᵀ η before the sum over copies: (batch, slots)."""
+        """Computes Lᵀ η before the sum over copies: (batch, slots)."""
         parts = self.agreement.scores_of(scores)
         return self.agreement.join([face.lead(part) for face, part in zip(self.faces, parts)])
 
     def lead(self, scores: Tensor) -> Tensor:
-        """Lᵀ η, (batch, entries)."""
+        """Computes Lᵀ η, (batch, entries)."""
         return self.agreement.gather(self.lead_slots(scores))
 
     def multipliers(self, right: Tensor) -> Tensor:
-        """The x of smallest norm with A Aᵀ x = right, on the free entries."""
+        """Finds the x of smallest norm with A Aᵀ x = right, on the free entries."""
         enough = _ROUNDING * right.square().sum(1)
         total = _conjugate_gradients(self._gram, right, enough)
         return total + _conjugate_gradients(self._gram, right - self._gram(total), enough)
 
     def local_multipliers(self, slots: Tensor, moving: Tensor) -> Tensor:
-        """The x that, factor by factor, comes nearest to slots = Aᵀ x on those that are moving."""
+        """Finds the x that, factor by factor, comes nearest to slots = Aᵀ x on the moving slots."""
 
         def gram(multipliers: Tensor) -> Tensor:
             return self.tie_slots(torch.where(moving, self.untie_slots(multipliers), 0))
@@ -141,13 +141,13 @@ class Faces:
         return _conjugate_gradients(gram, right, _ROUNDING * right.square().sum(1))
 
     def project(self, entries: Tensor) -> Tensor:
-        """P d."""
+        """Computes P d."""
         entries = torch.where(self.free, entries, 0)
         moved = entries - torch.where(self.free, self.untie(self.multipliers(self.tie(entries))), 0)
         return moved - torch.where(self.free, self.untie(self.multipliers(self.tie(moved))), 0)
 
     def jacobian_product(self, entries: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """(μ̇, ν̇) along (θ̇, η̇)."""
+        """Computes (μ̇, ν̇) along (θ̇, η̇)."""
         moved = self.project(entries + self.lead(scores))
         return moved, self.follow(moved)
 

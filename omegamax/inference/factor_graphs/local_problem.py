@@ -17,7 +17,7 @@ from torch import Tensor
 
 
 class LocalSolution(NamedTuple):
-    """Solutions of the local problems of a batch."""
+    """The solutions of the local problems of a batch."""
 
     point: Tensor  # (batch, factors, width)
     extra: Tensor  # (batch, factors, scores)
@@ -27,56 +27,59 @@ class LocalSolution(NamedTuple):
 
 
 class Face(abc.ABC):
-    """Directions along which the solutions of a group of factors move; all maps are linear, one per batch item."""
+    """The directions along which the solutions of a group of factors move; all maps are linear, one per batch item."""
 
     fixed: Tensor  # (batch, factors, width): slots that do not move
 
     @abc.abstractmethod
     def tie(self, slots: Tensor) -> Tensor:
-        """What vanishes along the face: (batch, factors, width) to (batch, factors, rows)."""
+        """Computes what vanishes along the face: (batch, factors, width) to (batch, factors, rows)."""
 
     @abc.abstractmethod
     def untie(self, multipliers: Tensor) -> Tensor:
-        """The transpose of `tie`."""
+        """Applies the transpose of `tie`."""
 
     @abc.abstractmethod
     def follow(self, slots: Tensor) -> Tensor:
-        """How ν moves with z: (batch, factors, width) to (batch, factors, scores)."""
+        """Computes how ν moves with z: (batch, factors, width) to (batch, factors, scores)."""
 
     @abc.abstractmethod
     def lead(self, scores: Tensor) -> Tensor:
-        """The transpose of `follow`."""
+        """Applies the transpose of `follow`."""
 
     @abc.abstractmethod
     def tensors(self) -> tuple[Tensor, ...]:
-        """What the face is made of; `type(face)(*face.tensors())` is the face."""
+        """Returns the tensors of the face, from which `type(face)(*face.tensors())` makes it again."""
 
 
 class LocalProblem(abc.ABC):
-    """A group of factors."""
+    """The local problem of a group of factors."""
 
     entries: Tensor  # (factors, width): the entry of the variables that each slot copies
     scores: Tensor  # (factors, scores): the place of each score in the vector of all factor scores
 
     @abc.abstractmethod
     def solve(self, target: Tensor, scores: Tensor, forbidden: Tensor, memory: Any) -> LocalSolution:
-        """Solves all; `forbidden` (batch, factors, width) slots are 0. `memory` is of the last solution, or None."""
+        """Solves all problems; `forbidden` (batch, factors, width) slots are 0.
+
+        `memory` is that of the last solution, or None.
+        """
 
     @abc.abstractmethod
     def face(self, local: LocalSolution, target: Tensor, scores: Tensor, forbidden: Tensor) -> Face:
-        """The face around solutions of the problem with these targets and scores."""
+        """Returns the face around solutions of the problem with these targets and scores."""
 
     @abc.abstractmethod
     def best(self, slots: Tensor, forbidden: Tensor) -> Tensor:
-        """The maximum over z in conv(Y_f) of <slots, z>, (batch, factors)."""
+        """Returns the maximum over z in conv(Y_f) of <slots, z>, (batch, factors)."""
 
     def select(self, memory: Any, items: Tensor) -> Any:
-        """The memory of some items of the batch."""
+        """Returns the memory of some items of the batch."""
         return None
 
 
 class RowsFace(Face):
-    """A face of factors with few equalities each, written out."""
+    """A face of factors that have few equalities each; the equalities are stored as rows."""
 
     def __init__(self, fixed: Tensor, rows: Tensor, maps: Tensor) -> None:
         self.fixed = fixed
@@ -84,28 +87,23 @@ class RowsFace(Face):
         self.maps = maps  # (batch, factors, scores, width)
 
     def tie(self, slots: Tensor) -> Tensor:
-        """Products with the rows."""
         return (self.rows @ slots.unsqueeze(-1)).squeeze(-1)
 
     def untie(self, multipliers: Tensor) -> Tensor:
-        """Combinations of the rows."""
         return (multipliers.unsqueeze(-2) @ self.rows).squeeze(-2)
 
     def follow(self, slots: Tensor) -> Tensor:
-        """Products with the maps."""
         return (self.maps @ slots.unsqueeze(-1)).squeeze(-1)
 
     def lead(self, scores: Tensor) -> Tensor:
-        """Combinations of the maps."""
         return (scores.unsqueeze(-2) @ self.maps).squeeze(-2)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """Three."""
         return self.fixed, self.rows, self.maps
 
 
 class SpanFace(Face):
-    """A face spanned by directions: orthonormal columns in z, and where they lead in ν."""
+    """A face that is spanned by directions: orthonormal columns in z, and the ν to which they lead."""
 
     def __init__(self, fixed: Tensor, basis: Tensor, maps: Tensor) -> None:
         self.fixed = fixed
@@ -113,25 +111,21 @@ class SpanFace(Face):
         self.maps = maps  # (batch, factors, scores, directions)
 
     def tie(self, slots: Tensor) -> Tensor:
-        """What the directions do not explain."""
+        """Removes what the directions explain."""
         return slots - self._along(slots)
 
     def untie(self, multipliers: Tensor) -> Tensor:
-        """A projection is its own transpose."""
         return multipliers - self._along(multipliers)
 
     def follow(self, slots: Tensor) -> Tensor:
-        """By way of the directions."""
         along = self.basis.transpose(-1, -2) @ slots.unsqueeze(-1)
         return (self.maps @ along).squeeze(-1)
 
     def lead(self, scores: Tensor) -> Tensor:
-        """By way of the directions."""
         along = self.maps.transpose(-1, -2) @ scores.unsqueeze(-1)
         return (self.basis @ along).squeeze(-1)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """Three."""
         return self.fixed, self.basis, self.maps
 
     def _along(self, slots: Tensor) -> Tensor:
@@ -139,10 +133,10 @@ class SpanFace(Face):
 
 
 def at_a_bound(point: Tensor) -> Tensor:
-    """Slots that a closed form has clipped, exactly."""
+    """Marks the slots that a closed form has clipped, exactly."""
     return (point == 0) | (point == 1)
 
 
 def none_of(like: Tensor) -> Tensor:
-    """Scores of factors that have none: (batch, factors, 0)."""
+    """Returns the scores of factors that have none: (batch, factors, 0)."""
     return torch.zeros(*like.shape[:-1], 0, dtype=like.dtype)

@@ -60,7 +60,7 @@ def project_counts(target: Tensor, lowest: Tensor, highest: Tensor, least: Tenso
 
 
 def _shifted(target: Tensor, lowest: Tensor, highest: Tensor, total: Tensor) -> Tensor:
-    """clip(t − τ) with Σ = total."""
+    """Returns clip(t − τ) for the τ at which it sums to `total`."""
     target = target - _pivot(target, lowest, highest, total)
     turns = torch.cat([target - highest, target - lowest], -1).sort(-1).values  # where a coordinate starts or stops
     n_turns = turns.shape[-1]
@@ -80,7 +80,7 @@ def _shifted(target: Tensor, lowest: Tensor, highest: Tensor, total: Tensor) -> 
 
 
 def _pivot(target: Tensor, lowest: Tensor, highest: Tensor, total: Tensor) -> Tensor:
-    """The last coordinate that is 1 in the nearest corner: τ is near it, or all are at a bound."""
+    """Returns the last coordinate that is 1 in the nearest corner: τ is near it, or all are at a bound."""
     movable = torch.where(highest > lowest, target, -torch.inf).sort(-1, descending=True).values
     rank = (total - lowest.sum(-1)).long().clamp(1, target.shape[-1]) - 1
     found = movable.gather(-1, rank.unsqueeze(-1))
@@ -99,7 +99,7 @@ def project_pairs(target: Tensor, score: Tensor, lowest: Tensor, highest: Tensor
 
 
 def _attracted(target: Tensor, score: Tensor) -> PairProjection:
-    """With c ≥ 0, z₁₂ is the smaller of the two."""
+    """Solves pairs with c ≥ 0, for which z₁₂ is the smaller of the two."""
     first, second = target.unbind(-1)
     which = torch.where(first > second + score, 0, torch.where(second > first + score, 1, 2))
     joint = (first + second + score) / 2
@@ -109,7 +109,7 @@ def _attracted(target: Tensor, score: Tensor) -> PairProjection:
 
 
 def _repelled(target: Tensor, score: Tensor) -> PairProjection:
-    """With c < 0, −inf too, z₁₂ is what the two have in excess of one."""
+    """Solves pairs with c < 0 or −inf, for which z₁₂ is what the two have in excess of one."""
     first, second = target.unbind(-1)
     which = torch.where(first + second - 1 > -2 * score, 0, torch.where(first + second < 1, 1, 2))
     split = (first + 1 - second) / 2
@@ -119,7 +119,7 @@ def _repelled(target: Tensor, score: Tensor) -> PairProjection:
 
 
 def _one_fixed(target: Tensor, score: Tensor, lowest: Tensor, highest: Tensor, which: int) -> PairProjection:
-    """The one is 0 or 1; the other sees the score only where it is 1."""
+    """Solves pairs of which one is fixed at 0 or 1; the other sees the score only where that is 1."""
     on = lowest[..., which] == 1
     other = torch.where(on, target[..., 1 - which] + score, target[..., 1 - which])
     other = other.clamp(lowest[..., 1 - which], highest[..., 1 - which])

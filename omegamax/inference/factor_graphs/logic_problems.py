@@ -23,7 +23,6 @@ class CountProblem(LocalProblem):
     most: Tensor  # (factors,)
 
     def solve(self, target: Tensor, scores: Tensor, forbidden: Tensor, memory: Any) -> LocalSolution:
-        """A projection."""
         low, high = _bounds(self.negated, forbidden, target)
         least, most = (bound.expand(target.shape[:-1]) for bound in (self.least, self.most))
         literals = _flip(self.negated, torch.where(forbidden, 0, target))
@@ -32,13 +31,13 @@ class CountProblem(LocalProblem):
         return LocalSolution(point, none_of(point), found.feasible.all(-1), found.tight.long(), None)
 
     def face(self, local: LocalSolution, target: Tensor, scores: Tensor, forbidden: Tensor) -> RowsFace:
-        """Where the sum is held, it stays."""
+        """Holds the sum where it is at a bound."""
         signs = torch.where(self.negated, -1.0, 1.0).double()
         rows = (local.pattern == 1)[..., None, None] * signs.unsqueeze(-2)
         return RowsFace(at_a_bound(local.point), rows, rows[..., :0, :])
 
     def best(self, slots: Tensor, forbidden: Tensor) -> Tensor:
-        """The largest ones, as many as pay and as must be."""
+        """Takes the largest literals: as many as pay, within the bounds."""
         low, high = _bounds(self.negated, forbidden, slots)
         literals = torch.where(self.negated, -slots, slots)
         constant = torch.where(self.negated, slots, 0).sum(-1) + (literals * low).sum(-1)
@@ -58,7 +57,6 @@ class PairProblem(LocalProblem):
     negated: Tensor  # (factors, 2), boolean
 
     def solve(self, target: Tensor, scores: Tensor, forbidden: Tensor, memory: Any) -> LocalSolution:
-        """The closed form."""
         low, high = _bounds(self.negated, forbidden, target)
         score = scores.squeeze(-1)
         found = project_pairs(_flip(self.negated, torch.where(forbidden, 0, target)), score, low, high)
@@ -67,18 +65,16 @@ class PairProblem(LocalProblem):
         return LocalSolution(point, found.both.unsqueeze(-1), ~impossible.any(-1), found.which, None)
 
     def face(self, local: LocalSolution, target: Tensor, scores: Tensor, forbidden: Tensor) -> RowsFace:
-        """From the table of faces."""
         signs = torch.where(self.negated, -1.0, 1.0).double()
         rows, maps = (PAIR_FACES[local.pattern] * signs.unsqueeze(-2)).split(1, -2)
         return RowsFace(at_a_bound(local.point), rows, maps)
 
     def best(self, slots: Tensor, forbidden: Tensor) -> Tensor:
-        """Each on its own."""
         return torch.where(forbidden, 0, slots).clamp(min=0).sum(-1)
 
 
 def _bounds(negated: Tensor, forbidden: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Of literals: an entry that must be 0 makes its literal false, or true where it is negated."""
+    """Bounds the literals: an entry that must be 0 makes its literal false, or true where it is negated."""
     low = (forbidden & negated).to(like.dtype)
     return low, 1 - (forbidden & ~negated).to(like.dtype)
 

@@ -1,176 +1,209 @@
-"""The solver of factor graphs: iterations until the residuals are small, or until the faces give the exact answer."""
+"""LP-SparseMAP attached to whatever is differentiating, and LP-MAP as a program.
+
+Outputs are affine in the scores as long as no face changes, so the derivative of the marginals is a linear map that is
+its own transpose and its own derivative: any order, both modes, from the faces that the solver ended on.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
+import inspect
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from omegamax.inference.factor_graphs.admm import Alternation, Iterate, IterationResult, largest, spread
+from omegamax import checks, routing
 from omegamax.inference.factor_graphs.agreement import Agreement, Faces
-from omegamax.inference.factor_graphs.local_problem import LocalSolution
-
-_FIRST, _EVERY = 2, 6  # iterations before the first look at the residuals, and between looks
-_EXACT = 1e-11  # the answer on the faces is taken if its residuals, relative to the numbers in it, are below
-_NOTHING = 1e-15  # a marginal of zero, rounded
-_APART = 1e-3  # a primal residual above may mean that no assignment satisfies all factors
-_OUT_OF_BALANCE = 5.0  # of the residuals, before ρ is changed
+from omegamax.inference.factor_graphs.local_problem import RowsFace, SpanFace
+from omegamax.inference.factor_graphs.oracle_problem import OracleProblem
+from omegamax.inference.factor_graphs.solve_graph import LpSolution, solve_graph
+from omegamax.inference.program import Parts, Program, State, SweepResult
 
 
-class LpSolution(NamedTuple):
-    """What the iterations reached, one per item."""
+class Stopping(NamedTuple):
+    """The rule by which the iterations stop."""
 
-    marginals: Tensor  # (batch, entries)
-    extra: Tensor  # (batch, scores): ν
-    feasible: Tensor  # (batch,): False where no assignment satisfies all factors
-    primal: Tensor  # (batch,)
-    dual: Tensor  # (batch,)
+    max_iter: int
+    atol: float  # of both residuals, the dual one relative to the scores
+
+
+class GraphSolution(NamedTuple):
+    """The solution of LP-SparseMAP for a batch."""
+
+    parts: Parts  # μ, and ν where there are factor scores
+    value: Tensor  # (batch,)
+    primal: Tensor  # (batch,) float64
+    dual: Tensor  # (batch,) float64
     n_iterations: Tensor  # (batch,)
     converged: Tensor  # (batch,)
-    faces: Faces  # around the solution
 
 
-def solve_graph(
-    agreement: Agreement, scores: Tensor, extra_scores: Tensor, *, quadratic: bool, atol: float, max_iter: int
-) -> LpSolution:
-    """Solves a batch: scores (batch, entries) and (batch, scores), float64, −inf forbids, neither NaN nor +inf.
-
-    Without the quadratic term the answer does not depend on the unit of the scores: they are measured by their own.
-    Residuals are then relative to it.
-    """
-    if not quadratic:
-        unit = _unit(scores, extra_scores).unsqueeze(1)
-        scores, extra_scores = scores / unit, extra_scores / unit
-    alternation = Alternation(agreement, 1.0 if quadratic else 0.0)
-    final, feasible, found = alternation.start(scores, extra_scores)
-    record = _Record(final.select(torch.arange(len(scores))), feasible)
-    items = torch.nonzero(feasible).squeeze(1)
-    now, before = final.select(items), _select(agreement, found, items)
-    last = failed = torch.full_like(_shape(before), -1)
-    done, next_balance = 0, 10
-    while len(items) and done < max_iter:
-        for _ in range(min(_EVERY if done else _FIRST, max_iter - done)):
-            stepped = alternation.step(now, before)
-            now, before, done = stepped.iterate, stepped.locals, done + 1
-        shape = _shape(before)
-        small = (stepped.primal <= atol) & (stepped.dual <= atol * _scale(now))
-        worth_it = (small | (shape == last).all(1)) & (shape != failed).any(1)
-        exact = _exactly(alternation, stepped, torch.nonzero(worth_it).squeeze(1))
-        now, stepped = exact.iterate, stepped._replace(primal=exact.primal, dual=exact.dual)
-        small = small | exact.found
-        hopeless = ~small & (stepped.primal > _APART)
-        if bool(hopeless.any()):
-            hopeless = hopeless & alternation.infeasible(now, stepped.slots)
-        over = small | hopeless if done < max_iter else torch.ones_like(small)
-        record.write(items[over], now.select(over), stepped.primal[over], stepped.dual[over], done)
-        record.converged[items[over]], record.feasible[items[over]] = (small | hopeless)[over], ~hopeless[over]
-        failed = torch.where((worth_it & ~exact.found).unsqueeze(1), shape, failed)[~over]
-        items, last, before = items[~over], shape[~over], _select(agreement, before, torch.nonzero(~over).squeeze(1))
-        now = now.select(~over)
-        if done >= next_balance:
-            now, next_balance = _balanced(now, stepped.primal[~over], stepped.dual[~over]), 2 * next_balance
-    return record.read(alternation)
+def lp_sparsemap(agreement: Agreement, parts: Parts, stopping: Stopping) -> GraphSolution:
+    """Solves LP-SparseMAP for variable scores (batch, entries) and, if there are any, factor scores."""
+    value, *found = _Solve.apply(agreement, stopping, *parts)
+    n = len(parts)
+    return GraphSolution(tuple(found[:n]), value, *found[n : n + 4])
 
 
-class _ExactSolution(NamedTuple):
-    iterate: Iterate
-    primal: Tensor
-    dual: Tensor
-    found: Tensor  # (batch,)
-
-
-def _exactly(alternation: Alternation, stepped: IterationResult, items: Tensor) -> _ExactSolution:
-    """The solution on the present faces for some of the items, where one more iteration does not move it."""
-    now, primal, dual = stepped.iterate, stepped.primal, stepped.dual
-    found = torch.zeros_like(primal, dtype=torch.bool)
-    if len(items) == 0:
-        return _ExactSolution(now, primal, dual, found)
-    here = _select(alternation.agreement, stepped.locals, items)
-    faces = alternation.faces(stepped.origin.select(items), here)
-    candidate = alternation.on_the_faces(now.select(items), faces, stepped.slots[items])
-    check = alternation.step(candidate, here)
-    apart = (check.slots - alternation.agreement.copy(candidate.marginals)).abs().amax(1)
-    size = now.multipliers[items].abs().amax(1).clamp(min=1)
-    passed = (apart <= _EXACT * size) & (check.dual <= _EXACT * _scale(candidate) * size)
-    good = items[passed]
-    found[good] = True
-    marginals, multipliers = now.marginals.clone(), now.multipliers.clone()
-    marginals[good], multipliers[good] = candidate.marginals[passed], candidate.multipliers[passed]
-    primal, dual = primal.clone(), dual.clone()
-    primal[good], dual[good] = apart[passed], check.dual[passed]
-    return _ExactSolution(replace(now, marginals=marginals, multipliers=multipliers), primal, dual, found)
-
-
-class _Record:
-    """What is known of every item."""
-
-    def __init__(self, final: Iterate, feasible: Tensor) -> None:
-        n_items = len(feasible)
-        self.final, self.feasible, self.converged = final, feasible, ~feasible
-        self.primal, self.dual = (final.scores.new_zeros(n_items) for _ in range(2))
-        self.n_iterations = torch.zeros(n_items, dtype=torch.long)
-
-    def write(self, items: Tensor, now: Iterate, primal: Tensor, dual: Tensor, done: int) -> None:
-        for name in ("marginals", "multipliers", "rho"):
-            getattr(self.final, name)[items] = getattr(now, name)
-        self.primal[items], self.dual[items], self.n_iterations[items] = primal, dual, done
-
-    def read(self, alternation: Alternation) -> LpSolution:
-        """One more look at all factors, for ν and the faces; what a factor holds at 0 or 1 is exactly so."""
-        final, agreement = self.final, alternation.agreement
-        target = agreement.copy(final.marginals) - final.multipliers
-        found = alternation.solve(target, final.extra_scores / final.rho, final.forbidden, None)
-        faces = alternation.faces(final, found)
-        fixed = agreement.join([face.fixed.double() for face in faces.faces])
-        held = agreement.gather(fixed * agreement.join([local.point for local in found]))
-        marginals = torch.where(faces.free, final.marginals, held / agreement.gather(fixed).clamp(min=1))
-        marginals = torch.where(marginals.abs() <= _NOTHING, 0, marginals)
-        extra = agreement.gather_scores([local.extra for local in found])
-        none = ~self.feasible.unsqueeze(1)
-        return LpSolution(
-            torch.where(none, 0, marginals),
-            torch.where(none, 0, extra),
-            self.feasible,
-            self.primal,
-            self.dual,
-            self.n_iterations,
-            self.converged,
-            replace(faces, free=faces.free & ~none),
+def warn_if_stopped(who: str, found: GraphSolution | LpSolution, stopping: Stopping) -> None:
+    """Warns, once for the batch, where iterations ended before they converged."""
+    stopped = ~found.converged
+    if bool(stopped.any()):
+        checks.warn(
+            f"{who}: stopped after max_iter={stopping.max_iter} iterations with a primal residual of "
+            f"{float(found.primal[stopped].max()):.3g} and a dual residual of {float(found.dual[stopped].max()):.3g}, "
+            f"tolerance {stopping.atol:.3g}; raise max_iter or atol",
         )
 
 
-def _shape(found: list[LocalSolution]) -> Tensor:
-    """Numbers that stay the same where the faces do, (batch, ...)."""
-    bounds = [2 * (local.point == 0).long() + (local.point == 1).long() for local in found]
-    return torch.cat([part.flatten(1) for part in (*bounds, *(local.pattern for local in found))], 1)
+class _Solve(torch.autograd.Function):
+    """Returns the value, the marginals, four numbers per item, and the tensors of the faces, which are constants."""
+
+    @staticmethod
+    def forward(agreement: Agreement, stopping: Stopping, *parts: Tensor) -> tuple[Tensor, ...]:
+        found, value, marginals = _solved(agreement, stopping, parts, quadratic=True)
+        device = parts[0].device
+        rest = (found.primal, found.dual, found.n_iterations, found.converged, *_face_tensors(found.faces))
+        return (value, *marginals, *(tensor.to(device) for tensor in rest))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.agreement, _, *parts = inputs
+        ctx.n = len(parts)
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*output[1 + ctx.n :])
+        kept = (*output[1 : 1 + ctx.n], *output[5 + ctx.n :])
+        ctx.save_for_backward(*kept)
+        ctx.save_for_forward(*kept)
+        ctx.n_outputs = len(output)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        marginals, faces = ctx.saved_tensors[: ctx.n], ctx.saved_tensors[ctx.n :]
+        found: list[Any] = [None] * ctx.n
+        along = grads[1 : 1 + ctx.n]
+        if any(grad is not None for grad in along):
+            direction = [torch.zeros_like(m) if g is None else g for m, g in zip(marginals, along)]
+            found = list(_Move.apply(ctx.agreement, ctx.n, *direction, *faces))
+        if grads[0] is not None:
+            per_item = grads[0].unsqueeze(1)
+            found = [per_item * m if f is None else f + per_item * m for f, m in zip(found, marginals)]
+        return (None, None, *found)
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, __: None, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
+        with routing.outer_forward_mode():
+            saved = tuple(map(routing.without_tangent, ctx.saved_tensors))
+            marginals, faces = saved[: ctx.n], saved[ctx.n :]
+            direction = [torch.zeros_like(m) if t is None else t for m, t in zip(marginals, tangents)]
+            value = sum(torch.where(m == 0, 0, m * d).sum(1) for m, d in zip(marginals, direction))
+            moved = _Move.apply(ctx.agreement, ctx.n, *direction, *faces)
+        return (value, *moved, *(None for _ in range(ctx.n_outputs - 1 - ctx.n)))  # type: ignore[return-value]
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *inputs: Any) -> Any:
+        raise RuntimeError(
+            "FactorGraph.sparsemap: torch.vmap cannot batch a solver that ends when it is done, got a call inside "
+            "vmap; put the batch into the leading axes of the scores"
+        )
 
 
-def _select(agreement: Agreement, found: list[LocalSolution], items: Tensor) -> list[LocalSolution]:
-    chosen = []
-    for group, (point, extra, feasible, pattern, memory) in zip(agreement.groups, found):
-        memory = group.select(memory, items)
-        chosen.append(LocalSolution(point[items], extra[items], feasible[items], pattern[items], memory))
-    return chosen
+class _Move(torch.autograd.Function):
+    """Multiplies the Jacobian, which is linear and symmetric, with a direction."""
+
+    @staticmethod
+    def forward(agreement: Agreement, n: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        direction, faces = tensors[:n], tensors[n:]
+        rows = [part.detach().double().cpu() for part in direction]
+        rows = [torch.where(row.isfinite(), row, 0) if row.isinf().any() else row for row in rows]
+        scores = rows[1] if n > 1 else rows[0].new_zeros(rows[0].shape[0], agreement.n_scores)
+        moved = _faces_from(agreement, tuple(face.cpu() for face in faces)).jacobian_product(rows[0], scores)
+        return tuple(m.to(part.device, part.dtype) for m, part in zip(moved, direction))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.agreement, ctx.n, *tensors = inputs
+        ctx.n_faces = len(tensors) - ctx.n
+        ctx.save_for_backward(*tensors[ctx.n :])
+        ctx.save_for_forward(*tensors[ctx.n :])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        moved = _Move.apply(ctx.agreement, ctx.n, *grads, *ctx.saved_tensors)
+        return (None, None, *moved, *(None for _ in range(ctx.n_faces)))
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, __: None, *tangents: Tensor | None) -> tuple[Tensor, ...]:
+        with routing.outer_forward_mode():
+            faces = map(routing.without_tangent, ctx.saved_tensors)
+            return _Move.apply(ctx.agreement, ctx.n, *tangents[: ctx.n], *faces)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, agreement: Agreement, n: int, *tensors: Tensor) -> Any:
+        moved = []
+        for number in range(info.batch_size):
+            chosen = [t if d is None else t.select(d, number) for t, d in zip(tensors, in_dims[2:])]
+            moved.append(_Move.apply(agreement, n, *chosen))
+        return tuple(torch.stack(each) for each in zip(*moved)), (0,) * n
 
 
-def _unit(scores: Tensor, extra_scores: Tensor) -> Tensor:
-    """A power of two near the range of the scores, (batch,): dividing by it loses no digit."""
-    size = torch.maximum(spread(scores), largest(extra_scores))
-    exponent = torch.frexp(size).exponent
-    # Beyond these a power of two, or what is divided by it, leaves the range of a double.
-    return torch.where(size > 0, torch.ldexp(torch.ones_like(size), exponent.clamp(-1000, 1000)), 1)
+for _function in (_Solve, _Move):  # PyTorch asks for it in every call
+    _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[union-attr]
 
 
-def _scale(now: Iterate) -> Tensor:
-    """Of the scores, at least one: the unit of the dual residual."""
-    return torch.maximum(largest(now.scores), largest(now.extra_scores)).clamp(min=1)
+def _solved(
+    agreement: Agreement, stopping: Stopping, parts: Parts, *, quadratic: bool
+) -> tuple[LpSolution, Tensor, Parts]:
+    """Runs the solver in float64 on the CPU; an item with NaN or +inf is NaN, and no other."""
+    rows = [part.detach().double().cpu() for part in parts]
+    scores, extra = rows[0], rows[1] if len(rows) > 1 else rows[0].new_zeros(rows[0].shape[0], agreement.n_scores)
+    bad = ~((scores < torch.inf).all(1) & (extra < torch.inf).all(1))
+    scores, extra = (torch.where(bad.unsqueeze(1), 0, part) for part in (scores, extra))
+    found = solve_graph(agreement, scores, extra, quadratic=quadratic, atol=stopping.atol, max_iter=stopping.max_iter)
+    value = _inner(found.marginals, scores) + _inner(found.extra, extra)
+    if quadratic:
+        value = value - 0.5 * found.marginals.square().sum(1)
+    value = torch.where(found.feasible, value, -torch.inf)
+    value = torch.where(bad, torch.nan, value)
+    marginals = [torch.where(bad.unsqueeze(1), torch.nan, m) for m in (found.marginals, found.extra)[: len(parts)]]
+    found = found._replace(
+        primal=torch.where(bad, torch.nan, found.primal), dual=torch.where(bad, torch.nan, found.dual)
+    )
+    like = parts[0]
+    return found, value.to(like.device, like.dtype), tuple(m.to(like.device, like.dtype) for m in marginals)
 
 
-def _balanced(now: Iterate, primal: Tensor, dual: Tensor) -> Iterate:
-    """A larger ρ where agreement lags behind, a smaller one where the variables do; ρλ stays."""
-    dual = dual / _scale(now)
-    factor = torch.where(primal > _OUT_OF_BALANCE * dual, 3.0, torch.where(dual > _OUT_OF_BALANCE * primal, 1 / 3, 1.0))
-    factor = factor.to(primal.dtype).unsqueeze(1)
-    return replace(now, rho=now.rho * factor, multipliers=now.multipliers / factor)
+def _inner(weights: Tensor, scores: Tensor) -> Tensor:
+    return torch.where(weights == 0, 0, weights * torch.where(weights == 0, 0, scores)).sum(1)
+
+
+def _face_tensors(faces: Faces) -> tuple[Tensor, ...]:
+    return (faces.free, *(tensor for face in faces.faces for tensor in face.tensors()))
+
+
+def _faces_from(agreement: Agreement, tensors: tuple[Tensor, ...]) -> Faces:
+    free, *rest = tensors
+    kinds = [SpanFace if isinstance(group, OracleProblem) else RowsFace for group in agreement.groups]
+    return Faces(agreement, tuple(kind(*rest[3 * i : 3 * i + 3]) for i, kind in enumerate(kinds)), free)
+
+
+@dataclass(frozen=True, eq=False)
+class LpMapProgram(Program):
+    """Solves LP-MAP: the value of the relaxation and its marginals, which are fractional where it is not tight."""
+
+    agreement: Agreement
+    n_parts: int
+    stopping: Stopping
+
+    def value(self, parts: Parts) -> tuple[Tensor, State]:
+        """Returns an upper bound of the best assignment's score; the state is the marginals."""
+        found, value, marginals = _solved(self.agreement, self.stopping, parts, quadratic=False)
+        warn_if_stopped("FactorGraph.map", found, self.stopping)
+        return value, marginals
+
+    def marginals(self, parts: Parts, state: State) -> SweepResult:
+        return SweepResult(tuple(part.clone() for part in state), (), ())
+
+    def tangent(self, parts: Parts, state: State, direction: Parts) -> SweepResult:
+        return SweepResult(tuple(torch.zeros_like(part) for part in state), (), ())

@@ -28,7 +28,7 @@ class _Memory(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OracleProblem(LocalProblem):
-    """Factors of one structure and one shape; `oracle(n)` is that of a batch of n."""
+    """Factors of one structure and one shape; `oracle(n)` makes the oracle of a batch of n."""
 
     entries: Tensor
     scores: Tensor
@@ -36,7 +36,6 @@ class OracleProblem(LocalProblem):
     _oracles: dict[int, Oracle] = field(default_factory=dict, repr=False)
 
     def solve(self, target: Tensor, scores: Tensor, forbidden: Tensor, memory: _Memory | None) -> LocalSolution:
-        """SparseMAP of the targets and scores."""
         found = self._find(target, scores, forbidden, memory, wants_face=False)
         vertices, probabilities = _written(found, target.shape[-1] + scores.shape[-1])
         mean = (probabilities.unsqueeze(1) @ vertices).squeeze(1)
@@ -46,7 +45,7 @@ class OracleProblem(LocalProblem):
         return LocalSolution(point, extra, feasible, _key(vertices, probabilities).reshape(target.shape[:2]), kept)
 
     def face(self, local: LocalSolution, target: Tensor, scores: Tensor, forbidden: Tensor) -> SpanFace:
-        """Spanned by the differences of all best vertices along the gradient."""
+        """Spans the face by the differences of all best vertices along the gradient."""
         found = self._find(target, scores, forbidden, local.memory, wants_face=True)
         width = target.shape[-1]
         vertices, _ = _written(found, width + scores.shape[-1])
@@ -62,14 +61,12 @@ class OracleProblem(LocalProblem):
         return SpanFace(*(part.unflatten(0, target.shape[:2]) for part in (fixed, basis, maps)))
 
     def best(self, slots: Tensor, forbidden: Tensor) -> Tensor:
-        """One call of the oracle."""
         n = slots.shape[0] * slots.shape[1]
         none = slots.new_zeros(*slots.shape[:2], self.scores.shape[1])
         rows = torch.cat([torch.where(forbidden, -torch.inf, slots), none], -1)
         return self._oracle(n).best(torch.arange(n), rows.flatten(0, 1)).values.reshape(slots.shape[:2])
 
     def select(self, memory: _Memory | None, items: Tensor) -> _Memory | None:
-        """Of these items."""
         return None if memory is None else _Memory(memory.vertices[items], memory.probabilities[items])
 
     def _find(
@@ -87,7 +84,7 @@ class OracleProblem(LocalProblem):
 
 
 def _written(found: Certificate, n_parts: int) -> tuple[Tensor, Tensor]:
-    """The vertices (items, n, parts), at least one, and their probabilities (items, n)."""
+    """Writes out the vertices (items, n, parts), at least one, and their probabilities (items, n)."""
     n_items, width = found.probabilities.shape
     if width == 0:
         return found.values.new_zeros(n_items, 1, n_parts), found.probabilities.new_zeros(n_items, 1)
@@ -98,7 +95,7 @@ def _written(found: Certificate, n_parts: int) -> tuple[Tensor, Tensor]:
 
 
 def _key(vertices: Tensor, probabilities: Tensor) -> Tensor:
-    """A number per item that depends on the set of vertices that have a probability."""
+    """Returns a number per item that depends on the set of vertices that have a probability."""
     generator = torch.Generator().manual_seed(0)
     mixed = torch.randn(vertices.shape[-1], 2, generator=generator, dtype=torch.float64)
     one, other = (vertices @ mixed).unbind(-1)

@@ -27,7 +27,7 @@ _FEW = 1 << 14  # cells of all items that are looked at before a sweep; of more,
 
 @dataclass(frozen=True, eq=False)
 class AlignmentProgram(Program):
-    """Scores (batch, M, N), or (batch, M, W) of a band.
+    """Sweeps over scores (batch, M, N), or (batch, M, W) of a band.
 
     The state is the value, a few rows of values and, where both sweeps ran at once, the marginals. Its type tells the
     sweeps that follow whether the value was found in float64.
@@ -74,14 +74,17 @@ class AlignmentProgram(Program):
         return replace(self, grid=self.grid._replace(scale=self.grid.scale * scale))
 
     def _may_be_large(self, parts: Parts) -> bool:
-        """Whether float32 scores may add up to what float32 has no digits for; looked at where that is quick."""
+        """Says whether float32 scores may add up to values for which float32 has no digits.
+
+        It looks only where that is quick.
+        """
         if parts[0].dtype is torch.float64 or parts[0].numel() > _FEW:
             return False
         n_cells = parts[0].shape[1] + self.grid.n_columns
         return n_cells * abs(self.grid.scale) * largest_score(parts) > _LARGE
 
     def _is_large(self, parts: Parts, value: Tensor) -> bool:
-        """Whether they did add up to that."""
+        """Says whether they did add up to such values."""
         if parts[0].dtype is torch.float64 or value.numel() == 0:
             return False
         return bool(((value.abs() * abs(self.grid.scale) > _LARGE) & value.isfinite()).any())

@@ -22,14 +22,14 @@ _LARGE = 2.0**26  # above this a sum of doubles has fewer than eight digits behi
 
 
 class CentredScores(NamedTuple):
-    """Scores relative to the best of each node."""
+    """Scores relative to the best value of each node."""
 
     scores: Tensor  # (batch, edges): θ'
     best: Tensor | None  # (batch, nodes + 1): h; None where the scores are as they were
 
 
 def centred(topology: Topology, scores: Tensor) -> CentredScores:
-    """Scores (batch, edges) relative to the best values, where they are large; differentiable as θ is."""
+    """Subtracts the best values from large scores (batch, edges); differentiable as θ is."""
     if routing.transforms_active():  # which cannot look at numbers
         return CentredScores(scores, None)
     with torch.no_grad():
@@ -54,7 +54,7 @@ class _Pair(NamedTuple):
     low: Tensor
 
     def plus(self, high: Tensor, low: Tensor | float) -> _Pair:
-        """The sum with another; infinities have no second part."""
+        """Adds two sums; infinities have no second part."""
         total = self.high + high
         part = total - self.high
         lost = (self.high - (total - part)) + (high - part) + (self.low + low)
@@ -64,7 +64,7 @@ class _Pair(NamedTuple):
 
 
 def _best(topology: Topology, scores: Tensor) -> _Pair:
-    """The best score of each node, (batch, nodes + 1)."""
+    """Returns the best score of each node, (batch, nodes + 1)."""
     high = scores.new_zeros(scores.shape[0], topology.n_nodes + 1)
     high[:, topology.n_leaves : topology.first_head] = -torch.inf
     values = _Pair(high, torch.zeros_like(high))
@@ -80,7 +80,7 @@ def _best(topology: Topology, scores: Tensor) -> _Pair:
 
 
 def _plus_tails(topology: Topology, values: _Pair, scores: Tensor, edges: slice) -> _Pair:
-    """θ_e + Σ v_tail."""
+    """Computes θ_e + Σ v_tail."""
     here = scores[:, edges]
     total = _Pair(here, torch.zeros_like(here))
     for tail in topology.tails_on(scores.device):

@@ -17,7 +17,7 @@ _PER_PART = 60.0  # e^−60: a derivation that leaves a part out weighs nothing 
 
 
 def count_derivations(topology: Topology, allowed: np.ndarray, goal: int) -> int:
-    """Derivations of the goal that use allowed edges only; `allowed` is (edges,) boolean."""
+    """Counts the derivations of the goal that use allowed edges only; `allowed` is (edges,) boolean."""
     ways = np.zeros(topology.n_nodes + 1, dtype=object)
     ways[: topology.n_leaves] = 1
     ways[-1] = 1
@@ -33,7 +33,7 @@ def count_derivations(topology: Topology, allowed: np.ndarray, goal: int) -> int
 
 
 def list_derivations(topology: Topology, allowed: np.ndarray, goal: int) -> list[list[int]]:
-    """Every derivation of the goal as a list of edges."""
+    """Lists every derivation of the goal as a list of edges."""
     known: dict[int, list[list[int]]] = {node: [[]] for node in (*range(topology.n_leaves), topology.n_nodes)}
     tails = topology.tails.numpy()
     for stage in topology.stages:
@@ -52,7 +52,7 @@ def list_derivations(topology: Topology, allowed: np.ndarray, goal: int) -> list
 
 
 def derivation_of(who: str, lattice: Lattice, goals: Tensor, structures: tuple[Tensor, ...]) -> Tensor:
-    """Edges (batch, edges), 0/1, of structures given by their parts.
+    """Finds the edges (batch, edges), 0/1, of structures given by their parts.
 
     Only edges whose parts all belong to the structure may be used, and each touched part is rewarded: the best
     derivation covers all of them. Summing over derivations instead of taking the best shows whether it is the only one.
@@ -79,13 +79,16 @@ def derivation_of(who: str, lattice: Lattice, goals: Tensor, structures: tuple[T
 
 
 def is_derived(lattice: Lattice, goals: Tensor, structures: tuple[Tensor, ...]) -> Tensor:
-    """Whether the parts are those of a derivation, (batch,)."""
+    """Says whether the parts are those of a derivation, (batch,)."""
     structures = tuple(part.double() for part in structures)
     return _covers(lattice, _covering(lattice, goals, structures)[0], structures)
 
 
 def _covering(lattice: Lattice, goals: Tensor, structures: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-    """Expected edges of derivations that use given parts only, more likely the more they use; the log of their sum."""
+    """Returns the expected edges of derivations that use given parts only, and the log of their sum.
+
+    Each part counts as a reward.
+    """
     given = tuple(torch.where(part > 0, 0.0, -torch.inf) for part in structures)
     rewards = tuple(torch.full_like(part, _PER_PART) for part in structures)
     plain = lattice.unscaled()  # a reward is for being there, whatever the weight

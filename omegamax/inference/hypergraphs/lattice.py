@@ -19,7 +19,7 @@ from omegamax.inference.hypergraphs.topology import Topology
 
 
 class Incidence(NamedTuple):
-    """Which edges touch which part of one component; at most one part per edge."""
+    """Says which edges touch which part of one component; an edge touches at most one."""
 
     edges: Tensor | None  # (touching,), None where every edge touches one
     parts: Tensor  # (touching,): places in the flattened component
@@ -49,7 +49,7 @@ class Lattice:
         parts_are_edges: bool = False,
         scales: np.ndarray | None = None,
     ) -> Lattice:
-        """`parts` gives, per component, the part that each edge of the description touches, −1 for none.
+        """Makes a lattice from the part that each edge of the description touches, per component; −1 for none.
 
         `scales` (edges,) multiply the scores of the first component.
         """
@@ -66,7 +66,7 @@ class Lattice:
         return cls(topology, tuple(components), parts_are_edges)
 
     def scores_of_edges(self, parts: tuple[Tensor, ...]) -> Tensor:
-        """Parts, each (batch, *event), to edges (batch, edges) in float64; differentiable."""
+        """Maps parts, each (batch, *event), to edges (batch, edges) in float64; differentiable."""
         total = None
         for part, (edges, index, _, scales) in zip(parts, self._components_on(parts[0].device)):
             found = part.flatten(1).index_select(1, index).to(_summed_in(part))
@@ -79,7 +79,7 @@ class Lattice:
         return total
 
     def entries(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The parts of every edge, numbered over all components: (edges + 1,) first entries, parts, scales."""
+        """Lists the parts of every edge, numbered over all components: (edges + 1,) first entries, parts, scales."""
         if not self._remembered:
             edges, parts, scales, before = [], [], [], 0
             for touching, index, size, scaled in self.components:
@@ -93,7 +93,7 @@ class Lattice:
         return self._remembered[0]
 
     def unscaled(self) -> Lattice:
-        """The same, with every scale 1."""
+        """Returns the same lattice with every scale 1."""
         if all(component.scales is None for component in self.components):
             return self
         return replace(
@@ -101,7 +101,7 @@ class Lattice:
         )
 
     def sum_over_edges(self, edges: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """The adjoint: what edges (batch, edges) amount to on parts shaped as `like`; differentiable."""
+        """Maps edges (batch, edges) to parts shaped as `like`: the adjoint of `scores_of_edges`; differentiable."""
         found = []
         for part, (touching, index, size, scales) in zip(like, self._components_on(edges.device)):
             chosen = edges if touching is None else edges.index_select(1, touching)
@@ -112,7 +112,7 @@ class Lattice:
         return tuple(found)
 
     def sum_over_lists(self, edges: np.ndarray, sizes: np.ndarray, like: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """`sum_over_edges` of derivations given as lists: `sizes` says how many of the edges each one has."""
+        """Does the same for derivations given as lists: `sizes` says how many of the edges each one has."""
         row = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes))
         used = torch.from_numpy(np.ascontiguousarray(edges))
         found = []
@@ -145,5 +145,5 @@ class Lattice:
 
 
 def _summed_in(part: Tensor) -> torch.dtype:
-    """The type in which scores add up; one kind of device has no double."""
+    """Returns the type in which scores add up; one kind of device has no double."""
     return torch.float32 if part.device.type == "mps" else torch.float64

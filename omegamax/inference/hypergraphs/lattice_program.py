@@ -14,7 +14,7 @@ from omegamax.operators.regularizer import Regularizer
 
 @dataclass(frozen=True, eq=False)
 class LatticeProgram(Program):
-    """The generic engine: any lattice, any symmetric regularizer. The oracle of the specialised programs."""
+    """Sweeps over any lattice under any symmetric regularizer; the compiled programs must equal it."""
 
     lattice: Lattice
     regularizer: Regularizer
@@ -22,11 +22,10 @@ class LatticeProgram(Program):
 
     @property
     def n_parts(self) -> int:  # type: ignore[override]
-        """One per component of the lattice."""
         return len(self.lattice.components)
 
     def value(self, parts: Parts) -> tuple[Tensor, State]:
-        """One sweep up; the state is q and, where there are any, the local constants."""
+        """Sweeps up once. The state is q and, where there are any, the local constants."""
         values, backpointers, constants = inside(
             self.lattice.topology, self.lattice.scores_of_edges(parts), self.regularizer
         )
@@ -34,13 +33,12 @@ class LatticeProgram(Program):
         return values.gather(1, self.goals.unsqueeze(1)).squeeze(1), state
 
     def marginals(self, parts: Parts, state: State) -> SweepResult:
-        """One sweep down; the state gains the visits of nodes."""
+        """Sweeps down once. The state gains the visits of nodes."""
         backpointers, constants = state[0], state[1] if len(state) > 1 else None
         edges, visits, slopes = outside(self.lattice.topology, backpointers, constants, self.regularizer, self.goals)
         return SweepResult(self._parts_of(edges, parts), slopes, (visits,))
 
     def tangent(self, parts: Parts, state: State, direction: Parts) -> SweepResult:
-        """One sweep up, one down."""
         backpointers, constants, visits = state[0], state[1] if len(state) > 2 else None, state[-1]
         along = self.lattice.scores_of_edges(direction)
         edges, slopes = tangent(self.lattice.topology, backpointers, constants, visits, self.regularizer, along)
@@ -51,9 +49,7 @@ class LatticeProgram(Program):
         return tuple(part.to(given.dtype) for part, given in zip(found, like))
 
     def parameters(self) -> tuple[Tensor, ...]:
-        """Those of the regularizer."""
         return self.regularizer.parameters()
 
     def with_parameters(self, parameters: tuple[Tensor, ...]) -> LatticeProgram:
-        """With a regularizer that holds these tensors."""
         return replace(self, regularizer=self.regularizer.with_parameters(parameters)) if parameters else self

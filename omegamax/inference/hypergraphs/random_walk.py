@@ -24,7 +24,7 @@ class RandomDerivations(NamedTuple):
 def walk(
     topology: Topology, backpointers: Tensor, goals: Tensor, n_samples: int, generator: torch.Generator | None
 ) -> RandomDerivations:
-    """Random derivations of every item's goal."""
+    """Draws random derivations of every item's goal."""
     batch = backpointers.shape[0]
     tails = topology.tails_on(backpointers.device)
     visits = backpointers.new_zeros(n_samples * batch, topology.n_nodes + 1, dtype=torch.int32)
@@ -52,7 +52,7 @@ def walk(
 
 
 def draw(weights: Tensor, generator: torch.Generator | None) -> Tensor:
-    """One index per row, with probability proportional to its weight; never one of weight zero."""
+    """Draws one index per row with probability proportional to its weight; never one of weight zero."""
     total = weights.double().cumsum(-1)
     level = torch.rand(weights.shape[0], 1, generator=generator, dtype=torch.float64, device=weights.device)
     # The comparison is strict, so an entry of weight zero, whose total equals its predecessor's, is never first.

@@ -23,7 +23,7 @@ from omegamax.operators.regularizer import Regularizer
 
 
 class Inside(NamedTuple):
-    """What the first sweep finds."""
+    """The result of the first sweep."""
 
     values: Tensor  # (batch, nodes + 1)
     backpointers: Tensor  # (batch, edges): q
@@ -31,7 +31,7 @@ class Inside(NamedTuple):
 
 
 class Outside(NamedTuple):
-    """What the second sweep finds."""
+    """The result of the second sweep."""
 
     edges: Tensor  # (batch, edges): the expected structure
     visits: Tensor  # (batch, nodes + 1): how often a random structure visits a node
@@ -39,14 +39,14 @@ class Outside(NamedTuple):
 
 
 class Tangent(NamedTuple):
-    """What the third sweep finds."""
+    """The result of the third sweep."""
 
     edges: Tensor  # (batch, edges): the derivative of the expected structure
     slopes: tuple[Tensor, ...]  # (batch,) per parameter φ of Ω: the derivative of ∂ DP_Ω / ∂φ
 
 
 def inside(topology: Topology, scores: Tensor, regularizer: Regularizer) -> Inside:
-    """Values and local weights, bottom up."""
+    """Computes values and local weights, bottom up."""
     scores, best = centred(topology, scores)
     tails = topology.tails_on(scores.device)
     values = scores.new_zeros(scores.shape[0], topology.n_nodes + 1)
@@ -66,7 +66,7 @@ def inside(topology: Topology, scores: Tensor, regularizer: Regularizer) -> Insi
 def outside(
     topology: Topology, backpointers: Tensor, constants: Tensor | None, regularizer: Regularizer, goals: Tensor
 ) -> Outside:
-    """Marginals, top down from each item's goal. An item without any structure has only zeros."""
+    """Computes marginals, top down from each item's goal. An item without any structure has only zeros."""
     tails = topology.tails_on(backpointers.device)
     visits = backpointers.new_zeros(backpointers.shape[0], topology.n_nodes + 1)
     visits.scatter_(1, goals.unsqueeze(1), 1)
@@ -94,7 +94,7 @@ def tangent(
     regularizer: Regularizer,
     direction: Tensor,
 ) -> Tangent:
-    """The derivative of the marginals along a direction of the scores: once up, once down."""
+    """Computes the derivative of the marginals along a direction of the scores: once up, once down."""
     tails = topology.tails_on(backpointers.device)
     values = torch.zeros_like(visits)
     pointers = torch.empty_like(backpointers)
@@ -123,7 +123,7 @@ def tangent(
 
 
 def differentiable_inside(topology: Topology, scores: Tensor, regularizer: Regularizer) -> Inside:
-    """`inside` in operations that autograd records: for what is a function of q itself, such as a log-probability."""
+    """Computes `inside` in operations that autograd records: for functions of q itself, such as a log-probability."""
     scores, best = centred(topology, scores)
     tails = topology.tails_on(scores.device)
     values = scores.new_zeros(scores.shape[0], topology.n_nodes + 1)
@@ -139,12 +139,12 @@ def differentiable_inside(topology: Topology, scores: Tensor, regularizer: Regul
 
 
 def _absolute(values: Tensor, best: Tensor | None) -> Tensor:
-    """Values, from those relative to the best; what is infinite or no number is so in both."""
+    """Adds the best values back; what is infinite or not a number is so in both."""
     return values if best is None else values + torch.where(best.isfinite(), best, 0)
 
 
 def _over_tails(values: Tensor, tails: Tensor, stage: Stage) -> Tensor:
-    """Σ v_tail for the edges of a stage."""
+    """Sums v_tail for the edges of a stage."""
     total = values.index_select(1, tails[0, stage.edges])
     return total if len(tails) == 1 else total + values.index_select(1, tails[1, stage.edges])
 

@@ -25,7 +25,6 @@ class Stage(NamedTuple):
 
     @property
     def n_nodes(self) -> int:
-        """How many nodes."""
         return self.nodes.stop - self.nodes.start
 
 
@@ -43,30 +42,29 @@ class Topology:
 
     @property
     def n_edges(self) -> int:
-        """How many edges."""
         return self.tails.shape[1]
 
     @property
     def first_head(self) -> int:
-        """Number of the first node that has incoming edges."""
+        """The number of the first node that has incoming edges."""
         return self.stages[0].nodes.start if self.stages else self.n_nodes
 
     def tails_on(self, device: torch.device) -> Tensor:
-        """`tails`, copied to a device once."""
+        """Returns `tails` on a device, to which they are copied once."""
         if device not in self._on_device:
             with torch.inference_mode(False):  # remembered for training too
                 self._on_device[device] = self.tails.to(device)
         return self._on_device[device]
 
     def heads(self) -> Tensor:
-        """The head of every edge, shape (edges,)."""
+        """Returns the head of every edge, (edges,)."""
         heads = torch.empty(self.n_edges, dtype=torch.long)
         for nodes, edges, degree in self.stages:
             heads[edges] = torch.arange(nodes.start, nodes.stop).repeat_interleave(degree)
         return heads
 
     def first_edges(self) -> Tensor:
-        """The first edge into each node, and after the last node the number of edges: (nodes + 1,)."""
+        """Returns the first edge into each node, and after the last node the number of edges: (nodes + 1,)."""
         return torch.searchsorted(self.heads(), torch.arange(self.n_nodes + 1))
 
     @classmethod
@@ -77,7 +75,7 @@ class Topology:
         tails: np.ndarray,
         leaves: Sequence[int] | np.ndarray,
     ) -> Topology:
-        """A topology from its edges.
+        """Makes a topology from its edges.
 
         `levels` (nodes,) is larger at a head than at its tails; `tails` is (edges, 1 or 2) with −1 for a missing
         second tail. Edges into one node keep their order: ties of the hard maximum go to the first.

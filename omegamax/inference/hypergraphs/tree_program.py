@@ -44,7 +44,7 @@ class TreeProgram(Program):
 
 
 def tree_program(sweeps: ChartSweeps, option: int, parts: Parts, lengths: Tensor, omega: Omega) -> Program:
-    """The program for these scores.
+    """Makes the program for these scores.
 
     Values of spans are as large as the scores of all their words together: float32 scores are swept in float64 where
     that is so large that rounding would show in the weights.

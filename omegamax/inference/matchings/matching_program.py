@@ -13,18 +13,20 @@ from omegamax.kernels.structures.matchings import best_matching
 
 @dataclass(frozen=True, eq=False)
 class MatchingProgram(Program):
-    """Pairs (batch, R, C), alone or with the scores of rows and of columns that stay alone. Its Ω is Hard."""
+    """Finds the best matching for pairs (batch, R, C), alone or with scores of unmatched rows and columns.
+
+    Its Ω is Hard.
+    """
 
     lengths: tuple[Tensor, Tensor]  # (batch,) rows and columns, on the CPU
     n_parts: int
 
     def value(self, parts: Parts) -> tuple[Tensor, State]:
-        """The state: value and columns."""
+        """Returns the best score; the state is the value and the columns."""
         found = best_matching(*self.lengths, *parts)
         return found.value, (found.value.clone(), found.columns)  # the state has no derivative, the value has
 
     def marginals(self, parts: Parts, state: State) -> SweepResult:
-        """The matching, 0/1."""
         value, columns = state
         pairs = parts[0]
         n_rows, n_columns = pairs.shape[1:]
@@ -38,12 +40,11 @@ class MatchingProgram(Program):
         return SweepResult(_with_nan(value, tuple(found)), (), ())
 
     def tangent(self, parts: Parts, state: State, direction: Parts) -> SweepResult:
-        """The best matching does not move; where it is NaN, so is its derivative."""
         return SweepResult(_with_nan(state[0], tuple(torch.zeros_like(part) for part in parts)), (), ())
 
 
 def _with_nan(value: Tensor, parts: Parts) -> Parts:
-    """NaN throughout the items whose value is NaN."""
+    """Makes all parts of an item NaN where its value is NaN."""
     spoiled = value.isnan()
     if not bool(spoiled.any()):
         return parts

@@ -2,7 +2,7 @@
 
     maximise  <P, θ> − Σ P log P   over the transport polytope: sums of P over rows and columns are 1
 
-Of sides of unequal size the larger has sums of at most 1; with scores for staying alone, P has a border: one more
+Of sides of unequal size the larger has sums of at most 1; with scores for staying unmatched, P has a border: one more
 column and one more row, of which the corner is not used. The solution is P = exp(θ_ij + f_i + g_j). With f the best for
 g, the sums of rows are right; g moves by Sinkhorn's step or, where that leaves a smaller error, by Newton's on the sums
 of columns. The prices of the best matching are where both begin, so that sharp scores are no obstacle.
@@ -32,7 +32,7 @@ _PROGRESS = 0.5  # Newton's step must leave no more than this of the error
 
 @dataclass(frozen=True, eq=False)
 class Transport(Operator):
-    """Bordered scores (..., batch, R + 1, C + 1) in double precision; −inf in a border that is not used."""
+    """Takes bordered scores (..., batch, R + 1, C + 1) in double precision; −inf in a border that is not used."""
 
     lengths: tuple[Tensor, Tensor]  # (batch,) rows and columns, on the CPU
     has_border: bool
@@ -42,12 +42,11 @@ class Transport(Operator):
     event_ndim = 2
 
     def omega(self, weights: Tensor) -> Tensor:
-        """Σ P log P."""
         return torch.special.xlogy(weights, weights).sum((-1, -2))
 
     @torch.no_grad()
     def solve(self, scores: Tensor) -> Solution:
-        """The plan; the certificate adds which rows and columns are full."""
+        """Finds the plan; the certificate adds which rows and columns are full."""
         flat = scores.reshape(-1, *scores.shape[-2:])
         if self.has_border:  # ∂(P log P) = log P + 1, and f, g take up a 1 for each sum: one too many for a pair
             flat = flat + torch.nn.functional.pad(torch.ones_like(flat[:, :-1, :-1]), (0, 1, 0, 1))
@@ -72,7 +71,7 @@ class Transport(Operator):
         )
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
-        """The change of P whose sums over full rows and columns are zero: by a system for the columns."""
+        """Returns the change of P whose sums over full rows and columns are zero; solves a system for the columns."""
         weights, full_rows, full_columns = certificate
         change = torch.where(weights == 0, 0, weights * direction)
         inner = torch.where(full_rows.unsqueeze(-1) & full_columns.unsqueeze(-2), weights[..., :-1, :-1], 0)
@@ -89,7 +88,7 @@ class Transport(Operator):
 
 
 class _ReducedProblem(NamedTuple):
-    """The problem at scores less prices: at most zero everywhere, zero on the best matching."""
+    """The problem for scores minus prices, which are at most zero everywhere and zero on the best matching."""
 
     matched: BestMatching
     scores: Tensor  # (batch, R + 1, C + 1)
@@ -130,7 +129,7 @@ class _ReducedProblem(NamedTuple):
         return cls(matched, reduced, price_rows, price_columns, most_rows, most_columns, here_rows, here_columns)
 
     def converge(self, max_iter: int, atol: float) -> _Iterate:
-        """Where the sums of columns are right."""
+        """Iterates until the sums of columns are right."""
         here = self.at(torch.zeros_like(self.price_columns))
         for _ in range(max_iter):
             going = here.error > atol
@@ -144,7 +143,7 @@ class _ReducedProblem(NamedTuple):
         return here
 
     def at(self, g: Tensor) -> _Iterate:
-        """G with the best f for it."""
+        """Returns the iterate at g, with the best f for it."""
         f = self.rows_given(g)
         plan = self.plan(f, g)
         missing = 1 - plan[:, :, :-1].sum(1)
@@ -153,22 +152,22 @@ class _ReducedProblem(NamedTuple):
         return _Iterate(f, g, plan, moves, missing, missing.abs().amax(1), plan.sum((1, 2)) - f.sum(1) - g.sum(1))
 
     def rows_given(self, g: Tensor) -> Tensor:
-        """The best f for g: Sinkhorn's step."""
+        """Returns the best f for g: Sinkhorn's step."""
         moved = self.scores[:, :-1, :] + torch.nn.functional.pad(g, (0, 1)).unsqueeze(1)
         return torch.where(self.here_rows, torch.minimum(-moved.logsumexp(2), self.most_rows), 0)
 
     def columns_given(self, f: Tensor) -> Tensor:
-        """The best g for f."""
+        """Returns the best g for f."""
         moved = self.scores[:, :, :-1] + torch.nn.functional.pad(f, (0, 1)).unsqueeze(2)
         return torch.where(self.here_columns, torch.minimum(-moved.logsumexp(1), self.most_columns), 0)
 
     def plan(self, f: Tensor, g: Tensor) -> Tensor:
-        """P with its border."""
+        """Returns P with its border."""
         pad = torch.nn.functional.pad
         return (self.scores + pad(f, (0, 1)).unsqueeze(2) + pad(g, (0, 1)).unsqueeze(1)).exp()
 
     def newton(self, here: _Iterate) -> Tensor:
-        """The g at which the sums of columns would be right if they were linear in g, f following."""
+        """Returns the g at which the sums of columns would be right if they were linear in g, with f following."""
         f, g, plan, moves, missing, _, _ = here
         full_rows = (self.here_rows & (f < self.most_rows)).unsqueeze(2)
         inner = torch.where(full_rows & moves.unsqueeze(1), plan[:, :-1, :-1], 0)
@@ -193,7 +192,7 @@ class _Iterate(NamedTuple):
 def _prices(
     pairs: Tensor, matched: BestMatching, few: Tensor, here_rows: Tensor, here_columns: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Those of the larger side are known; those of the smaller make the scores of the best matching zero, exactly."""
+    """Returns the prices of rows and columns, which make the scores of the best matching exactly zero."""
     n_rows, n_columns = pairs.shape[1:]
     known_rows = torch.where(~few & here_rows, matched.prices[:, :n_rows], 0)
     known_columns = torch.where(few & here_columns, matched.prices[:, :n_columns], 0)
@@ -210,7 +209,7 @@ def _prices(
 def _supported(
     scores: Tensor, matched: BestMatching, here_rows: Tensor, here_columns: Tensor, has_border: bool
 ) -> Tensor:
-    """Scores with −inf for pairs that are in no matching: P tends to zero there, but no step would arrive."""
+    """Forbids pairs that are in no matching: P tends to zero there, but no step would arrive."""
     allowed = scores > -torch.inf
     expected = torch.nn.functional.pad(here_rows, (0, 1), value=has_border).unsqueeze(2)
     expected = expected & torch.nn.functional.pad(here_columns, (0, 1), value=has_border).unsqueeze(1)
@@ -219,14 +218,14 @@ def _supported(
         return scores
     n_rows, n_columns = here_rows.shape[1], here_columns.shape[1]
     n = n_rows + n_columns
-    # Staying alone, or not being there, is a partner of one's own; these partners may meet each other.
+    # A row or column that is unmatched, or not there, gets a partner of its own; these partners may match each other.
     square = allowed.new_zeros(scores.shape[0], n, n)
     square[:, :n_rows, :n_columns] = allowed[:, :-1, :-1]
     few = (here_rows.sum(1) <= here_columns.sum(1)).unsqueeze(1)
-    row_alone = allowed[:, :-1, -1] if has_border else ~few
-    column_alone = allowed[:, -1, :-1] if has_border else few
-    square[:, :n_rows, n_columns:] = torch.diag_embed(row_alone.expand(-1, n_rows) | ~here_rows)
-    square[:, n_rows:, :n_columns] = torch.diag_embed(column_alone.expand(-1, n_columns) | ~here_columns)
+    row_unmatched = allowed[:, :-1, -1] if has_border else ~few
+    column_unmatched = allowed[:, -1, :-1] if has_border else few
+    square[:, :n_rows, n_columns:] = torch.diag_embed(row_unmatched.expand(-1, n_rows) | ~here_rows)
+    square[:, n_rows:, :n_columns] = torch.diag_embed(column_unmatched.expand(-1, n_columns) | ~here_columns)
     square[:, n_rows:, n_columns:] = True
     support = _total_support(square, _completed(matched.columns, n_columns))
     found = torch.zeros_like(allowed)
@@ -237,14 +236,14 @@ def _supported(
 
 
 def _completed(columns: Tensor, n_columns: int) -> Tensor:
-    """A matching (batch, R) as a permutation of R + C: whoever is alone has its own partner, the partners left meet."""
+    """Extends a matching (batch, R) to a permutation of R + C; an unmatched row or column gets a partner of its own."""
     n_items, n_rows = columns.shape
     number = torch.arange(n_rows, device=columns.device)
     of_rows = torch.where(columns >= 0, columns, n_columns + number)
     taken = torch.zeros(n_items, n_columns + 1, dtype=torch.bool, device=columns.device)
     taken.scatter_(1, torch.where(columns >= 0, columns, n_columns), True)
     taken = taken[:, :n_columns]
-    # The k-th column that is taken meets, with its partner, the partner of the k-th row that is not alone.
+    # The k-th column that is taken matches, with its partner, that of the k-th row that is matched.
     rows_first = (columns < 0).long().argsort(dim=1, stable=True)
     rank = (taken.cumsum(1) - 1).clamp(min=0, max=n_rows - 1)
     meets = n_columns + rows_first.gather(1, rank)
@@ -253,7 +252,9 @@ def _completed(columns: Tensor, n_columns: int) -> Tensor:
 
 
 def _total_support(allowed: Tensor, columns: Tensor) -> Tensor:
-    """The allowed pairs (batch, n, n) that lie in a perfect matching; `columns` (batch, n) is one perfect matching M.
+    """Marks the allowed pairs (batch, n, n) that lie in a perfect matching.
+
+    `columns` (batch, n) is one perfect matching M.
 
     Row a may follow row b into its column if (a, M(b)) is allowed. The pair is in a perfect matching if and only if b
     can, directly or in steps, follow a: the cycle exchanges their columns (Dulmage & Mendelsohn, 1958).

@@ -32,7 +32,7 @@ _IDLE = 32
 
 
 class Ending(enum.IntEnum):
-    """How a search ended; the same numbers as in csrc/sparsemap.hpp."""
+    """How a search ended; the numbers are those of csrc/sparsemap/sparsemap.hpp."""
 
     OPTIMAL = 0
     INFEASIBLE = 1
@@ -42,7 +42,7 @@ class Ending(enum.IntEnum):
 
 
 class OracleAnswer(NamedTuple):
-    """What an oracle says: the score of the best vertex (−inf: there is none), and the vertex (parts,)."""
+    """The answer of an oracle: the score of the best vertex (−inf: there is none), and the vertex (parts,)."""
 
     value: float
     vertex: np.ndarray
@@ -50,7 +50,7 @@ class OracleAnswer(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What a search found: vertices (n, parts) with probabilities, zero for those that only span the face."""
+    """The result of a search: vertices (n, parts) with probabilities, zero for those that only span the face."""
 
     ending: Ending
     gap: float = np.inf
@@ -76,11 +76,11 @@ class _ActiveSet:
 
     @property
     def lift(self) -> float:
-        """A squared norm of the vertices: what stands for 1 where they are lifted, so that their unit is no matter."""
+        """A squared norm of the vertices, which stands for 1 in their lifted form: their unit does not matter."""
         return float(np.square(self.matrix).sum(1).max()) or 1.0
 
     def factor(self) -> np.ndarray:
-        """The Cholesky factor L of G = A Aᵀ + lift · 1 1ᵀ, from the vertices themselves, whose squares lose digits."""
+        """Returns the Cholesky factor L of G = A Aᵀ + lift · 1 1ᵀ, from the vertices: their squares lose digits."""
         lifted = np.concatenate([self.matrix, np.full((len(self.vertices), 1), self.lift**0.5)], axis=1)
         upper: np.ndarray = np.asarray(np.linalg.qr(lifted.T, mode="r"))
         return (upper * np.where(np.diag(upper) < 0, -1.0, 1.0)[:, None]).T
@@ -101,7 +101,7 @@ class _ActiveSet:
         return any(np.array_equal(vertex, other) for other in self.vertices)
 
     def coordinates(self, vertex: np.ndarray) -> tuple[np.ndarray, bool]:
-        """Affine coordinates of the nearest point in the hull, and whether the vertex lies in it."""
+        """Returns affine coordinates of the nearest point in the hull, and whether the vertex lies in it."""
         own = vertex[: self.n_regularized]
         if not self.vertices:
             return np.zeros(0), False
@@ -162,7 +162,7 @@ class _ActiveSet:
         self.p = np.delete(self.p, gone)
 
     def orthogonal(self, numbers: np.ndarray) -> np.ndarray:
-        """What the differences of vertices do not see of numbers (regularised parts,)."""
+        """Removes from numbers (regularised parts,) what the differences of vertices see of them."""
         span = self.matrix[1:] - self.matrix[0]
         if not len(span):
             return numbers
@@ -227,7 +227,7 @@ def search(
 
 
 def _span_face(active: _ActiveSet) -> Generator[np.ndarray, OracleAnswer, None]:
-    """A generic direction orthogonal to the hull is constant on the face only if the hull spans it."""
+    """Adds vertices until they span the face: a random direction orthogonal to their hull is then constant on it."""
     random = np.random.default_rng(0)
     while len(active.vertices) <= active.n_regularized:
         direction = active.direction()
@@ -245,7 +245,7 @@ def _span_face(active: _ActiveSet) -> Generator[np.ndarray, OracleAnswer, None]:
 def _turn(
     active: _ActiveSet, direction: np.ndarray, level: float, side: np.ndarray
 ) -> Generator[np.ndarray, OracleAnswer, bool]:
-    """Asks along a turned gradient, less and less where a vertex just off the face comes first."""
+    """Asks along a gradient that is turned to a side; it turns less if a vertex just off the face comes first."""
     for turn in _TURNS:
         turned = direction.copy()
         turned[: active.n_regularized] += turn * side
@@ -264,6 +264,6 @@ def _along(numbers: np.ndarray, vertex: np.ndarray) -> float:
 
 
 def _magnitude(active: _ActiveSet, direction: np.ndarray, vertex: np.ndarray) -> float:
-    """What rounding errors of the gap are relative to."""
+    """Returns the size of the numbers whose rounding errors the gap contains."""
     used = vertex != 0
     return float(np.abs(direction[used] * vertex[used]).sum() + np.abs(active.scores_along(active.scores)).max())

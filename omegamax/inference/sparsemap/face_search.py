@@ -21,7 +21,7 @@ from omegamax.kernels.structures.structure_kernel import has_native
 
 
 def find(oracle: Oracle, options: Options, start: Start | None, wants_face: bool, scores: Tensor) -> Certificate:
-    """The certificate for scores (batch, parts): plain float64 memory."""
+    """Solves SparseMAP for scores (batch, parts): plain float64 memory."""
     if not has_native():
         return _find_in_step(oracle, options, start, wants_face, scores)
     given: Any = {"n_regularized": oracle.n_regularized, "options": options, "start": start, "face": wants_face}
@@ -33,7 +33,7 @@ def find(oracle: Oracle, options: Options, start: Start | None, wants_face: bool
 def _find_in_step(
     oracle: Oracle, options: Options, start: Start | None, wants_face: bool, scores: Tensor
 ) -> Certificate:
-    """All searches side by side, so that the oracle is asked for many items at once."""
+    """Runs all searches side by side, so that the oracle is asked for many items at once."""
     rows, searches = scores.numpy(), {}
     for item, row in enumerate(rows):
         known = [] if start is None else list(zip(start.vertices[item].numpy(), start.probabilities[item].tolist()))

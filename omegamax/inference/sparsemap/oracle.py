@@ -13,7 +13,7 @@ from omegamax.kernels.structures.sparsemap import CompiledOracle
 
 
 class BestVertices(NamedTuple):
-    """What an oracle finds for some items."""
+    """The best vertices of some items."""
 
     values: Tensor  # (items,); −inf: there is no vertex, NaN or +inf: the scores are no numbers
     vertices: Tensor  # (items, parts) float64
@@ -21,7 +21,7 @@ class BestVertices(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Oracle:
-    """The MAP of a batch: `best(items, scores)` for scores (items, parts) in float64, and a compiled twin or None."""
+    """Finds the MAP of a batch: `best(items, scores)` takes scores (items, parts) in float64."""
 
     best: Callable[[Tensor, Tensor], BestVertices]
     compiled: CompiledOracle | None
@@ -29,11 +29,11 @@ class Oracle:
 
 
 def flatten(parts: tuple[Tensor, ...]) -> Tensor:
-    """Components (batch, *event) as one matrix (batch, parts) in float64."""
+    """Joins components (batch, *event) into one matrix (batch, parts) in float64."""
     return torch.cat([part.flatten(1).double() for part in parts], 1)
 
 
 def unflatten(rows: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The way back, in the type of the parts."""
+    """Undoes `flatten`, in the shapes and types of `like`."""
     sizes = [part[:1].numel() if part.shape[0] else int(part.shape[1:].numel()) for part in like]
     return tuple(found.reshape(-1, *part.shape[1:]).to(part.dtype) for found, part in zip(rows.split(sizes, 1), like))

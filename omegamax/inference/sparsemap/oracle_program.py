@@ -13,13 +13,16 @@ from omegamax.inference.program import Parts, Program, State, SweepResult
 
 @dataclass(frozen=True, eq=False)
 class OracleProgram(Program):
-    """Hard maximum only. `best` takes the parts of an item in float64 and returns a vertex in their shapes, or None."""
+    """Calls `best` with the parts of an item in float64, which returns a vertex in their shapes, or None.
+
+    Its Ω is Hard.
+    """
 
     best: Callable[[Parts], Parts | None]
     n_parts: int
 
     def value(self, parts: Parts) -> tuple[Tensor, State]:
-        """One call per item whose scores are numbers; the state is the vertices."""
+        """Calls the function once per item whose scores are numbers; the state is the vertices."""
         vertices = tuple(torch.zeros_like(part) for part in parts)
         values = parts[0].new_full((parts[0].shape[0],), -torch.inf)
         for item in range(len(values)):
@@ -41,9 +44,7 @@ class OracleProgram(Program):
         return values, vertices
 
     def marginals(self, parts: Parts, state: State) -> SweepResult:
-        """The vertices, which are known."""
         return SweepResult(tuple(vertex.clone() for vertex in state), (), ())
 
     def tangent(self, parts: Parts, state: State, direction: Parts) -> SweepResult:
-        """The best vertex does not move."""
         return SweepResult(tuple(0 * vertex for vertex in state), (), ())

@@ -30,7 +30,7 @@ from omegamax.kernels.structures.sparsemap import Certificate, Options, Start
 
 
 class DifferentiableSolution(NamedTuple):
-    """SparseMAP, attached to whatever is differentiating."""
+    """The solution of SparseMAP, differentiable."""
 
     marginals: Tensor  # (batch, parts): μ and then the expected extra parts
     value: Tensor  # (batch,)
@@ -41,7 +41,7 @@ class DifferentiableSolution(NamedTuple):
 def solve_sparsemap(
     oracle: Oracle, scores: Tensor, options: Options, start: Start | None = None
 ) -> DifferentiableSolution:
-    """SparseMAP of scores (batch, parts) in float64, differentiable."""
+    """Solves SparseMAP for scores (batch, parts) in float64; differentiable."""
     recorded = routing.needs_grad(scores) or routing.dual_level_active() or routing.transforms_active()
     certificate = Certificate(*_Search.apply(oracle, options, start, recorded, scores.detach()))
     endings, _, _, n_vertices, known, places, values, owners, factor = certificate
@@ -64,7 +64,10 @@ def solve_sparsemap(
 
 
 def _move(factor: Tensor, present: Tensor, change: Tensor) -> Tensor:
-    """Z · change, per item. The factor is handed over as an upper one, whose memory LAPACK reads as it lies."""
+    """Computes Z · change, per item.
+
+    The factor is passed as an upper one, because LAPACK reads that memory without a copy.
+    """
     both = torch.cholesky_solve(torch.stack([present, change], -1), factor.mT, upper=True)
     ones, found = both.unbind(-1)
     total = torch.where(present.any(1), ones.sum(1), 1)
@@ -72,7 +75,7 @@ def _move(factor: Tensor, present: Tensor, change: Tensor) -> Tensor:
 
 
 class _Search(torch.autograd.Function):
-    """The solver, whose findings are constants; a Function so that transforms hand it plain tensors."""
+    """Runs the solver, whose results are constants; a Function, so that transforms pass it plain tensors."""
 
     @staticmethod
     def forward(
