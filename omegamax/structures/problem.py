@@ -60,7 +60,7 @@ class Problem:
     @property
     def sizes(self) -> Sizes:
         """The event shape of each component, on which the lattice depends."""
-        return tuple(tuple(part.shape[1:]) for part in self.parts)
+        return tuple([tuple(part.shape[1:]) for part in self.parts])
 
     @property
     def lattice(self) -> Lattice:

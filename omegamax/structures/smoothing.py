@@ -66,19 +66,23 @@ def count_samples(who: str, regularizer: Any, n_samples: int | None) -> tuple[Sm
 
 def smoothed_value(problem: Problem, smoothing: Smoothing) -> Tensor:
     """Computes DP_Ω, (batch,), differentiable in the parts and in the parameters of Ω."""
+    if not isinstance(smoothing.gamma, Tensor) and smoothing.gamma == 1:
+        return value_of(problem.program(smoothing.regularizer), problem.parts)
     inside = _scaled_inside(problem, smoothing)
     if inside is not None:
         return value_of(inside, problem.parts)
     at, gamma = problem.tempered(smoothing.gamma)
     value = value_of(at.program(smoothing.regularizer), at.parts)
     if not isinstance(gamma, Tensor):
-        return value if gamma == 1 else value * gamma
+        return value * gamma
     empty = value == -torch.inf
     return torch.where(empty, value, torch.where(empty, 0, value) * gamma.to(value.dtype))
 
 
 def smoothed_marginals(problem: Problem, smoothing: Smoothing) -> Parts:
     """Computes ∇ DP_Ω, differentiable in the parts and in the parameters of Ω."""
+    if not isinstance(smoothing.gamma, Tensor) and smoothing.gamma == 1:
+        return marginals_of(problem.program(smoothing.regularizer), problem.parts)
     inside = _scaled_inside(problem, smoothing)
     if inside is not None:
         return marginals_of(inside, problem.parts)
@@ -88,6 +92,6 @@ def smoothed_marginals(problem: Problem, smoothing: Smoothing) -> Parts:
 
 def _scaled_inside(problem: Problem, smoothing: Smoothing) -> Program | None:
     """Returns a program that divides by γ itself, where γ is a number and the structure has such a program."""
-    if isinstance(smoothing.gamma, Tensor) or smoothing.gamma == 1 or not is_mild(smoothing.gamma):
+    if isinstance(smoothing.gamma, Tensor) or not is_mild(smoothing.gamma):
         return None
     return problem.program(smoothing.regularizer).scaled(1 / smoothing.gamma)

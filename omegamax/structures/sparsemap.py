@@ -52,11 +52,11 @@ def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sp
     probabilities = torch.where(chosen, found.probabilities, 0).gather(1, order)[:, :width]
     if probabilities.shape[1] < width:
         probabilities = torch.nn.functional.pad(probabilities, (0, width - probabilities.shape[1]))
-    listed = _listed(found, order, width, sum(part.shape[1:].numel() for part in problem.parts))
+    listed = _listed(found, order, width, sum([part.shape[1:].numel() for part in problem.parts]))
     wrong = certificate.endings == Ending.NOT_A_NUMBER
     probabilities = torch.where(wrong.unsqueeze(1), torch.nan, probabilities)
     listed = torch.where(wrong.repeat_interleave(width).unsqueeze(1), torch.nan, listed)
-    like = tuple(part.new_empty(0, *part.shape[1:]) for part in problem.parts)
+    like = tuple([part.new_empty(0, *part.shape[1:]) for part in problem.parts])
     batch = problem.batch_shape
     return SparseMAPSolution(
         problem.in_user_shape(unflatten(found.marginals, problem.parts)),
@@ -64,7 +64,7 @@ def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sp
         problem.per_item(probabilities, after=(width,)),
         torch.where(wrong, torch.nan, certificate.gaps).reshape(batch),
         certificate.n_calls.reshape(batch),
-        tuple(length.reshape(batch) for length in problem.lengths),
+        tuple([length.reshape(batch) for length in problem.lengths]),
     )
 
 
@@ -113,7 +113,7 @@ def oracle_of(problem: Problem) -> Oracle:
             return BestVertices(values, flatten(program.marginals(some.parts, state).parts))
 
     n_components = len(problem.parts) if structure.n_regularized is None else structure.n_regularized
-    n_regularized = sum(part.shape[1:].numel() for part in problem.parts[:n_components])
+    n_regularized = sum([part.shape[1:].numel() for part in problem.parts[:n_components]])
     return Oracle(best, structure.oracle(problem), n_regularized)
 
 

@@ -8,7 +8,6 @@ hypergraph (`dynamic_program.py`), and can be asked for more.
 from __future__ import annotations
 
 import abc
-import functools
 from typing import Any, ClassVar
 
 import torch
@@ -206,20 +205,23 @@ class Structure(abc.ABC):
 
     def bind(self, potentials: Any, lengths: Any = None, mask: Any = None) -> Problem:
         """Checks the potentials, applies the mask, merges the batch axes into one. All parts get the widest type."""
-        components = self.components(potentials)
+        name, components = self._name, self.components(potentials)
         tensors = [tensor for tensor, _ in components]
         if mask is not None:
-            checks.check_mask(self._name, tensors[0], mask)
+            checks.check_mask(name, tensors[0], mask)
             tensors[0] = torch.where(mask, tensors[0], -torch.inf)
-        batch_shape = checks.common_batch(self._name, components)
-        dtype = functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
-        parts = []
+        batch_shape = checks.common_batch(name, components)
+        dtype = tensors[0].dtype
+        for tensor in tensors[1:]:
+            dtype = torch.promote_types(dtype, tensor.dtype)
+        computed, parts, events = computed_in(dtype), [], []
         for tensor, (_, event_ndim) in zip(tensors, components):
-            event = tensor.shape[tensor.dim() - event_ndim :]
-            parts.append(tensor.to(computed_in(dtype)).expand(*batch_shape, *event).reshape(-1, *event))
-        sizes = tuple(tuple(part.shape[1:]) for part in parts)
+            event = tuple(tensor.shape[tensor.dim() - event_ndim :])
+            events.append(event)
+            parts.append(tensor.to(computed).expand(*batch_shape, *event).reshape(-1, *event))
+        sizes = tuple(events)
         with routing.outside_transforms():  # kernels read the lengths, which no transform differentiates
-            per_axis = checks.check_structure_lengths(self._name, batch_shape, lengths, self.limits(sizes))
+            per_axis = checks.check_structure_lengths(name, batch_shape, lengths, self.limits(sizes))
         out = self.forbidden(sizes, per_axis)
         if out is not None:
             parts[0] = torch.where(out.to(parts[0].device), -torch.inf, parts[0])

@@ -35,5 +35,6 @@ def flatten(parts: tuple[Tensor, ...]) -> Tensor:
 
 def unflatten(rows: Tensor, like: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Undoes `flatten`, in the shapes and types of `like`."""
-    sizes = [part[:1].numel() if part.shape[0] else int(part.shape[1:].numel()) for part in like]
-    return tuple(found.reshape(-1, *part.shape[1:]).to(part.dtype) for found, part in zip(rows.split(sizes, 1), like))
+    sizes = [part.shape[1:].numel() for part in like]
+    found = rows.split(sizes, 1)
+    return tuple([each.reshape(-1, *part.shape[1:]).to(part.dtype) for each, part in zip(found, like)])

@@ -89,7 +89,7 @@ class _Search(torch.autograd.Function):
                 "this call out of what runs on fake tensors"
             )
         found = find(oracle, options, start, wants_face, plain)
-        return tuple(tensor.to(device) for tensor in found)
+        return tuple([tensor.to(device) for tensor in found])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

@@ -150,12 +150,17 @@ def _arrays(start: Start | None) -> list[np.ndarray]:
 def _certificate(faces: Any, scores: Tensor, face: bool) -> Certificate:
     n_items, n_parts = scores.shape
     width, n_entries = faces.width, faces.n_entries
-    endings, n_calls, n_vertices = (torch.empty(n_items, dtype=torch.int64) for _ in range(3))
-    places, owners = (torch.empty(n_entries, dtype=torch.int64) for _ in range(2))
-    factor = scores.new_empty(n_items, width if face else 0, width)
-    probabilities, values = scores.new_empty(n_items, width), scores.new_empty(n_entries)
-    gaps = scores.new_empty(n_items)
-    found = Certificate(endings, gaps, n_calls, n_vertices, probabilities, places, values, owners, factor)
+    found = Certificate(
+        endings=torch.empty(n_items, dtype=torch.int64),
+        gaps=scores.new_empty(n_items),
+        n_calls=torch.empty(n_items, dtype=torch.int64),
+        n_vertices=torch.empty(n_items, dtype=torch.int64),
+        probabilities=scores.new_empty(n_items, width),
+        places=torch.empty(n_entries, dtype=torch.int64),
+        values=scores.new_empty(n_entries),
+        owners=torch.empty(n_entries, dtype=torch.int64),
+        factor=scores.new_empty(n_items, width if face else 0, width),
+    )
     addresses = [tensor.data_ptr() for tensor in found]
     faces.write(*addresses[:-1], addresses[-1] if face else 0, n_parts)
     return found

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
+from omegamax.kernels.structures.omega import Omega
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_NUMBERS = (int, float)
+_PLAIN = (int, float, list, Omega)  # what a native entry takes as it is
 
 
 class StructureKernel(Generic[F]):
@@ -51,8 +52,8 @@ def launch(entry: str, *arguments: Any, itemsize: int, n_items: int, cost: int) 
     Tensors among the arguments are passed as addresses, None as address 0. `itemsize` is the size of one score, 4 or 8;
     `cost` is roughly the work of one item, by which threads share the batch.
     """
-    addresses = [a if type(a) in _NUMBERS else a.data_ptr() if isinstance(a, Tensor) else a or 0 for a in arguments]
-    getattr(routing.native, entry)(itemsize, *addresses, n_items, cost, torch.get_num_threads())
+    given = [a if type(a) in _PLAIN else 0 if a is None else a.data_ptr() for a in arguments]
+    getattr(routing.native, entry)(itemsize, *given, n_items, cost, torch.get_num_threads())
 
 
 def has_native() -> bool:
