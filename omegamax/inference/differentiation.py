@@ -1,4 +1,4 @@
-"""The derivative rules of a dynamic program, once for all of them.
+"""The derivative rules that all programs share.
 
     value      ∂ DP_Ω / ∂θ = marginals           one sweep more
     marginals  ∂ E / ∂θ    = ∇² DP_Ω, symmetric   two sweeps more, whatever the size of θ
@@ -218,7 +218,7 @@ def _one_by_one(function: Any, info: Any, in_dims: tuple[int | None, ...], input
     return stacked, (0,) * len(stacked)
 
 
-for _function in (_Value, _Marginals):  # PyTorch asks for it in every call, which costs more than a small sweep
+for _function in (_Value, _Marginals):  # PyTorch reads it in every call; computing it costs more than a small sweep
     _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[union-attr]
 
 
@@ -252,4 +252,4 @@ def _times(per_item: Tensor, part: Tensor, state: State) -> Tensor:
     shared = routing.transforms_active() or routing.is_many_gradients(per_item) or _is_among(part, state)
     if torch.is_grad_enabled() or shared:
         return factor * part
-    return part.mul_(factor)  # nobody else has seen it: a large problem is not held twice
+    return part.mul_(factor)  # no other tensor shares this memory: a large problem is not stored twice

@@ -1,4 +1,4 @@
-"""A dynamic program with its sizes, its goals and its regularizer: three sweeps over the parts of a structure."""
+"""Programs: value, marginals and tangent of a structure under one Ω. Each kind of structure has one or more."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _largest(part: Tensor) -> float:
     size = max(-low, high)
     if size < math.inf:
         return size
-    return float(torch.where(part.isfinite(), part, 0).abs().amax())  # something is infinite, or no number
+    return float(torch.where(part.isfinite(), part, 0).abs().amax())  # some score is infinite or NaN
 
 
 def in_float64(parts: Parts) -> Parts:

@@ -36,7 +36,7 @@ class Barycenter(NamedTuple):
     converged: bool  # whether the last iteration gained less than the tolerance
 
 
-@torch.inference_mode(False)  # the search differentiates, whoever asks
+@torch.inference_mode(False)  # the search differentiates, also when called in inference mode
 def soft_dtw_barycenter(
     series: Tensor | Sequence[Tensor],
     weights: Tensor | Sequence[float] | None = None,

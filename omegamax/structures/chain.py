@@ -130,7 +130,7 @@ class Chain(DynamicProgram):
     def is_structure(self, problem: Problem, target: Parts, entries: Any) -> Tensor:
         """Checks for one cell per position, of which each begins with the tag that the one before ends with."""
         lengths = problem.lengths[0].to(target[0].device)
-        if len(target) > 1:  # the factors of the tags that it shows, then
+        if len(target) > 1:  # compares with the factors of the tags that it shows
             tags = self.tags(FactoredChain(*target))
             within = torch.arange(tags.shape[-1], device=tags.device) < lengths.unsqueeze(-1)
             tags = torch.where(within & (tags >= 0), tags, 0)

@@ -1,4 +1,4 @@
-"""Dependency trees as users meet them, projective or not: scores of arcs in, heads of words out."""
+"""The interface of dependency trees, projective or not: users give scores of arcs and read heads of words."""
 
 from __future__ import annotations
 

@@ -145,9 +145,9 @@ class DynamicProgram(Structure):
         """Returns what `build` built, remembered for the sizes in use."""
         found = _BUILT.get((self, sizes))
         if found is None:
-            while len(_BUILT) >= _MAX_BUILT:  # the oldest goes: a training loop cycles through few sizes
+            while len(_BUILT) >= _MAX_BUILT:  # drops the oldest: a training loop cycles through few sizes
                 _BUILT.pop(next(iter(_BUILT)), None)
-            # What is remembered must not belong to a transform, nor to inference mode: training may come next.
+            # A lattice that is kept must not be made inside a transform or in inference mode: training may come next.
             with routing.outside_transforms(), torch.inference_mode(False):
                 found = _BUILT[self, sizes] = self.build(sizes)
         return found

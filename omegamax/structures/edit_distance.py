@@ -67,7 +67,7 @@ def edit_distance(
     ):
         _check_table(name, cost, axes, read)
     changed = _substitution(substitution, a, b, dtype)
-    # A common first element, paired for free and never left alone, so that a sequence may be empty.
+    # A common first element, paired for free and never unpaired, so that a sequence may be empty.
     match = pad(-changed, (1, 0, 1, 0), value=-torch.inf)
     first = torch.zeros(m + 1, n + 1, dtype=torch.bool, device=a.device)
     first[0, 0] = True

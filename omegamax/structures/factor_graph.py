@@ -65,7 +65,7 @@ class FactorGraph(DynamicProgram):
     """Assignments to variables that satisfy all factors; made by `FactorGraphBuilder`.
 
     Without cycles it is a dynamic program, and everything that can be asked of one is exact. With cycles only `map`
-    (LP-MAP) and `sparsemap` (LP-SparseMAP) answer; the others raise, and name a cycle.
+    (LP-MAP) and `sparsemap` (LP-SparseMAP) are offered; the other methods raise, and name a cycle.
 
     Arguments:
         blocks: named groups of variables, from the builder
@@ -219,7 +219,7 @@ class FactorGraph(DynamicProgram):
             return LpMapProgram(self.agreement, len(problem.parts), Stopping(MAX_ITER, ATOL))
         return super().program(problem, regularizer)
 
-    # With or without.
+    # With or without cycles.
 
     @cached_property
     def agreement(self) -> Agreement:

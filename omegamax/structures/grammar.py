@@ -180,7 +180,7 @@ class Pcfg(DynamicProgram):
         scores = given.scores_of_edges()
         found: list[list[Parse]] = [[] for _ in range(problem.n_items)]
         listed = np.split(drawn.edges, drawn.sizes.cumsum()[:-1])
-        for number, edges in zip(range(n_samples * problem.n_items), listed):  # a split of nothing is one nothing
+        for number, edges in zip(range(n_samples * problem.n_items), listed):  # an empty array splits into one
             item = number % problem.n_items
             if wrong[item]:
                 found[item].append(Parse([], float("nan")))

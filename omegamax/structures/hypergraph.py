@@ -112,7 +112,7 @@ class HypergraphBuilder:
         return Hypergraph(compile_edges("HypergraphBuilder", self._is_leaf, self._heads, self._tails, goal), goal)
 
 
-@torch.inference_mode(False)  # a graph may be made before training and outlive the mode
+@torch.inference_mode(False)  # a graph made in inference mode may be used in training
 def compile_edges(
     who: str, is_leaf: Sequence[bool], heads: Sequence[int], tails: Sequence[tuple[int, ...]], goal: int
 ) -> Lattice:

@@ -1,4 +1,4 @@
-"""Structures as lists: the best, the probable, random ones, all of them.
+"""Lists of structures: the best, the probable, random ones, all of them.
 
 Of an item whose scores are not all numbers every list is NaN; see `not_numbers.py`.
 """
@@ -27,7 +27,7 @@ from omegamax.operators.tsallis import Tsallis
 from omegamax.structures.not_numbers import has_bad_scores, with_nan
 from omegamax.structures.problem import Problem
 
-# Not OSCAR, whose penalty compares all pairs: enough low scores pull a high one down until it shares with them.
+# Not OSCAR, whose penalty compares all pairs: enough low scores pull a high one down until they get weight too.
 _ZERO_STAYS_ZERO = (Hard, SquaredNorm, SquaredPNorm, Tsallis)
 
 
@@ -158,7 +158,7 @@ def enumerate_all(who: str, problem: Problem, limit: int) -> Any:
             )
         listed = list_derivations(topology, allowed, goal)
         edges = np.array([edge for used in listed for edge in used], dtype=np.int64)
-        sizes = np.array([len(used) for used in listed], dtype=np.int64)  # said, for where there are none
+        sizes = np.array([len(used) for used in listed], dtype=np.int64)  # an empty list has no type of its own
         parts = problem.lattice.sum_over_lists(edges, sizes, problem.parts)
         found.append(problem.with_leading_axes(parts, (number,)))
     return problem.as_list(found)

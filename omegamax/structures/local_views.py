@@ -1,4 +1,4 @@
-"""Factors as the solvers see them: grouped local problems for the iterations, tables and counts for a hypergraph."""
+"""Converts factors to what solvers take: grouped local problems for the iterations, tables for a hypergraph."""
 
 from __future__ import annotations
 

@@ -45,10 +45,10 @@ def log_prob(who: str, problem: Problem, structures: Any, regularizer: Regulariz
         scores = _below_the_goals(problem, problem.scores_of_edges())
         q = differentiable_inside(problem.lattice.topology, scores, regularizer).backpointers
         q = q.repeat(n_each, 1)
-        impossible = (edges > 0) & (q == 0)  # apart: the derivative of a logarithm is infinite there
+        impossible = (edges > 0) & (q == 0)  # treated separately: the derivative of the logarithm is infinite there
         found = (torch.where((edges > 0) & ~impossible, q, 1).log() * edges.to(q.dtype)).sum(1)
         found = torch.where(impossible.any(1), -torch.inf, found)
-    if not problem.structure.has_empty:  # no parts is no structure: `topk` fills short lists so
+    if not problem.structure.has_empty:  # without parts it is no structure: `topk` fills short lists with zeros
         padding = torch.stack([(part == 0).flatten(1).all(1) for part in given]).all(0)
         found = torch.where(padding & ~found.isnan(), -torch.inf, found)
     found = torch.where(wrong, torch.nan, found)

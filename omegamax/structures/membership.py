@@ -1,4 +1,4 @@
-"""Whether given parts are a structure, and what they score: looked at where they are not zero, in few places."""
+"""Checks whether given parts are a structure, and computes their score from the few entries that are not zero."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Items whose scores are not all numbers: their lists of structures are NaN, and no other item's.
 
-An item has no answer where a NaN or +inf is among the scores that its structures may use. Scores that none of them can
+An item is wrong where a NaN or +inf is among the scores that its structures may use. Scores that none of them can
 use, such as those beyond its length, may be anything.
 """
 

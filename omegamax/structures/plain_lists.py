@@ -1,4 +1,4 @@
-"""Nested lists of Python numbers from what users have: lists, tuples, ranges, tensors, arrays, or a mixture."""
+"""Converts lists, tuples, ranges, tensors, arrays, or a mixture, to nested lists of Python numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A polytope that is known by a function: for scores, a best vertex.
+"""A polytope that is given by a function, which returns a best vertex for scores.
 
     best(scores) = argmax over the vertices y of  <scores, y>
 

@@ -1,4 +1,4 @@
-"""A structure with its data: potentials as the engine sees them, and the way back to the user's shapes."""
+"""A structure with its data: potentials in the shapes of the engine, and results in the user's shapes."""
 
 from __future__ import annotations
 

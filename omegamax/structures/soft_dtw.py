@@ -1,4 +1,4 @@
-"""Soft-DTW for every day: the smoothed cost of warping one sequence of features onto another.
+"""Soft-DTW: the smoothed cost of warping one sequence of features onto another.
 
     soft_dtw(x, y) = −γ DP_Ω(−C / γ),   C[i, j] = distance(x_i, y_j)
 

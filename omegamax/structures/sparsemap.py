@@ -132,7 +132,7 @@ def _start(who: str, problem: Problem, start: Any) -> Start:
         )
     rows = flatten(tuple(g.detach().reshape(-1, *part.shape[1:]) for g, part in zip(given, problem.parts)))
     probabilities = start.probabilities.detach().double().reshape(-1, width).cpu()
-    for before, now in zip(start.lengths, problem.lengths):  # structures of other lengths are none of these
+    for before, now in zip(start.lengths, problem.lengths):  # structures of other lengths cannot be used
         probabilities = torch.where((before.reshape(-1) == now).unsqueeze(1), probabilities, 0)
     return Start(rows.reshape(problem.n_items, width, -1).cpu(), probabilities)
 

@@ -201,7 +201,7 @@ class Structure(abc.ABC):
         problem = self.bind(potentials, lengths)
         return problem.in_user_shape(labelled_parts(f"{self._name}.target_from", problem, labels))
 
-    # How data meets the description.
+    # How potentials are bound to the description.
 
     def bind(self, potentials: Any, lengths: Any = None, mask: Any = None) -> Problem:
         """Checks the potentials, applies the mask, merges the batch axes into one. All parts get the widest type."""

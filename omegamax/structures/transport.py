@@ -1,4 +1,4 @@
-"""Entropic transport over the data of a matching: from the user's shapes to bordered matrices and back."""
+"""Entropic transport for the potentials of a matching, which become bordered matrices for the solver."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Non-projective trees: the best one, sums over all of them, random ones."""
+"""Non-projective trees: programs for the best one and for sums over all of them, and random ones."""

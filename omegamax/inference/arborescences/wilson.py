@@ -23,7 +23,7 @@ def sample_heads(
     batch, size = scores.shape[:2]
     value, state = program.value((scores,))
     feasible = value > -torch.inf
-    if program.single_root:  # its child comes first; then the walks end there
+    if program.single_root:  # the child of the root is drawn first, and the walks end in it
         (marginals,) = program.marginals((scores,), state).parts
         roots = draw(marginals[:, 0].repeat(n_samples, 1), generator)
     else:

@@ -76,7 +76,7 @@ class Alternation:
         found = self.solve(agreement.copy(finite), extra_scores, agreement.copy(forbidden), None)
         feasible = torch.stack([local.feasible for local in found]).all(0)
         marginals = agreement.gather(agreement.join([local.point for local in found])) / agreement.degree
-        # What all scores have in common moves no variable against another: measured by it, steps would be far too long.
+        # A constant in all scores moves no variable against another. A ρ of its size would make steps far too long.
         rho = torch.maximum(spread(scores), largest(extra_scores)).clamp(min=1.0).unsqueeze(1)
         multipliers = agreement.copy((self.quadratic * marginals - finite) / (rho * agreement.degree))
         iterate = Iterate(finite, extra_scores, agreement.copy(forbidden), marginals, multipliers, rho)
@@ -135,7 +135,7 @@ class Alternation:
         toward = now.scores + agreement.gather(pull) if self.quadratic else now.marginals
         marginals = torch.where(faces.free, toward, held)
         sums = faces.tie_slots(slots)
-        for _ in range(2):  # the second time for the digits that the first lost
+        for _ in range(2):  # the second pass recovers the digits that the first lost
             excess = faces.multipliers(faces.tie(marginals) - sums)
             marginals = marginals - torch.where(faces.free, faces.untie(excess), 0)
 

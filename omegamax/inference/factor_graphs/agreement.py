@@ -1,4 +1,4 @@
-"""Factors that must agree on the variables they share: slots, and the projection onto what all faces allow.
+"""The agreement of factors on the variables they share, and the projection onto what all their faces allow.
 
 Every factor has its own copy (*slot*) of each entry of its variables; in agreement, all copies of an entry are equal.
 Around a solution the variables move within
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from omegamax.inference.factor_graphs.local_problem import Face, LocalProblem
 
-_ROUNDING = 1e-30  # of a squared norm in float64
+_ROUNDING = 1e-30  # the rounding error of a squared norm in float64
 _FLAT = 1e-10  # a squared singular value of A below this is zero: A has few entries, all of them 0, 1, −1 or cosines
 
 

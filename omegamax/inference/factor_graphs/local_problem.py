@@ -3,7 +3,7 @@
     argmin over (z, ν) in conv(Y_f) of  ½‖z − target‖² − <scores, ν>
 
 z are the factor's copies of the variables (its *slots*), ν what it scores besides (pairs, tables, transitions), which
-has no quadratic term. Around a solution the answer moves along a *face* of the polytope only: some slots are fixed, the
+has no quadratic term. Around a solution the point moves along a *face* of the polytope only: some slots are fixed, the
 others are tied by linear equalities, and ν follows from z.
 """
 

@@ -1,4 +1,4 @@
-"""LP-SparseMAP attached to whatever is differentiating, and LP-MAP as a program.
+"""LP-SparseMAP with its derivatives, and LP-MAP as a program.
 
 Outputs are affine in the scores as long as no face changes, so the derivative of the marginals is a linear map that is
 its own transpose and its own derivative: any order, both modes, from the faces that the solver ended on.
@@ -148,7 +148,7 @@ class _Move(torch.autograd.Function):
         return tuple(torch.stack(each) for each in zip(*moved)), (0,) * n
 
 
-for _function in (_Solve, _Move):  # PyTorch asks for it in every call
+for _function in (_Solve, _Move):  # PyTorch reads it in every call
     _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[union-attr]
 
 

@@ -1,4 +1,4 @@
-"""Factors that only their MAP oracle searches, as local problems: SparseMAP's active set, started from the last one."""
+"""Local problems of factors that have only a MAP oracle: SparseMAP's active set, started from the last solution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The solver of factor graphs: iterations until the residuals are small, or until the faces give the exact answer."""
+"""The solver of factor graphs: iterations until the residuals are small, or until the faces give the exact solution."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from omegamax.inference.factor_graphs.admm import Alternation, Iterate, Iteratio
 from omegamax.inference.factor_graphs.agreement import Agreement, Faces
 from omegamax.inference.factor_graphs.local_problem import LocalSolution
 
-_FIRST, _EVERY = 2, 6  # iterations before the first look at the residuals, and between looks
-_EXACT = 1e-11  # the answer on the faces is taken if its residuals, relative to the numbers in it, are below
+_FIRST, _EVERY = 2, 6  # iterations before the residuals are first checked, and between checks
+_EXACT = 1e-11  # the solution on the faces is accepted if its residuals, relative to its numbers, are below
 _NOTHING = 1e-15  # a marginal of zero, rounded
 _APART = 1e-3  # a primal residual above may mean that no assignment satisfies all factors
-_OUT_OF_BALANCE = 5.0  # of the residuals, before ρ is changed
+_OUT_OF_BALANCE = 5.0  # ρ is changed if one residual is this much larger than the other
 
 
 class LpSolution(NamedTuple):
@@ -37,7 +37,7 @@ def solve_graph(
 ) -> LpSolution:
     """Solves a batch: scores (batch, entries) and (batch, scores), float64, −inf forbids, neither NaN nor +inf.
 
-    Without the quadratic term the answer does not depend on the unit of the scores: they are measured by their own.
+    Without the quadratic term the solution does not depend on the unit of the scores, so they are divided by a unit.
     Residuals are then relative to it.
     """
     if not quadratic:
@@ -159,7 +159,7 @@ def _unit(scores: Tensor, extra_scores: Tensor) -> Tensor:
     """Returns a power of two near the range of the scores, (batch,): dividing by it loses no digit."""
     size = torch.maximum(spread(scores), largest(extra_scores))
     exponent = torch.frexp(size).exponent
-    # Beyond these a power of two, or what is divided by it, leaves the range of a double.
+    # Beyond these exponents a power of two, or a score divided by it, leaves the range of a double.
     return torch.where(size > 0, torch.ldexp(torch.ones_like(size), exponent.clamp(-1000, 1000)), 1)
 
 

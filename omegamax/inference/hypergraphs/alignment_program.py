@@ -20,9 +20,9 @@ from omegamax.kernels.structures.alignments import (
     alignment_value_and_marginals,
 )
 
-_CACHE_BYTES = 1 << 22  # of one item's local weights
+_CACHE_BYTES = 1 << 22  # the local weights of one item may take so much
 _LARGE = 2.0**20  # float32 values of this size are a tenth apart
-_FEW = 1 << 14  # cells of all items that are looked at before a sweep; of more, only the value is looked at after it
+_FEW = 1 << 14  # up to so many cells are checked before a sweep; for more, only the value is checked after it
 
 
 @dataclass(frozen=True, eq=False)

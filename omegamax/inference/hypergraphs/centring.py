@@ -1,4 +1,4 @@
-"""Scores so large that a double has no digits left for the small ones beside them.
+"""Centring: exact weights for scores so large that a double has no digits left for the small ones beside them.
 
 For any numbers h of the nodes, the scores
 
@@ -25,12 +25,12 @@ class CentredScores(NamedTuple):
     """Scores relative to the best value of each node."""
 
     scores: Tensor  # (batch, edges): θ'
-    best: Tensor | None  # (batch, nodes + 1): h; None where the scores are as they were
+    best: Tensor | None  # (batch, nodes + 1): h; None where the scores were not changed
 
 
 def centred(topology: Topology, scores: Tensor) -> CentredScores:
     """Subtracts the best values from large scores (batch, edges); differentiable as θ is."""
-    if routing.transforms_active():  # which cannot look at numbers
+    if routing.transforms_active():  # transforms cannot read numbers
         return CentredScores(scores, None)
     with torch.no_grad():
         known = scores.detach()
@@ -39,7 +39,7 @@ def centred(topology: Topology, scores: Tensor) -> CentredScores:
         best = _best(topology, known)
         heads = topology.heads().to(scores.device)
         over = _plus_tails(topology, best, known, slice(None))
-        # Close numbers, so the first difference is exact. What is not a number stays as it is.
+        # The numbers are close, so the first difference is exact. What is not a number stays as it is.
         relative = (over.high - best.high[:, heads]) + (over.low - best.low[:, heads])
         relative = torch.where(relative.isfinite(), relative, known)
     if scores.requires_grad or routing.dual_level_active():

@@ -91,7 +91,7 @@ def _covering(lattice: Lattice, goals: Tensor, structures: tuple[Tensor, ...]) -
     """
     given = tuple(torch.where(part > 0, 0.0, -torch.inf) for part in structures)
     rewards = tuple(torch.full_like(part, _PER_PART) for part in structures)
-    plain = lattice.unscaled()  # a reward is for being there, whatever the weight
+    plain = lattice.unscaled()  # the reward of a part does not depend on its scale
     scores = plain.scores_of_edges(given) + plain.scores_of_edges(rewards)
     found = inside(lattice.topology, scores, Shannon())
     edges, *_ = outside(lattice.topology, found.backpointers, None, Shannon(), goals)

@@ -1,4 +1,4 @@
-"""A topology whose edges are scored by parts: what a structure gives to the engine.
+"""Lattices: a structure gives the engine a topology whose edges are scored by parts.
 
     score of edge e = Σ over the components of the potentials of scale_e · (the part that e touches)
 
@@ -131,7 +131,7 @@ class Lattice:
 
     def _components_on(self, device: torch.device) -> tuple[Incidence, ...]:
         if device not in self._on_device:
-            with torch.inference_mode(False):  # remembered for training too
+            with torch.inference_mode(False):  # a copy made in inference mode could not be used in training
                 self._on_device[device] = tuple(
                     Incidence(
                         None if edges is None else edges.to(device),

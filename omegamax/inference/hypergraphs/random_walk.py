@@ -1,4 +1,4 @@
-"""Random structures: from the goal down, every visited node draws one of its edges with the local weights q.
+"""Random structures: from the goal down, every visited node draws one of its edges by the local weights q.
 
 For the entropy this draws from the Gibbs distribution; for a sparse Ω only structures of non-zero probability appear.
 """

@@ -52,7 +52,7 @@ class Topology:
     def tails_on(self, device: torch.device) -> Tensor:
         """Returns `tails` on a device, to which they are copied once."""
         if device not in self._on_device:
-            with torch.inference_mode(False):  # remembered for training too
+            with torch.inference_mode(False):  # a copy made in inference mode could not be used in training
                 self._on_device[device] = self.tails.to(device)
         return self._on_device[device]
 

@@ -5,7 +5,7 @@
 Of sides of unequal size the larger has sums of at most 1; with scores for staying unmatched, P has a border: one more
 column and one more row, of which the corner is not used. The solution is P = exp(θ_ij + f_i + g_j). With f the best for
 g, the sums of rows are right; g moves by Sinkhorn's step or, where that leaves a smaller error, by Newton's on the sums
-of columns. The prices of the best matching are where both begin, so that sharp scores are no obstacle.
+of columns. Both start from the prices of the best matching, so that sharp scores are no difficulty.
 
     J v = P ∘ (v − x − y),   x, y: so that sums stay what they are
 
@@ -25,8 +25,10 @@ from omegamax.kernels.structures.matchings import BestMatching, best_matching
 from omegamax.operators.operator import Operator
 from omegamax.operators.solution import Solution
 
-_RIDGE = 1e-13  # of systems that are singular along a direction which does not matter: f + t, g − t give the same P
-_LONGEST = 4.0  # an exponential is not linear further away
+_RIDGE = (
+    1e-13  # added to systems that are singular along a direction which does not matter: f + t, g − t give the same P
+)
+_LONGEST = 4.0  # the longest step: an exponential is not linear further away
 _PROGRESS = 0.5  # Newton's step must leave no more than this of the error
 
 
@@ -115,13 +117,15 @@ class _ReducedProblem(NamedTuple):
         scores = torch.where(used & solvable.unsqueeze(-1), scores, -torch.inf)
         scores = _supported(scores, matched, here_rows, here_columns, transport.has_border)
         few = rows <= columns
-        if transport.has_border:  # no prices are known: the best of each row
+        if transport.has_border:  # no prices are known: takes the best of each row
             price_columns = torch.zeros_like(here_columns, dtype=scores.dtype)
             price_rows = -torch.where(here_rows, scores[:, :-1, :].amax(2), 0)
         else:
             price_rows, price_columns = _prices(scores[:, :-1, :-1], matched, few, here_rows, here_columns)
         reduced = scores + pad(price_rows, (0, 1)).unsqueeze(2) + pad(price_columns, (0, 1)).unsqueeze(1)
-        reduced = reduced if transport.has_border else reduced.clamp(max=0)  # above is rounding of very large scores
+        reduced = (
+            reduced if transport.has_border else reduced.clamp(max=0)
+        )  # a value above 0 is rounding of very large scores
         loose = torch.zeros_like(few) if transport.has_border else rows != columns
         infinite = torch.full_like(price_rows[:, :1], torch.inf)
         most_rows = torch.where(loose & (rows > columns), -price_rows, infinite)
@@ -138,7 +142,7 @@ class _ReducedProblem(NamedTuple):
             step, jump = self.at(self.columns_given(here.f)), self.at(self.newton(here))
             better = jump.error <= _PROGRESS * torch.minimum(here.error, step.error)
             better = (better | (jump.dual < step.dual)).unsqueeze(1)
-            going = going.unsqueeze(1)  # what is done stays: an item does not depend on the others
+            going = going.unsqueeze(1)  # an item that is done stays: it does not depend on the others
             here = self.at(torch.where(going, torch.where(better, jump.g, step.g), here.g))
         return here
 
@@ -262,7 +266,7 @@ def _total_support(allowed: Tensor, columns: Tensor) -> Tensor:
     n = columns.shape[1]
     follows = allowed.gather(2, columns.unsqueeze(1).expand(-1, n, -1)).float()  # [a, b]: a into the column of b
     reached = 1
-    while reached < n:  # ways of up to twice as many steps each time
+    while reached < n:  # each pass doubles the number of steps
         follows = (follows @ follows > 0).float()
         reached *= 2
     both_ways = follows.transpose(1, 2) > 0  # [a, b]: b can follow a

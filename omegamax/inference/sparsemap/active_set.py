@@ -1,4 +1,4 @@
-"""SparseMAP of one item, as a search that asks for vertices: the specification of csrc/sparsemap.hpp, in NumPy.
+"""SparseMAP of one item, as a search that asks for vertices: the specification of csrc/sparsemap/, in NumPy.
 
     maximise over μ in conv(Y)   <scores, μ> − ½ ‖μ‖²              (the norm: of the regularised parts)
 
@@ -26,8 +26,8 @@ _ROUNDING = 2 * np.finfo(np.float64).eps
 _NOTHING = 4 * np.finfo(np.float64).eps  # a probability of zero, rounded
 _DEPENDENT = 1e-16  # the part of a vertex outside the hull of others, squared and relative
 _COORDINATE = 1e-10  # a coordinate of zero, rounded
-_TIED = 1e-11  # relative: scores closer than this are one score
-_TURNS = (1e-7, 1e-9, 1e-11)  # of the gradient: far above rounding, and less where the face was missed
+_TIED = 1e-11  # relative: scores closer than this count as equal
+_TURNS = (1e-7, 1e-9, 1e-11)  # how far the gradient is turned: far above rounding, less if the face was missed
 _IDLE = 32
 
 
@@ -125,7 +125,7 @@ class _ActiveSet:
     def add(self, vertex: np.ndarray) -> None:
         """Enters a vertex that wins, and moves to the optimum."""
         coordinates, dependent = self.coordinates(vertex)
-        if dependent:  # it takes the place of a member: along p − t · coordinates the value rises linearly in t
+        if dependent:  # it replaces a member: along p − t · coordinates the value rises linearly in t
             ratios = np.where(coordinates > _COORDINATE, self.p, np.inf) / np.where(
                 coordinates > _COORDINATE, coordinates, 1
             )
@@ -216,7 +216,7 @@ def search(
         value = active.value()
         n_idle = 1 if value > best or gap < 0.5 * least else n_idle + 1
         best, least = max(best, value), min(least, gap)
-        # A gap wins its square, which may not show; but not for ever.
+        # A step gains about the squared gap, which may be lost in rounding; but only so often.
         if n_idle > (_IDLE if gap <= 8 * rounding else _IDLE + len(active.vertices)):
             ending = Ending.OPTIMAL if gap <= 1e3 * rounding else ending
             break

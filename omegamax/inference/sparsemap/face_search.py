@@ -1,4 +1,4 @@
-"""Where the SparseMAP solver ends, for a batch: by the compiled solver, or by its specification in NumPy."""
+"""Runs the SparseMAP solver for a batch: the compiled one, or its specification in NumPy."""
 
 from __future__ import annotations
 

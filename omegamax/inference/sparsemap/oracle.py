@@ -1,4 +1,4 @@
-"""How the SparseMAP solver reaches a structure: through its MAP, compiled or not."""
+"""Oracles: the SparseMAP solver sees a structure only through its MAP, compiled or not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from omegamax.kernels.structures.sparsemap import CompiledOracle
 class BestVertices(NamedTuple):
     """The best vertices of some items."""
 
-    values: Tensor  # (items,); −inf: there is no vertex, NaN or +inf: the scores are no numbers
+    values: Tensor  # (items,); −inf: there is no vertex, NaN or +inf: the scores are not numbers
     vertices: Tensor  # (items, parts) float64
 
 

@@ -1,4 +1,4 @@
-"""The best vertex by a function in plain Python, as a program: one call per item."""
+"""A Python function that finds the best vertex, as a program: one call per item."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class _Stream:
         self.state = seed & _MASK
 
     def uniform(self) -> float:
-        """In [0, 1)."""
+        """Draws a number in [0, 1)."""
         self.state = (self.state + 0x9E3779B97F4A7C15) & _MASK
         z = self.state
         z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK

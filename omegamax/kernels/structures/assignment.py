@@ -1,4 +1,4 @@
-"""The best assignment of rows to columns, one item at a time: the twin of csrc/assignment.hpp.
+"""The best assignment of rows to columns, one item at a time: the specification of csrc/selections/assignment.hpp.
 
     minimise  Σ_i costs[i, column(i)]   over one-to-one maps of rows into columns,  rows ≤ columns
 

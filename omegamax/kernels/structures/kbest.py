@@ -26,7 +26,7 @@ class RankedDerivations(NamedTuple):
     complete: bool  # there are no others
 
     def cut(self, n: int, *, complete: bool) -> RankedDerivations:
-        """The first n derivations."""
+        """Returns the first n derivations."""
         return RankedDerivations(self.scores[:n], self.edges[: self.sizes[:n].sum()], self.sizes[:n], complete)
 
 

@@ -41,7 +41,7 @@ class CompiledOracle(NamedTuple):
 
 
 class Options(NamedTuple):
-    """When the solver stops."""
+    """The rule by which the solver stops."""
 
     max_iter: int  # calls of the oracle, per item
     atol: float  # of the gap, beyond rounding
@@ -55,7 +55,7 @@ class Start(NamedTuple):
 
 
 class Certificate(NamedTuple):
-    """Where the solver ended. Entries are those of all vertices of all items, one after the other."""
+    """The solution of a batch. Entries are those of all vertices of all items, one after the other."""
 
     endings: Tensor  # (batch,): see `Ending`
     gaps: Tensor  # (batch,)

@@ -1,4 +1,4 @@
-"""Elimination of words without subtraction, on logarithms, for a whole batch: the twin of csrc/state_reduction.hpp.
+"""Elimination of words without subtraction, on logarithms: specifies csrc/arborescences/state_reduction.hpp.
 
 w[h, m] is the weight of the arc from head h to modifier m. Read as a random walk from words to their heads, a word k
 that is taken out is replaced by what the walk does until it is elsewhere (Grassmann, Taksar & Heyman 1985):
@@ -27,21 +27,21 @@ class Logs:
     rate: Tensor | None
 
     def __getitem__(self, index: Any) -> Logs:
-        """The same index into both."""
+        """Indexes both tensors."""
         return Logs(self.level[index], None if self.rate is None else self.rate[index])
 
     def times(self, other: Logs) -> Logs:
-        """Product."""
+        """Returns the product."""
         rate = None if self.rate is None or other.rate is None else self.rate + other.rate
         return Logs(self.level + other.level, rate)
 
     def over(self, other: Logs) -> Logs:
-        """Quotient; by zero it is the number itself, which is then zero too."""
+        """Returns the quotient; division by zero returns the number itself, which is then zero too."""
         divisor = torch.where(other.level == -torch.inf, 0, other.level)
         return Logs(self.level - divisor, None if self.rate is None or other.rate is None else self.rate - other.rate)
 
     def plus(self, other: Logs) -> Logs:
-        """Sum; its relative derivative is the mean of those of its terms."""
+        """Returns the sum, whose relative derivative is the mean of those of its terms."""
         level = torch.logaddexp(self.level, other.level)
         if self.rate is None or other.rate is None:
             return Logs(level, None)
@@ -49,7 +49,7 @@ class Logs:
         return Logs(level, self.rate + share * (other.rate - self.rate))
 
     def total(self, dim: int) -> Logs:
-        """Sum along an axis."""
+        """Returns the sum along an axis."""
         level = self.level.logsumexp(dim)
         if self.rate is None:
             return Logs(level, None)
@@ -57,12 +57,12 @@ class Logs:
         return Logs(level, (share * self.rate).sum(dim))
 
     def only(self, kept: Tensor) -> Logs:
-        """Zero elsewhere."""
+        """Returns the same numbers, with zero where `kept` is False."""
         rate = None if self.rate is None else torch.where(kept, self.rate, 0)
         return Logs(torch.where(kept, self.level, -torch.inf), rate)
 
     def gather(self, *others: Logs, dim: int) -> Logs:
-        """One behind the other."""
+        """Joins numbers along an axis."""
         parts = (self, *others)
         rates = [part.rate for part in parts if part.rate is not None]
         return Logs(torch.cat([part.level for part in parts], dim), torch.cat(rates, dim) if rates else None)
@@ -110,7 +110,7 @@ class _Half(NamedTuple):
 
 
 class AllButOne:
-    """Every word as the last one that elimination leaves: one half is eliminated, the other one treated alone."""
+    """Eliminates all words but one, for every word: it eliminates one half, and treats the other half alone."""
 
     def __init__(self, w: Logs, single_root: bool) -> None:
         self.w = w
