@@ -70,8 +70,8 @@ class _Value(torch.autograd.Function):
         if _recorded(tensors):
             found = _Marginals.apply(ctx.program, len(state), *state, *tensors)
         else:
-            swept = ctx.program.with_parameters(parameters).marginals(known, state)
-            found = (*swept.parts, *swept.slopes)
+            result = ctx.program.with_parameters(parameters).marginals(known, state)
+            found = (*result.parts, *result.slopes)
         parts = tuple(_times(grad_value, marginal, state) for marginal in found[: ctx.program.n_parts])
         slopes = zip(found[ctx.program.n_parts :], parameters)
         return (None, *parts, *((grad_value * s).sum().reshape(p.shape).to(p.dtype) for s, p in slopes))
@@ -175,8 +175,8 @@ class _Product(torch.autograd.Function):
     def forward(program: Program, n_state: int, *tensors: Tensor) -> tuple[Tensor, ...]:
         end = len(tensors) - program.n_parts
         parts, parameters = _split(program, tensors[n_state:end])
-        swept = program.with_parameters(parameters).tangent(parts, tensors[:n_state], tensors[end:])
-        return (*swept.parts, *swept.slopes)
+        result = program.with_parameters(parameters).tangent(parts, tensors[:n_state], tensors[end:])
+        return (*result.parts, *result.slopes)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -204,8 +204,8 @@ def _product(
         if routing.transforms_active():
             found = _Product.apply(program, len(state), *state, *tensors, *direction)
             return found[: program.n_parts], found[program.n_parts :]
-        swept = program.with_parameters(parameters).tangent(parts, state, direction)
-        return swept.parts, swept.slopes
+        result = program.with_parameters(parameters).tangent(parts, state, direction)
+        return result.parts, result.slopes
 
 
 def _one_by_one(function: Any, info: Any, in_dims: tuple[int | None, ...], inputs: tuple[Any, ...]) -> Any:

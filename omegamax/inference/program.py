@@ -84,12 +84,12 @@ class WidenedProgram(Program):
         return self.inner.value_before_marginals(in_float64(parts))
 
     def marginals(self, parts: Parts, state: State) -> SweepResult:
-        swept = self.inner.marginals(in_float64(parts), state)
-        return swept._replace(parts=rounded(swept.parts, parts))
+        result = self.inner.marginals(in_float64(parts), state)
+        return result._replace(parts=rounded(result.parts, parts))
 
     def tangent(self, parts: Parts, state: State, direction: Parts) -> SweepResult:
-        swept = self.inner.tangent(in_float64(parts), state, in_float64(direction))
-        return swept._replace(parts=rounded(swept.parts, parts))
+        result = self.inner.tangent(in_float64(parts), state, in_float64(direction))
+        return result._replace(parts=rounded(result.parts, parts))
 
     def parameters(self) -> tuple[Tensor, ...]:
         return self.inner.parameters()

@@ -36,8 +36,8 @@ from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures import factor_tree
 from omegamax.structures.dynamic_program import DynamicProgram
+from omegamax.structures.factor_problems import agreement_of, tables_of
 from omegamax.structures.factors import Block, Count, Factor, StructureFactor, Variable
-from omegamax.structures.local_views import agreement_of, tables_of
 from omegamax.structures.problem import Problem, Sizes
 
 MAX_ITER = 10_000

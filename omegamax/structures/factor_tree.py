@@ -55,13 +55,13 @@ def cycle_of(n_variables: int, factors: Sequence[TreeFactor]) -> list[tuple[str,
                 if neighbour == above[node]:
                     continue
                 if neighbour in above:
-                    return _joined(above, node, neighbour)
+                    return _cycle_through(above, node, neighbour)
                 above[neighbour] = node
                 reached.append(neighbour)
     return None
 
 
-def _joined(
+def _cycle_through(
     above: dict[tuple[str, int], tuple[str, int] | None], one: tuple[str, int], other: tuple[str, int]
 ) -> list[tuple[str, int]]:
     """Returns the cycle that an edge between two nodes of a tree closes."""
@@ -74,7 +74,7 @@ def _joined(
     return up[: up.index(down[-1]) + 1] + down[-2::-1]
 
 
-class _Growing:
+class _LatticeBuilder:
     """Collects nodes and edges, bottom up: a node is complete before it is a tail."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class _Growing:
 
 def build(variables: Sequence[Variable], factors: Sequence[TreeFactor], n_entries: int, n_scores: int) -> Lattice:
     """Builds the lattice over entries and, where there are any, scores; its goal is the last node."""
-    grown = _Growing()
+    grown = _LatticeBuilder()
     touching: list[list[int]] = [[] for _ in variables]
     for number, factor in enumerate(factors):
         for variable in variables_of(factor):
@@ -133,7 +133,7 @@ def build(variables: Sequence[Variable], factors: Sequence[TreeFactor], n_entrie
 
 
 def _below(
-    grown: _Growing,
+    grown: _LatticeBuilder,
     root: int,
     variables: Sequence[Variable],
     factors: Sequence[TreeFactor],
@@ -167,7 +167,7 @@ def _below(
 
 
 def _message(
-    grown: _Growing, factor: TreeFactor, parent: int, variables: Sequence[Variable], best: dict[int, list[int]]
+    grown: _LatticeBuilder, factor: TreeFactor, parent: int, variables: Sequence[Variable], best: dict[int, list[int]]
 ) -> list[int]:
     """Makes the nodes F[f, ·]."""
     children = [variable for variable in variables_of(factor) if variable != parent]
@@ -206,7 +206,7 @@ def _message(
     return nodes
 
 
-def _table(grown: _Growing, factor: TableFactor, parent: int, below: list[list[int]]) -> list[int]:
+def _table(grown: _LatticeBuilder, factor: TableFactor, parent: int, below: list[list[int]]) -> list[int]:
     places = np.moveaxis(factor.array, factor.variables.index(parent), 0)
     nodes = []
     combined: list[int] = below[0] if below else [0]  # all assignments of the variables but the last, in order

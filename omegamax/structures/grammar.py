@@ -174,9 +174,9 @@ class Pcfg(DynamicProgram):
         given = self.bind(potentials, lengths, mask)
         problem, omega = self._bind(potentials, regularizer, lengths, mask)
         topology = problem.lattice.topology
-        swept = inside(topology, problem.scores_of_edges(), omega)
-        wrong = has_bad_scores(problem, swept.values).tolist()
-        drawn = walk(topology, swept.backpointers, problem.goals, n_samples, generator)
+        sweep = inside(topology, problem.scores_of_edges(), omega)
+        wrong = has_bad_scores(problem, sweep.values).tolist()
+        drawn = walk(topology, sweep.backpointers, problem.goals, n_samples, generator)
         scores = given.scores_of_edges()
         found: list[list[Parse]] = [[] for _ in range(problem.n_items)]
         listed = np.split(drawn.edges, drawn.sizes.cumsum()[:-1])

@@ -331,14 +331,14 @@ class _PairwiseSquared(torch.autograd.Function):
         x, y = (x - centre).to(grad.dtype), (y - centre).to(grad.dtype)  # they may differ in type
         to_x = to_y = None
         if ctx.needs_input_grad[0]:
-            to_x = 2 * (grad.sum(-1, keepdim=True) * x - _weighed(grad, y))
+            to_x = 2 * (grad.sum(-1, keepdim=True) * x - _weighted_sum(grad, y))
             to_x = to_x.sum_to_size(ctx.saved_tensors[0].shape)
         if ctx.needs_input_grad[1]:
-            to_y = 2 * (grad.sum(-2).unsqueeze(-1) * y - _weighed(grad.mT, x))
+            to_y = 2 * (grad.sum(-2).unsqueeze(-1) * y - _weighted_sum(grad.mT, x))
             to_y = to_y.sum_to_size(ctx.saved_tensors[1].shape)
         return to_x, to_y
 
 
-def _weighed(weights: Tensor, points: Tensor) -> Tensor:
+def _weighted_sum(weights: Tensor, points: Tensor) -> Tensor:
     """Computes weights @ points, which is several times faster transposed, with the few coordinates first."""
     return (points.mT @ weights.mT).mT

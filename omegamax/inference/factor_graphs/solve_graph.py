@@ -52,25 +52,25 @@ def solve_graph(
     done, next_balance = 0, 10
     while len(items) and done < max_iter:
         for _ in range(min(_EVERY if done else _FIRST, max_iter - done)):
-            stepped = alternation.step(now, before)
-            now, before, done = stepped.iterate, stepped.locals, done + 1
+            result = alternation.step(now, before)
+            now, before, done = result.iterate, result.locals, done + 1
         shape = _shape(before)
-        small = (stepped.primal <= atol) & (stepped.dual <= atol * _scale(now))
+        small = (result.primal <= atol) & (result.dual <= atol * _scale(now))
         worth_it = (small | (shape == last).all(1)) & (shape != failed).any(1)
-        exact = _exactly(alternation, stepped, torch.nonzero(worth_it).squeeze(1))
-        now, stepped = exact.iterate, stepped._replace(primal=exact.primal, dual=exact.dual)
+        exact = _exact_solution(alternation, result, torch.nonzero(worth_it).squeeze(1))
+        now, result = exact.iterate, result._replace(primal=exact.primal, dual=exact.dual)
         small = small | exact.found
-        hopeless = ~small & (stepped.primal > _APART)
+        hopeless = ~small & (result.primal > _APART)
         if bool(hopeless.any()):
-            hopeless = hopeless & alternation.infeasible(now, stepped.slots)
+            hopeless = hopeless & alternation.infeasible(now, result.slots)
         over = small | hopeless if done < max_iter else torch.ones_like(small)
-        record.write(items[over], now.select(over), stepped.primal[over], stepped.dual[over], done)
+        record.write(items[over], now.select(over), result.primal[over], result.dual[over], done)
         record.converged[items[over]], record.feasible[items[over]] = (small | hopeless)[over], ~hopeless[over]
         failed = torch.where((worth_it & ~exact.found).unsqueeze(1), shape, failed)[~over]
         items, last, before = items[~over], shape[~over], _select(agreement, before, torch.nonzero(~over).squeeze(1))
         now = now.select(~over)
         if done >= next_balance:
-            now, next_balance = _balanced(now, stepped.primal[~over], stepped.dual[~over]), 2 * next_balance
+            now, next_balance = _balanced(now, result.primal[~over], result.dual[~over]), 2 * next_balance
     return record.read(alternation)
 
 
@@ -81,15 +81,15 @@ class _ExactSolution(NamedTuple):
     found: Tensor  # (batch,)
 
 
-def _exactly(alternation: Alternation, stepped: IterationResult, items: Tensor) -> _ExactSolution:
+def _exact_solution(alternation: Alternation, result: IterationResult, items: Tensor) -> _ExactSolution:
     """Solves on the present faces for some of the items, and keeps a solution that one more iteration does not move."""
-    now, primal, dual = stepped.iterate, stepped.primal, stepped.dual
+    now, primal, dual = result.iterate, result.primal, result.dual
     found = torch.zeros_like(primal, dtype=torch.bool)
     if len(items) == 0:
         return _ExactSolution(now, primal, dual, found)
-    here = _select(alternation.agreement, stepped.locals, items)
-    faces = alternation.faces(stepped.origin.select(items), here)
-    candidate = alternation.on_the_faces(now.select(items), faces, stepped.slots[items])
+    here = _select(alternation.agreement, result.locals, items)
+    faces = alternation.faces(result.origin.select(items), here)
+    candidate = alternation.on_the_faces(now.select(items), faces, result.slots[items])
     check = alternation.step(candidate, here)
     apart = (check.slots - alternation.agreement.copy(candidate.marginals)).abs().amax(1)
     size = now.multipliers[items].abs().amax(1).clamp(min=1)
