@@ -13,7 +13,7 @@ import torch
 from timing import fastest, write
 
 import omegamax as om
-from omegamax.inference.program import LatticeProgram
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
 
 OMEGAS = {"Shannon": om.Shannon(), "squared norm": om.SquaredNorm(), "hard": om.Hard()}
 SHAPES = [(16, 10), (16, 20), (16, 40), (16, 80), (1, 40), (64, 25)]

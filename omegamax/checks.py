@@ -268,7 +268,9 @@ def check_event(who: str, name: str, tensor: Any, event: tuple[int | None, ...],
         raise TypeError(f"{who}: {name} must be floating point, got {tensor.dtype}; convert it with .float()")
     shape = tuple(tensor.shape)
     found = shape[len(shape) - len(event) :]
-    fits = len(shape) >= len(event) and all(size >= 1 and wanted in (None, size) for wanted, size in zip(event, found))
+    fits = len(shape) >= len(event)
+    for wanted, size in zip(event, found):
+        fits = fits and size >= 1 and wanted in (None, size)
     if not fits:
         raise ValueError(f"{who}: {name} must have the shape {layout}, no size zero, got {shape}; see help({who})")
 

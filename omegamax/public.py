@@ -126,7 +126,6 @@ from omegamax.structures import FactoredChain as FactoredChain
 from omegamax.structures import FactorGraph as FactorGraph
 from omegamax.structures import FactorGraphBuilder as FactorGraphBuilder
 from omegamax.structures import FactorGraphScores as FactorGraphScores
-from omegamax.structures import FactorGraphSparsemap as FactorGraphSparsemap
 from omegamax.structures import GappedScores as GappedScores
 from omegamax.structures import GlobalAlignment as GlobalAlignment
 from omegamax.structures import Grammar as Grammar
@@ -134,6 +133,7 @@ from omegamax.structures import Hypergraph as Hypergraph
 from omegamax.structures import HypergraphBuilder as HypergraphBuilder
 from omegamax.structures import Itakura as Itakura
 from omegamax.structures import LocalAlignment as LocalAlignment
+from omegamax.structures import LPSparseMAPSolution as LPSparseMAPSolution
 from omegamax.structures import Marginal as Marginal
 from omegamax.structures import Matching as Matching
 from omegamax.structures import NullableScores as NullableScores
@@ -146,7 +146,7 @@ from omegamax.structures import SemiMarkov as SemiMarkov
 from omegamax.structures import Sinkhorn as Sinkhorn
 from omegamax.structures import Smoothed as Smoothed
 from omegamax.structures import SparseMAP as SparseMAP
-from omegamax.structures import Sparsemap as Sparsemap
+from omegamax.structures import SparseMAPSolution as SparseMAPSolution
 from omegamax.structures import Structure as Structure
 from omegamax.structures import Subset as Subset
 from omegamax.structures import Support as Support

@@ -19,7 +19,7 @@ from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.membership import Entries, is_member, sum_of
 from omegamax.structures.problem import Problem
 from omegamax.structures.smoothed import Smoothed
-from omegamax.structures.smoothing import local, smoothed_value
+from omegamax.structures.smoothing import smoothed_value, smoothing_of
 from omegamax.structures.sparsemap import SparseMAP
 from omegamax.structures.structure import Structure, labelled_parts
 
@@ -72,14 +72,14 @@ def losses_at_structure(
         options: dict[str, Any] = {} if target_edges is None else {"target_edges": target_edges}
         if isinstance(smooth, Smoothed) and not _vanishes(smooth):
             options |= {"scores": scores, "mask": mask}
-        value = value + smooth.omega(problem.dress(given), lengths=lengths, **options).reshape(value.shape)
+        value = value + smooth.omega(problem.in_user_shape(given), lengths=lengths, **options).reshape(value.shape)
     return problem.per_item(torch.where(value == -torch.inf, torch.inf, non_negative(value - score)))
 
 
 def _value(smooth: Any, problem: Problem, scores: Any, lengths: Any, mask: Any) -> Tensor:
     """max_Ω (batch,), not yet rounded to the type of the scores: the loss is the difference of two large numbers."""
     if isinstance(smooth, Smoothed):
-        return smoothed_value(problem, local(type(problem.structure).__name__, smooth.regularizer))
+        return smoothed_value(problem, smoothing_of(type(problem.structure).__name__, smooth.regularizer))
     if isinstance(smooth, SparseMAP):
         return problem.structure.sparsemap_parts(problem, smooth.max_iter)[1]
     return smooth.max(scores, lengths=lengths, mask=mask).reshape(-1)
@@ -104,7 +104,7 @@ def _parts_of_target(who: str, problem: Problem, scores: Any, target: Any) -> Pa
             "such as Chain.from_tags"
         )
     like = problem.parts[0]
-    found, before = problem.undress(who, tuple(part.to(like) for part in given))
+    found, before = problem.as_parts(who, tuple(part.to(like) for part in given))
     if before:
         raise ValueError(
             f"{who}: target must have the batch axes of the scores {problem.batch_shape}, got {before} before them; "
@@ -115,7 +115,7 @@ def _parts_of_target(who: str, problem: Problem, scores: Any, target: Any) -> Pa
 
 def _vanishes(smooth: Any) -> bool:
     """Whether Ω is zero at every structure."""
-    return isinstance(smooth, Smoothed) and local("loss", smooth.regularizer).regularizer.zero_at_corners
+    return isinstance(smooth, Smoothed) and smoothing_of("loss", smooth.regularizer).regularizer.zero_at_corners
 
 
 def _counts_fractions(problem: Problem) -> bool:

@@ -10,7 +10,7 @@ from omegamax.losses.reduction import check_reduction
 from omegamax.module_repr import shown
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.ctc import ctc_loss
-from omegamax.structures.smoothing import local
+from omegamax.structures.smoothing import smoothing_of
 
 
 class CTCLoss(nn.Module):
@@ -41,7 +41,7 @@ class CTCLoss(nn.Module):
         super().__init__()
         check_reduction("CTCLoss", reduction)
         if regularizer is not None:
-            local("CTCLoss", regularizer)
+            smoothing_of("CTCLoss", regularizer)
         self.blank, self.reduction, self.zero_infinity = blank, reduction, zero_infinity
         self.regularizer = regularizer
 

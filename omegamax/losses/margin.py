@@ -114,7 +114,7 @@ class MarginLoss(Loss):
         structure = structure_of(self._smooth)
         if structure is not None and is_labels(scores, target):
             problem = structure.bind(wide, lengths)
-            target = problem.dress(labelled_parts(type(self).__name__, problem, target))
+            target = problem.in_user_shape(labelled_parts(type(self).__name__, problem, target))
         augmented = self._among_classes(wide, target) if structure is None else self._among(structure, wide, target)
         found = super().forward(augmented, target, mask=mask, lengths=lengths, target_edges=target_edges)
         return found if dtype is None else found.to(dtype)

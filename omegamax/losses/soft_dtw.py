@@ -15,7 +15,7 @@ from omegamax.module_repr import shown, unless
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.bands import Band
-from omegamax.structures.smoothing import local
+from omegamax.structures.smoothing import smoothing_of
 from omegamax.structures.soft_dtw import Distance, soft_dtw, soft_dtw_divergence, squared_euclidean
 
 
@@ -48,7 +48,7 @@ class SoftDTWLoss(nn.Module):
         super().__init__()
         check_reduction("SoftDTWLoss", reduction)
         if regularizer is not None:
-            local("SoftDTWLoss", regularizer)
+            smoothing_of("SoftDTWLoss", regularizer)
         self.gamma, self.reduction, self.distance, self.band = gamma, reduction, distance, band
         self.regularizer = Shannon() if regularizer is None else regularizer
 

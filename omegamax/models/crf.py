@@ -20,7 +20,7 @@ from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.chain import Chain, FactoredChain
 from omegamax.structures.smoothed import Smoothed
-from omegamax.structures.smoothing import local
+from omegamax.structures.smoothing import smoothing_of
 from omegamax.structures.tagging_scheme import AllowedTransitions
 
 _CHAIN = Chain()
@@ -53,7 +53,7 @@ class CRF(nn.Module):
         super().__init__()
         if isinstance(n_tags, bool) or not isinstance(n_tags, int) or n_tags < 1:
             raise ValueError(f"CRF: n_tags must be a positive int, got {n_tags!r}; count the tags")
-        local("CRF", regularizer)
+        smoothing_of("CRF", regularizer)
         self._smooth = Smoothed(_CHAIN, regularizer)
         self.n_tags, self.regularizer = n_tags, regularizer
         self.transitions = nn.Parameter(torch.zeros(n_tags, n_tags))

@@ -8,9 +8,9 @@ import torch
 
 import omegamax as om
 from omegamax import routing
-from omegamax.inference import wilson
-from omegamax.inference.best_arborescence import best_heads
-from omegamax.inference.matrix_tree import MatrixTreeProgram
+from omegamax.inference.arborescences import wilson
+from omegamax.inference.arborescences.matrix_tree import MatrixTreeProgram
+from omegamax.kernels.structures.best_arborescence import best_heads
 
 pytestmark = pytest.mark.skipif(routing.native is None, reason="needs the native kernels")
 

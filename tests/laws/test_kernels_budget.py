@@ -7,9 +7,10 @@ import torch
 
 import omegamax as om
 from omegamax import routing
-from omegamax.inference.budget_program import BudgetProgram
-from omegamax.inference.program import LatticeProgram
-from omegamax.inference.selection_program import SelectionProgram, _select
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
+from omegamax.inference.selections.budget_program import BudgetProgram
+from omegamax.inference.selections.selection_program import SelectionProgram
+from omegamax.kernels.structures.selections import best_selection
 
 pytestmark = [
     pytest.mark.skipif(routing.native is None, reason="needs the native kernels"),
@@ -113,7 +114,7 @@ def test_selection_equals_its_twin(n, dtype, arch):
     lengths = torch.randint(1, n + 1, (40,))
     for lo, hi in [(0, 1), (1, 1), (3, 3), (0, n), (2, 40), (n, n), (n // 2, n // 2 + 1)]:
         native = SelectionProgram(lengths, lo, hi).value((scores,))
-        value, (chosen,) = _select(scores, lengths, lo, hi)
+        value, chosen = best_selection.reference(scores, lengths, lo=lo, hi=hi)
         assert torch.equal(native[1][0], chosen)
         torch.testing.assert_close(native[0], value)
 

@@ -7,7 +7,7 @@ import torch
 
 import omegamax as om
 from omegamax import routing
-from omegamax.inference.program import LatticeProgram
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
 
 pytestmark = pytest.mark.skipif(routing.native is None, reason="no compiled kernels")
 OMEGAS = [om.Hard(), om.Shannon(), om.SquaredNorm(), om.Tsallis(1.5)]

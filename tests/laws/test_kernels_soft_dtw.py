@@ -5,7 +5,7 @@ import torch
 from kernel_cases import DTYPES, INF, NAN
 
 import omegamax as om
-from omegamax.inference.program import LatticeProgram
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
 from omegamax.kernels.soft_dtw import soft_dtw_of_points
 
 OMEGAS = [om.Hard(), om.Shannon(), om.SquaredNorm()]  # by their number in the kernel

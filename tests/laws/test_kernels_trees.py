@@ -7,8 +7,8 @@ import torch
 
 import omegamax as om
 from omegamax import routing
-from omegamax.inference.program import LatticeProgram
-from omegamax.inference.tree_program import TreeProgram
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
+from omegamax.inference.hypergraphs.tree_program import TreeProgram
 
 pytestmark = [
     pytest.mark.skipif(routing.native is None, reason="needs the native kernels"),

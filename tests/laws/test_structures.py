@@ -26,6 +26,8 @@ from structure_cases.laws import (
 from torch.autograd import gradcheck, gradgradcheck
 
 import omegamax as om
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
+from omegamax.inference.hypergraphs.sweeps import outside
 
 pytestmark = pytest.mark.thinned(3)  # the full round takes all
 
@@ -206,10 +208,10 @@ def test_value_is_linear_minus_omega_on_edges(case, omega):
     """DP_Ω = <E, θ> − Ω_DP(E), and what flows into a node flows out."""
     potentials = case.potentials()
     problem = case.structure.bind(potentials, case.options().get("lengths"))
-    program = om.inference.program.LatticeProgram(problem.lattice, omega, problem.goals)
+    program = LatticeProgram(problem.lattice, omega, problem.goals)
     value, state = program.value(problem.parts)
     topology = problem.lattice.topology
-    edges, visits, _ = om.inference.sweeps.outside(topology, state[0], None, omega, problem.goals)
+    edges, visits, _ = outside(topology, state[0], None, omega, problem.goals)
     smoothed = om.Smoothed(case.structure, omega)
     omega_of_edges = smoothed.omega(potentials, target_edges=edges, **case.options())
     linear = torch.where(edges > 0, edges * problem.scores_of_edges(), 0).sum(1)
