@@ -15,7 +15,7 @@ from typing import Any
 from omegamax.cli import attend, bench, compare, evaluate, info, operators, plot, predict, reproduce, train
 from omegamax.cli.parser import Parser, add_command
 from omegamax.cli.refusal import Refused, refusing
-from omegamax.recipes.visible import visible
+from omegamax.data.printable import visible
 
 _LONGEST = 2000  # characters of a complaint
 _OF_MODELS = ("train", "evaluate", "predict", "attend", "compare")

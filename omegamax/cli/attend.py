@@ -15,7 +15,7 @@ from omegamax.cli.destination import check_pictures, save_picture
 from omegamax.cli.evaluate import add_run, loaded, threads
 from omegamax.cli.predict import read_input
 from omegamax.cli.refusal import Refused
-from omegamax.recipes.visible import visible
+from omegamax.data.printable import visible
 
 HELP = "where a trained model looks, printed or drawn"
 DESCRIPTION = """\
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
         raise Refused("expected an input, got none; write one after RUN, or name a file of them with --file")
     paths = _paths(options.out, len(inputs)) if options.out else []
     check_pictures(paths, overwrite=options.overwrite)
-    from omegamax.recipes.workers import joined
+    from omegamax.training.processes import joined
 
     with joined(options.device) as crew:
         found = loaded(options, crew.device)
@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> None:
 def _maps(options: argparse.Namespace, found: Any, inputs: Sequence[str], crew: Any) -> list[Any]:
     import torch
 
-    from omegamax.recipes.experiment import read_lines
+    from omegamax.recipes.train_and_test import read_lines
 
     examples = read_lines(found.task, list(inputs))
     maps: list[Any] = []

@@ -11,7 +11,7 @@ from typing import Any
 from omegamax.cli.parser import at_least, positive
 from omegamax.cli.refusal import Refused
 from omegamax.cli.tables import aligned, terminal_width
-from omegamax.recipes.settings import MAX_THREADS
+from omegamax.training.settings import MAX_THREADS
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 11, 1000
 

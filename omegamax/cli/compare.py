@@ -15,8 +15,8 @@ from omegamax.cli.refusal import Refused, refusing
 from omegamax.cli.settings_options import add_task_settings, chosen_settings
 from omegamax.cli.tables import aligned, number, terminal_width
 from omegamax.cli.train import add_destination, existing, stored_settings
+from omegamax.data.printable import quoted, visible
 from omegamax.recipes import TASKS
-from omegamax.recipes.visible import quoted, visible
 
 HELP = "one task under several normalizers: a table and a report"
 DESCRIPTION = """\
@@ -82,9 +82,9 @@ def run(options: argparse.Namespace) -> int:
         several = {name: dataclasses.replace(settings, **each) for name, each in normalizers.items()}
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise Refused("compare runs in one process, and torchrun started several; train each normalizer with torchrun")
-    from omegamax.recipes.comparison import COMPARISON, FIGURES, PAGE, compare
+    from omegamax.comparisons.comparison import COMPARISON, FIGURES, PAGE, compare
+    from omegamax.comparisons.report import write_report
     from omegamax.recipes.normalizers import check_attention
-    from omegamax.recipes.report import write_report
 
     import_module("omegamax.plots")  # what it draws with is missed now rather than after training
     with refusing(ValueError):
@@ -160,7 +160,7 @@ def parse(normalizers: str) -> dict[str, dict[str, Any]]:
 
 def table(comparison: Any) -> str:
     """One line for each model; lengths of inputs follow as a second table."""
-    from omegamax.recipes.report import with_deviation
+    from omegamax.comparisons.report import with_deviation
 
     width = terminal_width()
     metrics = list(comparison.models[0].metrics)
@@ -178,7 +178,7 @@ def table(comparison: Any) -> str:
 
 def _verdict(comparison: Any) -> str:
     """Which model is clearly best, if any is."""
-    from omegamax.recipes.repeats import clearly_best
+    from omegamax.comparisons.repeats import clearly_best
 
     models, metric = comparison.models, comparison.metric
     n_seeds = len(models[0].seeds)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from omegamax.cli.refusal import Refused
-from omegamax.recipes.failures import reason
+from omegamax.errors import reason
 
 _PICTURES = (".png", ".pdf", ".svg")
 
@@ -31,7 +31,7 @@ def save_picture(figure: Any, path: Path, *, chosen: bool = False) -> None:
 
     `chosen` says that the user named this very file: then a link is followed, else it is refused.
     """
-    from omegamax.recipes import atomic
+    from omegamax.data import atomic
 
     content = io.BytesIO()
     figure.savefig(content, format=path.suffix[1:].lower())
@@ -53,7 +53,7 @@ def check_absent(paths: Sequence[Path], *, overwrite: bool, chosen: bool = True)
     Links are refused unless the user has `chosen` these very names.
     """
     if not chosen:
-        from omegamax.recipes.regular_files import refuse_links
+        from omegamax.data.files import refuse_links
 
         refuse_links(paths)
     for path in paths:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from omegamax.cli.parser import at_least
-from omegamax.recipes.settings import MAX_BEAM, MAX_THREADS
+from omegamax.training.settings import MAX_BEAM, MAX_THREADS
 
 HELP = "metrics of a trained model"
 DESCRIPTION = """\
@@ -65,7 +65,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 def loaded(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
     """The model of a run, with other settings where they are given and the task has them."""
     from omegamax.cli.refusal import Refused, refusing
-    from omegamax.recipes.loading import load
+    from omegamax.training.loading import load
 
     found = load(options.run_directory, which=options.checkpoint, device=device)
     wanted = {name: value for name, value in {"beam": options.beam, **changes}.items() if value is not None}
@@ -82,7 +82,7 @@ def loaded(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
 
 def threads(options: argparse.Namespace, found: Any, examples: Any, crew: Any) -> AbstractContextManager[None]:
     """A context with the number of threads that --threads names, or that a trial finds faster."""
-    from omegamax.recipes.threads import threads_for_prediction, using_threads
+    from omegamax.training.resources import threads_for_prediction, using_threads
 
     if options.threads or crew.size > 1 or crew.device.type != "cpu":
         return using_threads(options.threads)
@@ -92,10 +92,10 @@ def threads(options: argparse.Namespace, found: Any, examples: Any, crew: Any) -
 def run(options: argparse.Namespace) -> None:
     """Prints the metrics, on the first of several processes."""
     from omegamax.cli.train import table
-    from omegamax.recipes.counting import counting
-    from omegamax.recipes.experiment import split_of
-    from omegamax.recipes.prediction import evaluate
-    from omegamax.recipes.workers import joined
+    from omegamax.recipes.train_and_test import split_of
+    from omegamax.training.counting import counting
+    from omegamax.training.prediction import evaluate
+    from omegamax.training.processes import joined
 
     with joined(options.device) as crew:
         found = loaded(options, crew.device, data=options.data)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from omegamax.cli.destination import check_absent, make_writable
 from omegamax.cli.tables import terminal_width
-from omegamax.recipes.visible import visible
+from omegamax.data.printable import visible
 
 HELP = "every operator on one row of scores"
 DESCRIPTION = """\

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from omegamax.recipes.visible import visible
+from omegamax.data.printable import visible
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from omegamax.cli.destination import check_pictures, save_picture
 from omegamax.cli.refusal import Refused
-from omegamax.recipes.metrics_log import check_finite
-from omegamax.recipes.regular_files import read_regular
-from omegamax.recipes.visible import visible
+from omegamax.data.files import read_regular
+from omegamax.data.printable import visible
+from omegamax.training.metrics_log import check_finite
 
 _MAX_COMPARISON = 1 << 28  # bytes of comparison.json
 
@@ -56,8 +56,8 @@ def _row(_: Sequence[Path]) -> Any:
 
 def _curves(runs: Sequence[Path]) -> Any:
     from omegamax import plots
-    from omegamax.recipes.metrics_log import METRICS, read_metrics
-    from omegamax.recipes.run import stored_config
+    from omegamax.training.metrics_log import METRICS, read_metrics
+    from omegamax.training.runs import stored_config
 
     curves, metrics = {}, set()
     for name, path in zip(_names(runs), runs):
@@ -101,7 +101,7 @@ def _finite(number: float | None) -> float:
 
 def _lengths(comparisons: Sequence[Path]) -> Any:
     from omegamax import plots
-    from omegamax.recipes.comparison import COMPARISON
+    from omegamax.comparisons.comparison import COMPARISON
 
     metrics = set()
     scores: dict[str, dict[Any, float]] = {}

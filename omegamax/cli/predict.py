@@ -10,8 +10,8 @@ from typing import IO
 from omegamax.cli.destination import check_absent
 from omegamax.cli.evaluate import add_run, loaded, threads
 from omegamax.cli.refusal import Refused
-from omegamax.recipes.failures import reason
-from omegamax.recipes.visible import visible
+from omegamax.data.printable import visible
+from omegamax.errors import reason
 
 _MAX_LINE, _MAX_INPUT = 1 << 20, 1 << 30  # bytes
 
@@ -38,11 +38,11 @@ def run(options: argparse.Namespace) -> None:
     """Predicts, shared among processes, and writes on the first."""
     if options.out is not None:
         check_absent([options.out], overwrite=options.overwrite)
-    from omegamax.recipes import atomic
-    from omegamax.recipes.counting import counting
-    from omegamax.recipes.experiment import read_lines
-    from omegamax.recipes.prediction import predict
-    from omegamax.recipes.workers import joined
+    from omegamax.data import atomic
+    from omegamax.recipes.train_and_test import read_lines
+    from omegamax.training.counting import counting
+    from omegamax.training.prediction import predict
+    from omegamax.training.processes import joined
 
     with joined(options.device) as crew:
         found = loaded(options, crew.device)

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from omegamax.recipes.failures import reason
+from omegamax.errors import reason
 
 _NO_MEMORY = (
     "the work must fit into memory, and there is not enough; give a smaller --batch-size, --beam or model, or fewer or "
@@ -38,7 +38,7 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
     except MemoryError as error:
         raise Refused(_NO_MEMORY) from error
     except Exception as error:
-        from omegamax.recipes.failures import RecipeError
+        from omegamax.errors import RecipeError
 
         if isinstance(error, RecipeError):
             raise Refused(_sentence(error)) from error

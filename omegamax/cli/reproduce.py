@@ -11,10 +11,10 @@ from pathlib import Path
 
 from omegamax.cli.destination import make_writable, save_picture
 from omegamax.cli.refusal import Refused
-from omegamax.recipes.regular_files import refuse_links
-from omegamax.recipes.reproductions.catalogue import CLAIMS, SOURCES, of_source
-from omegamax.recipes.reproductions.claim import Claim
-from omegamax.recipes.visible import visible
+from omegamax.data.files import refuse_links
+from omegamax.data.printable import visible
+from omegamax.reproductions.catalogue import CLAIMS, SOURCES, of_source
+from omegamax.reproductions.claim import Claim
 
 HELP = "theorems, figures and tables of the papers: ours beside the published"
 DESCRIPTION = """\
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Lists claims, or computes them one after the other."""
     # Nothing here or in the catalogue loads PyTorch: --list answers at once.
-    from omegamax.recipes.reproductions import report
+    from omegamax.reproductions import report
 
     width = min(120, shutil.get_terminal_size((80, 24)).columns)
     if options.list:
@@ -111,7 +111,7 @@ def _check_figures(claims: Sequence[Claim], directory: Path, overwrite: bool) ->
 
 
 def _reproduce(claim: Claim, directory: Path, width: int) -> None:
-    from omegamax.recipes.reproductions import report
+    from omegamax.reproductions import report
 
     outcome = claim.reproduce()
     print(f"\n{report.comparison(outcome.rows)}")

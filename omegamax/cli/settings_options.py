@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from omegamax.cli.refusal import Refused
+from omegamax.data.files import read_any
+from omegamax.data.printable import quoted, visible
+from omegamax.errors import reason
 from omegamax.recipes import TASKS, TaskEntry, resolve
-from omegamax.recipes.failures import reason
-from omegamax.recipes.regular_files import read_any
-from omegamax.recipes.settings import AttentionSettings, TrainingSettings, fitted
-from omegamax.recipes.visible import quoted, visible
+from omegamax.training.settings import AttentionSettings, TrainingSettings, fitted
 
 Kind = TypeVar("Kind")
 _MAX_CONFIG = 1 << 20  # bytes of a TOML file

@@ -12,8 +12,8 @@ from omegamax.cli.parser import Parser
 from omegamax.cli.refusal import Refused
 from omegamax.cli.settings_options import add_task_settings, chosen_settings
 from omegamax.cli.tables import aligned, number, terminal_width
+from omegamax.data.printable import visible
 from omegamax.recipes import TASKS
-from omegamax.recipes.visible import visible
 
 HELP = "train a model on a task"
 DESCRIPTION = """\
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     out = options.out or Path("runs") / f"{options.task}-{settings.attention}"
     if options.resume:
         settings, training = chosen_settings(options.task, options, stored_settings(options.task, out))
-    from omegamax.recipes.experiment import run_experiment
+    from omegamax.recipes.train_and_test import run_experiment
 
     experiment = run_experiment(options.task, settings, training, out, existing=existing(options))
     if experiment is None:  # not the first of several processes
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
 
 def stored_settings(task: str, out: Path) -> dict[str, Any]:
     """The settings of the run that is resumed, where they are not given again."""
-    from omegamax.recipes.run import stored_config
+    from omegamax.training.runs import stored_config
 
     config = stored_config(out) or {}
     if config.get("task", task) != task:

@@ -24,14 +24,14 @@ TASKS: dict[str, TaskEntry] = {
     "dates": TaskEntry(
         "normalise dates written in many languages to ISO form (generated data)",
         "omegamax.recipes.dates:Dates",
-        "omegamax.recipes.settings:DatesSettings",
+        "omegamax.training.settings:DatesSettings",
         # So small a model gains little from a second thread, and loses much where the cores are busy.
         MappingProxyType({"epochs": 3, "batch_size": 128, "learning_rate": 5e-3, "warmup": 50, "threads": 1}),
     ),
     "seq2seq": TaskEntry(
         "any two-column TSV: translation, transliteration, summarization of short texts",
         "omegamax.recipes.seq2seq:SequenceToSequence",
-        "omegamax.recipes.settings:Seq2SeqSettings",
+        "omegamax.training.settings:Seq2SeqSettings",
     ),
 }
 

@@ -13,12 +13,12 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from omegamax.recipes.data.date_patterns import LOCALES, as_typed, babel_locale
-from omegamax.recipes.data.dates import WrittenDate, generate_dates
-from omegamax.recipes.data.tsv import SPLITS, Row, read_splits
-from omegamax.recipes.data.vocabulary import split_text
-from omegamax.recipes.settings import DatesSettings
+from omegamax.data.date_patterns import LOCALES, as_typed, babel_locale
+from omegamax.data.dates import WrittenDate, generate_dates
+from omegamax.data.tsv import SPLITS, Row, read_splits
+from omegamax.data.vocabulary import split_text
 from omegamax.recipes.text_to_text import TextPair, TextToText, check_lengths, usable
+from omegamax.training.settings import DatesSettings
 
 _FEWEST = 100  # examples of dev and test
 

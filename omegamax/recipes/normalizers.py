@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses
 import difflib
 
-from omegamax.recipes.settings import AttentionSettings
 from omegamax.registry import regularizer
 from omegamax.smoothmax import SmoothMax
+from omegamax.training.settings import AttentionSettings
 
 # Each name with the parameters that it takes.
 NORMALIZERS: dict[str, tuple[str, ...]] = {

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from omegamax.recipes.data.tsv import read_splits
-from omegamax.recipes.data.vocabulary import split_text
-from omegamax.recipes.settings import Seq2SeqSettings
+from omegamax.data.tsv import read_splits
+from omegamax.data.vocabulary import split_text
 from omegamax.recipes.text_to_text import TextPair, TextToText, check_lengths, usable
+from omegamax.training.settings import Seq2SeqSettings
 
 
 class SequenceToSequence(TextToText):

@@ -17,13 +17,13 @@ from omegamax.attention.attention import Attention
 from omegamax.attention.estimators import Marginalize
 from omegamax.attention.hard import HardAttention
 from omegamax.attention.scores import Additive
+from omegamax.data.printable import quoted
+from omegamax.data.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary, join_tokens, split_text
 from omegamax.models import EncoderDecoder, FixedReader, HardReader, Reader, SoftReader, beam_search
-from omegamax.recipes.data.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary, join_tokens, split_text
 from omegamax.recipes.metrics import corpus_bleu, edit_distances, exact_match, need_bleu
 from omegamax.recipes.normalizers import HARD, NONE, check_attention, normalizer_of
-from omegamax.recipes.settings import Seq2SeqSettings
-from omegamax.recipes.task import AttentionMap, Loss, Task
-from omegamax.recipes.visible import quoted
+from omegamax.training.settings import Seq2SeqSettings
+from omegamax.training.task import AttentionMap, Loss, Task
 
 MAX_TOKENS = 20_000  # of one text
 _MAX_CHOICES = 50_000_000  # hypotheses times tokens of the vocabulary, all of which a step of beam search compares

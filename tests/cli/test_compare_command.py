@@ -9,7 +9,7 @@ import pytest
 from cli.conftest import SMALL
 
 from omegamax.cli import compare
-from omegamax.recipes.comparison import COMPARISON, length_buckets
+from omegamax.comparisons.comparison import COMPARISON, length_buckets
 from omegamax.recipes.dates import Dates
 
 

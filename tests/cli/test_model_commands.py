@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from omegamax.cli.attend import printed
-from omegamax.recipes.loading import load
-from omegamax.recipes.prediction import predict
+from omegamax.training.loading import load
+from omegamax.training.prediction import predict
 
 
 def test_evaluation_repeats_what_training_found(command, trained):

@@ -8,12 +8,12 @@ pytest.importorskip("sacrebleu")
 pytest.importorskip("safetensors")
 
 from omegamax.recipes.dates import Dates
-from omegamax.recipes.loading import load
-from omegamax.recipes.loop import train
-from omegamax.recipes.progress import Silent
-from omegamax.recipes.run import RunDirectory
 from omegamax.recipes.seq2seq import SequenceToSequence
-from omegamax.recipes.settings import DatesSettings, Seq2SeqSettings, TrainingSettings
+from omegamax.training.loading import load
+from omegamax.training.loop import train
+from omegamax.training.progress import Silent
+from omegamax.training.runs import RunDirectory
+from omegamax.training.settings import DatesSettings, Seq2SeqSettings, TrainingSettings
 
 SMALL = {"embedding_size": 8, "hidden_size": 16}
 

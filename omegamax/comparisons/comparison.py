@@ -1,0 +1,199 @@
+"""The same task under several normalizers, each at its own defaults: one line of numbers for each.
+
+    compare("dates", {"softmax": settings, "fusedmax": settings, ...}, training, Path("report"))
+
+Every model is a run of its own below `out/runs`, and what is compared is written to `out/comparison.json`, from which
+the report is made.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from omegamax.comparisons.attention_statistics import attention_statistics
+from omegamax.comparisons.examples import Looks, looks
+from omegamax.comparisons.repeats import deviation_of, mean_of
+from omegamax.data import atomic
+from omegamax.data.files import refuse_links
+from omegamax.recipes.train_and_test import Experiment, run_experiment
+from omegamax.training import checkpoints as checkpoint
+from omegamax.training.metrics_log import read_metrics
+from omegamax.training.progress import Progress, shown_on
+from omegamax.training.resources import using_threads
+from omegamax.training.runs import RunDirectory
+from omegamax.training.settings import TrainingSettings, plain
+from omegamax.training.task import Task
+
+COMPARISON, PAGE, FIGURES = "comparison.json", "index.html", "figures"
+_N_BUCKETS = 4  # of input lengths
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One model: JSON values only."""
+
+    name: str
+    metrics: dict[str, float]  # on the test data; of several seeds, the mean
+    attention: dict[str, float] | None  # see AttentionStatistics; None without attention
+    tokens_per_second: float | None  # while training
+    seconds: float  # of training, with its evaluations
+    by_length: dict[str, float]  # the watched metric for each range of input lengths
+    curves: dict[str, list[float | None]]  # per epoch: the loss and the metrics on the development data
+    losses: list[float]  # every `log_every` steps
+    seeds: list[int]
+    deviations: dict[str, float]  # of the metrics over seeds; empty for one seed
+    metrics_by_seed: list[dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All models of one task."""
+
+    task: str
+    metric: str
+    models: list[Compared]
+    looks: dict[str, Looks]  # by name; not in comparison.json
+
+
+def compare(
+    task: str,
+    settings: Mapping[str, Any],
+    training: TrainingSettings,
+    out: Path,
+    *,
+    seeds: Sequence[int] = (),
+    existing: str = "refuse",
+    progress: Progress | None = None,
+) -> Comparison | None:
+    """Trains each of the settings, by name, and compares the best models; None if it was interrupted.
+
+    With several seeds each is trained once for each of them, and numbers are means; examples are of the first seed.
+    """
+    progress = shown_on() if progress is None else progress
+    seeds = tuple(seeds) or (training.seed,)
+    paths = {(name, seed): run_path(out, name, seed if len(seeds) > 1 else None) for name in settings for seed in seeds}
+    _refuse_links(out, paths.values())  # before any work is done
+    for path in paths.values():
+        RunDirectory(path, existing).check()
+    found: dict[str, list[Compared]] = {name: [] for name in settings}
+    seen: dict[str, Looks] = {}
+    metric = ""
+    for place, ((name, seed), path) in enumerate(paths.items(), start=1):
+        progress.say(f"{name}{f', seed {seed}' if len(seeds) > 1 else ''} ({place} of {len(paths)})")
+        experiment = run_experiment(task, settings[name], replace(training, seed=seed), path, existing=existing)
+        if experiment is None or experiment.best is None:
+            return None
+        metric = experiment.best.task.metric
+        with using_threads(experiment.trained.threads):
+            looked = looks(experiment.best, experiment.outputs)
+        seen.setdefault(name, looked)
+        found[name].append(_compared(name, experiment, experiment.best.task, looked, path, seed))
+    models = [_merged(several) for several in found.values()]
+    comparison = Comparison(task, metric, models, seen)
+    record: dict[str, Any] = {
+        "versions": checkpoint.versions(),
+        "training": plain(training),
+        "task": task,
+        "metric": metric,
+    }
+    record |= {"models": [asdict(model) for model in models]}
+    record |= {"settings": {name: plain(each) for name, each in settings.items()}}
+    atomic.write_file(out / COMPARISON, (json.dumps(record, indent=1) + "\n").encode())
+    return comparison
+
+
+def _merged(several: Sequence[Compared]) -> Compared:
+    """The runs of one model under several seeds as one."""
+    first = several[0]
+    if len(several) == 1:
+        return first
+    metrics = [each.metrics for each in several]
+    counts = [each.attention for each in several if each.attention is not None]
+    speeds = [each.tokens_per_second for each in several if each.tokens_per_second is not None]
+    return replace(
+        first,
+        metrics=mean_of(metrics),
+        attention=mean_of(counts) if counts else None,
+        tokens_per_second=median(speeds) if speeds else None,
+        seconds=round(sum(each.seconds for each in several), 1),
+        by_length=mean_of([each.by_length for each in several]),
+        curves={name: _mean_curve([each.curves[name] for each in several]) for name in first.curves},
+        losses=[fmean(values) for values in zip(*(each.losses for each in several))],
+        seeds=[seed for each in several for seed in each.seeds],
+        deviations=deviation_of(metrics),
+        metrics_by_seed=metrics,
+    )
+
+
+def _mean_curve(curves: Sequence[Sequence[float | None]]) -> list[float | None]:
+    """As long as the shortest, since one seed may have stopped early; None where one of them is no number."""
+    return [None if None in values else fmean(value or 0.0 for value in values) for values in zip(*curves)]
+
+
+def _refuse_links(out: Path, runs: Iterable[Path]) -> None:
+    refuse_links(out / name for name in (COMPARISON, PAGE, FIGURES, "runs"))
+    refuse_links(runs)
+    if (out / FIGURES).is_dir():
+        refuse_links((out / FIGURES).iterdir())
+
+
+def run_path(out: Path, name: str, seed: int | None = None) -> Path:
+    """Where the run of one normalizer is, or that of one of several seeds."""
+    plain_name = name.replace("(", "-").replace(")", "")
+    return out / "runs" / (plain_name if seed is None else f"{plain_name}-seed-{seed}")
+
+
+def _compared(name: str, experiment: Experiment, task: Task, seen: Looks, path: Path, seed: int) -> Compared:
+    statistics = attention_statistics(seen.maps)
+    records = read_metrics(path)
+    speeds = [[each["items_per_second"] for each in records if each["event"] == event] for event in ("step", "epoch")]
+    epochs = [record for record in records if record["event"] == "epoch"]
+    curves: dict[str, list[float | None]] = {"loss": [record["loss"] for record in epochs]}
+    for metric in epochs[0]["metrics"] if epochs else ():
+        curves[metric] = [record["metrics"].get(metric) for record in epochs]
+    return Compared(
+        name=name,
+        metrics=experiment.evaluation["test"],
+        attention=None if statistics is None else dict(statistics._asdict()),
+        tokens_per_second=next((median(each) for each in speeds if each), None),  # a short run has no lines of steps
+        seconds=round(experiment.trained.seconds, 1),
+        by_length=_by_length(task, task.examples("test"), experiment.outputs),
+        curves=curves,
+        losses=[record["loss"] for record in records if record["event"] == "step"],
+        seeds=[seed],
+        deviations={},
+        metrics_by_seed=[experiment.evaluation["test"]],
+    )
+
+
+def _by_length(task: Task, examples: Sequence[Any], lines: Sequence[str]) -> dict[str, float]:
+    """The metric on quarters of the test data, from its shortest inputs to its longest."""
+    scores = {}
+    for low, high, places in length_buckets([task.length(example) for example in examples], _N_BUCKETS):
+        name = f"{low}" if low == high else f"{low}–{high}"
+        scores[name] = task.score([examples[at] for at in places], [lines[at] for at in places])[task.metric]
+    return scores
+
+
+def length_buckets(lengths: Sequence[int], n_buckets: int) -> list[tuple[int, int, list[int]]]:
+    """(shortest, longest, positions) of about equally many examples each; no length is in two of them.
+
+    >>> length_buckets([5, 1, 2, 2, 9, 3], 3)
+    [(1, 2, [1, 2, 3]), (3, 3, [5]), (5, 9, [0, 4])]
+    """
+    order = sorted(range(len(lengths)), key=lambda at: lengths[at])
+    buckets: list[tuple[int, int, list[int]]] = []
+    start = 0
+    for bucket in range(1, n_buckets + 1):
+        stop = max(start, round(bucket * len(order) / n_buckets))
+        while 0 < stop < len(order) and lengths[order[stop]] == lengths[order[stop - 1]]:
+            stop += 1
+        if stop > start:
+            buckets.append((lengths[order[start]], lengths[order[stop - 1]], order[start:stop]))
+        start = stop
+    return buckets

@@ -1,0 +1,1 @@
+"""The training loop of every recipe, and what it needs: runs, checkpoints, schedules, processes."""
