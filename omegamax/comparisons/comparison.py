@@ -1,9 +1,9 @@
-"""The same task under several normalizers, each at its own defaults: one line of numbers for each.
+"""Trains the same task under several normalizers, each at its own defaults, and compares the models.
 
     compare("dates", {"softmax": settings, "fusedmax": settings, ...}, training, Path("report"))
 
-Every model is a run of its own below `out/runs`, and what is compared is written to `out/comparison.json`, from which
-the report is made.
+Every model has a run of its own below `out/runs`. The numbers are written to `out/comparison.json`; report.py makes a
+page of them.
 """
 
 from __future__ import annotations
@@ -15,27 +15,25 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from omegamax.comparisons.attention_statistics import attention_statistics
-from omegamax.comparisons.examples import Looks, looks
-from omegamax.comparisons.repeats import deviation_of, mean_of
-from omegamax.data import atomic
-from omegamax.data.files import refuse_links
-from omegamax.recipes.train_and_test import Experiment, run_experiment
-from omegamax.training import checkpoints as checkpoint
+from omegamax.comparisons.examples import AttentionExamples, collect_examples
+from omegamax.comparisons.statistics import attention_statistics, deviation_of, mean_of
+from omegamax.data.files import refuse_links, write_file
+from omegamax.recipes.train_and_test import RunResult, train_and_test
+from omegamax.training import checkpoints
 from omegamax.training.metrics_log import read_metrics
-from omegamax.training.progress import Progress, shown_on
+from omegamax.training.progress import Progress, progress_on
 from omegamax.training.resources import using_threads
 from omegamax.training.runs import RunDirectory
-from omegamax.training.settings import TrainingSettings, plain
+from omegamax.training.settings import TrainingSettings, to_dict
 from omegamax.training.task import Task
 
 COMPARISON, PAGE, FIGURES = "comparison.json", "index.html", "figures"
-_N_BUCKETS = 4  # of input lengths
+_N_BUCKETS = 4  # ranges of input lengths
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One model: JSON values only."""
+class ModelResult:
+    """The numbers of one model; it holds JSON values only."""
 
     name: str
     metrics: dict[str, float]  # on the test data; of several seeds, the mean
@@ -52,12 +50,12 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All models of one task."""
+    """The results of all models of one task."""
 
     task: str
     metric: str
-    models: list[Compared]
-    looks: dict[str, Looks]  # by name; not in comparison.json
+    models: list[ModelResult]
+    examples: dict[str, AttentionExamples]  # by the name of the model; not in comparison.json
 
 
 def compare(
@@ -70,45 +68,45 @@ def compare(
     existing: str = "refuse",
     progress: Progress | None = None,
 ) -> Comparison | None:
-    """Trains each of the settings, by name, and compares the best models; None if it was interrupted.
+    """Trains a model for each of the settings, which have names; returns None if training was interrupted.
 
-    With several seeds each is trained once for each of them, and numbers are means; examples are of the first seed.
+    With several seeds each model is trained once for each of them, and numbers are means; examples are of the first.
     """
-    progress = shown_on() if progress is None else progress
+    progress = progress_on() if progress is None else progress
     seeds = tuple(seeds) or (training.seed,)
     paths = {(name, seed): run_path(out, name, seed if len(seeds) > 1 else None) for name in settings for seed in seeds}
     _refuse_links(out, paths.values())  # before any work is done
     for path in paths.values():
         RunDirectory(path, existing).check()
-    found: dict[str, list[Compared]] = {name: [] for name in settings}
-    seen: dict[str, Looks] = {}
+    found: dict[str, list[ModelResult]] = {name: [] for name in settings}
+    examples: dict[str, AttentionExamples] = {}
     metric = ""
     for place, ((name, seed), path) in enumerate(paths.items(), start=1):
-        progress.say(f"{name}{f', seed {seed}' if len(seeds) > 1 else ''} ({place} of {len(paths)})")
-        experiment = run_experiment(task, settings[name], replace(training, seed=seed), path, existing=existing)
-        if experiment is None or experiment.best is None:
+        progress.message(f"{name}{f', seed {seed}' if len(seeds) > 1 else ''} ({place} of {len(paths)})")
+        result = train_and_test(task, settings[name], replace(training, seed=seed), path, existing=existing)
+        if result is None or result.best is None:
             return None
-        metric = experiment.best.task.metric
-        with using_threads(experiment.trained.threads):
-            looked = looks(experiment.best, experiment.outputs)
-        seen.setdefault(name, looked)
-        found[name].append(_compared(name, experiment, experiment.best.task, looked, path, seed))
-    models = [_merged(several) for several in found.values()]
-    comparison = Comparison(task, metric, models, seen)
+        metric = result.best.task.metric
+        with using_threads(result.training.threads):
+            collected = collect_examples(result.best, result.outputs)
+        examples.setdefault(name, collected)
+        found[name].append(_model_result(name, result, result.best.task, collected, path, seed))
+    models = [_merge(several) for several in found.values()]
+    comparison = Comparison(task, metric, models, examples)
     record: dict[str, Any] = {
-        "versions": checkpoint.versions(),
-        "training": plain(training),
+        "versions": checkpoints.versions(),
+        "training": to_dict(training),
         "task": task,
         "metric": metric,
     }
     record |= {"models": [asdict(model) for model in models]}
-    record |= {"settings": {name: plain(each) for name, each in settings.items()}}
-    atomic.write_file(out / COMPARISON, (json.dumps(record, indent=1) + "\n").encode())
+    record |= {"settings": {name: to_dict(each) for name, each in settings.items()}}
+    write_file(out / COMPARISON, (json.dumps(record, indent=1) + "\n").encode())
     return comparison
 
 
-def _merged(several: Sequence[Compared]) -> Compared:
-    """The runs of one model under several seeds as one."""
+def _merge(several: Sequence[ModelResult]) -> ModelResult:
+    """Merges the results of one model under several seeds into one."""
     first = several[0]
     if len(several) == 1:
         return first
@@ -131,7 +129,7 @@ def _merged(several: Sequence[Compared]) -> Compared:
 
 
 def _mean_curve(curves: Sequence[Sequence[float | None]]) -> list[float | None]:
-    """As long as the shortest, since one seed may have stopped early; None where one of them is no number."""
+    """Returns the mean of curves, as long as the shortest, since one may have stopped early; None if one value is."""
     return [None if None in values else fmean(value or 0.0 for value in values) for values in zip(*curves)]
 
 
@@ -143,36 +141,38 @@ def _refuse_links(out: Path, runs: Iterable[Path]) -> None:
 
 
 def run_path(out: Path, name: str, seed: int | None = None) -> Path:
-    """Where the run of one normalizer is, or that of one of several seeds."""
+    """Returns the directory of the run of one normalizer, or of one of its seeds."""
     plain_name = name.replace("(", "-").replace(")", "")
     return out / "runs" / (plain_name if seed is None else f"{plain_name}-seed-{seed}")
 
 
-def _compared(name: str, experiment: Experiment, task: Task, seen: Looks, path: Path, seed: int) -> Compared:
-    statistics = attention_statistics(seen.maps)
+def _model_result(
+    name: str, result: RunResult, task: Task, examples: AttentionExamples, path: Path, seed: int
+) -> ModelResult:
+    statistics = attention_statistics(examples.maps)
     records = read_metrics(path)
     speeds = [[each["items_per_second"] for each in records if each["event"] == event] for event in ("step", "epoch")]
     epochs = [record for record in records if record["event"] == "epoch"]
     curves: dict[str, list[float | None]] = {"loss": [record["loss"] for record in epochs]}
     for metric in epochs[0]["metrics"] if epochs else ():
         curves[metric] = [record["metrics"].get(metric) for record in epochs]
-    return Compared(
+    return ModelResult(
         name=name,
-        metrics=experiment.evaluation["test"],
+        metrics=result.evaluation["test"],
         attention=None if statistics is None else dict(statistics._asdict()),
         tokens_per_second=next((median(each) for each in speeds if each), None),  # a short run has no lines of steps
-        seconds=round(experiment.trained.seconds, 1),
-        by_length=_by_length(task, task.examples("test"), experiment.outputs),
+        seconds=round(result.training.seconds, 1),
+        by_length=_by_length(task, task.examples("test"), result.outputs),
         curves=curves,
         losses=[record["loss"] for record in records if record["event"] == "step"],
         seeds=[seed],
         deviations={},
-        metrics_by_seed=[experiment.evaluation["test"]],
+        metrics_by_seed=[result.evaluation["test"]],
     )
 
 
 def _by_length(task: Task, examples: Sequence[Any], lines: Sequence[str]) -> dict[str, float]:
-    """The metric on quarters of the test data, from its shortest inputs to its longest."""
+    """Returns the metric on quarters of the test data, from the shortest inputs to the longest."""
     scores = {}
     for low, high, places in length_buckets([task.length(example) for example in examples], _N_BUCKETS):
         name = f"{low}" if low == high else f"{low}–{high}"
@@ -181,7 +181,7 @@ def _by_length(task: Task, examples: Sequence[Any], lines: Sequence[str]) -> dic
 
 
 def length_buckets(lengths: Sequence[int], n_buckets: int) -> list[tuple[int, int, list[int]]]:
-    """(shortest, longest, positions) of about equally many examples each; no length is in two of them.
+    """Returns (shortest, longest, positions) of about equally many examples each; no length is in two of them.
 
     >>> length_buckets([5, 1, 2, 2, 9, 3], 3)
     [(1, 2, [1, 2, 3]), (3, 3, [5]), (5, 9, [0, 4])]

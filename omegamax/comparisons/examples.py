@@ -1,4 +1,4 @@
-"""What a trained model did with the test data: what it wrote, and where it looked."""
+"""The outputs and the attention of a trained model on some test examples."""
 
 from __future__ import annotations
 
@@ -7,42 +7,43 @@ from typing import Any, NamedTuple
 
 import torch
 
-from omegamax.training.loading import Loaded
+from omegamax.training.prediction import TrainedModel
 from omegamax.training.task import AttentionMap
 
-_N_COUNTED = 256  # test examples whose attention is counted
-_N_SHOWN = 6  # and drawn
+_N_COUNTED = 256  # test examples whose attention goes into the statistics
+_N_SHOWN = 6  # test examples that are drawn
 
 
-class Shown(NamedTuple):
-    """One test example."""
+class ShownExample(NamedTuple):
+    """One test example, with the output of a model."""
 
     output: str
     target: str
     attention: AttentionMap | None  # None without attention
 
 
-class Looks(NamedTuple):
-    """Some test examples, the same ones for every model of a task."""
+class AttentionExamples(NamedTuple):
+    """The attention of a model on test examples, which are the same for every model of a task."""
 
-    maps: list[AttentionMap]  # of many, to be counted; empty without attention
-    shown: list[Shown]  # a few, from short to long
+    maps: list[AttentionMap]  # of many examples, for statistics; empty without attention
+    shown: list[ShownExample]  # a few examples, from short to long
 
 
-def looks(best: Loaded, outputs: Sequence[str]) -> Looks:
-    """Of a model, and what it wrote for each test example."""
+def collect_examples(best: TrainedModel, outputs: Sequence[str]) -> AttentionExamples:
+    """Collects the attention of a model on test examples; `outputs` are its predictions for all of them."""
     task, examples = best.task, best.task.examples("test")
     places = spread_out([task.length(example) for example in examples], _N_SHOWN)
     chosen = [examples[at] for at in places]
     drawn: Sequence[AttentionMap | None] = _attend(best, chosen) or [None] * len(chosen)
     shown = [
-        Shown(outputs[at], getattr(examples[at], "target", ""), each) for at, each in zip(places, drawn, strict=True)
+        ShownExample(outputs[at], getattr(examples[at], "target", ""), each)
+        for at, each in zip(places, drawn, strict=True)
     ]
-    return Looks(_attend(best, examples[:_N_COUNTED]), shown)
+    return AttentionExamples(_attend(best, examples[:_N_COUNTED]), shown)
 
 
 def spread_out(lengths: Sequence[int], count: int) -> list[int]:
-    """Positions of some lengths between the shortest and the longest, evenly by rank.
+    """Returns the positions of `count` lengths from the shortest to the longest, evenly by rank.
 
     >>> spread_out([9, 1, 5, 3, 7, 2], 3)
     [5, 2, 0]
@@ -52,7 +53,7 @@ def spread_out(lengths: Sequence[int], count: int) -> list[int]:
     return order[step // 2 :: step][:count]
 
 
-def _attend(best: Loaded, examples: Sequence[Any]) -> list[AttentionMap]:
+def _attend(best: TrainedModel, examples: Sequence[Any]) -> list[AttentionMap]:
     if not len(examples):
         return []
     with torch.no_grad():

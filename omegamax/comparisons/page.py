@@ -1,4 +1,4 @@
-"""A web page in one file: text, tables and pictures, nothing fetched from anywhere."""
+"""A web page in one file: text, tables and pictures. The page loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 from collections.abc import Sequence
 from html import escape as escape_markup
 
-from omegamax.data.printable import visible
+from omegamax.data.printable import printable
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -31,31 +31,31 @@ figure img { max-width: 100%; height: auto; }
 
 
 def escape(text: str, *, quote: bool = True) -> str:
-    """Text as HTML, with nothing in it that hides or turns around other text."""
-    return escape_markup("\n".join(map(visible, text.split("\n"))), quote=quote)
+    """Writes a text as HTML, without characters that hide or reverse other text."""
+    return escape_markup("\n".join(map(printable, text.split("\n"))), quote=quote)
 
 
 class Page:
-    """Grows from top to bottom."""
+    """A web page to which parts are added from top to bottom."""
 
     def __init__(self, title: str) -> None:
         self._title = title
         self._parts = [f"<h1>{escape(title)}</h1>"]
 
     def heading(self, text: str, *, level: int = 2) -> None:
-        """A heading."""
+        """Adds a heading."""
         self._parts.append(f"<h{level}>{escape(text)}</h{level}>")
 
     def paragraph(self, text: str, *, small: bool = False) -> None:
-        """Plain text."""
+        """Adds plain text."""
         self._parts.append(f"<p{' class=small' if small else ''}>{escape(text)}</p>")
 
     def code(self, text: str) -> None:
-        """Something to type."""
+        """Adds a command or a program."""
         self._parts.append(f"<pre><code>{escape(text)}</code></pre>")
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], *, best: Sequence[set[int]] = ()) -> None:
-        """Cells of text; `best` has the rows of each column that are set in bold."""
+        """Adds a table of texts; `best` has the rows of each column that are set in bold."""
         head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
         body = []
         for place, row in enumerate(rows):
@@ -68,7 +68,7 @@ class Page:
         self._parts.append(f'<div class="wide">{table}</div>')
 
     def verdicts(self, wanted: str, lines: Sequence[tuple[str, str, bool]]) -> None:
-        """What was wanted, what each model wrote, and whether it was right."""
+        """Adds the target, the output of each model, and whether it is right."""
         shown = [
             f'{escape(name)}: <span class="{"right" if right else "wrong"}">{escape(text) or "nothing"}</span>'
             for name, text, right in lines
@@ -76,7 +76,7 @@ class Page:
         self._parts.append(f"<p class=small>{' &nbsp;·&nbsp; '.join([f'wanted: {escape(wanted)}', *shown])}</p>")
 
     def picture(self, png: bytes, *, alternative: str, caption: str = "", width: int | None = None) -> None:
-        """A PNG, inside the page; `width` in CSS pixels."""
+        """Adds a PNG, whose bytes become part of the page; `width` is in CSS pixels."""
         encoded = base64.b64encode(png).decode()
         size = f' width="{width}"' if width else ""
         said = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
@@ -84,7 +84,7 @@ class Page:
         self._parts.append(f"<figure>{image}{said}</figure>")
 
     def html(self) -> str:
-        """The whole page."""
+        """Returns the whole page."""
         head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         head += f"<title>{escape(self._title)}</title><style>{_STYLE}</style>"
         return (

@@ -1,4 +1,4 @@
-"""A comparison as a page: the table, the curves, and where each model looked."""
+"""Writes a comparison as a web page: the table, the learning curves, and the attention of each model."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
-from omegamax.comparisons.comparison import FIGURES, PAGE, Compared, Comparison
+from omegamax.comparisons.comparison import FIGURES, PAGE, Comparison, ModelResult
 from omegamax.comparisons.page import Page
-from omegamax.comparisons.repeats import clearly_best
-from omegamax.data import atomic
-from omegamax.data.files import make_directory
-from omegamax.data.printable import visible
+from omegamax.comparisons.statistics import clearly_best
+from omegamax.data.files import make_directory, write_file
+from omegamax.data.printable import printable
 from omegamax.data.vocabulary import join_tokens
-from omegamax.training import checkpoints as checkpoint
+from omegamax.training import checkpoints
 from omegamax.training.settings import TrainingSettings
 from omegamax.training.task import AttentionMap
 
@@ -31,7 +30,7 @@ _COUNTS = {
 
 
 def write_report(comparison: Comparison, settings: Mapping[str, Any], training: TrainingSettings, out: Path) -> Path:
-    """Writes out/index.html, and its pictures also as files in out/figures; returns the page."""
+    """Writes out/index.html, and its pictures also as files in out/figures; returns the path of the page."""
     page = Page(f"{comparison.task}: attention under {len(comparison.models)} normalizers")
     page.paragraph(
         "The same model, data and seeds; only the map from scores to attention weights differs. Metrics are on test "
@@ -42,12 +41,12 @@ def write_report(comparison: Comparison, settings: Mapping[str, Any], training: 
     first = next(iter(settings.values()))
     _add_attention(page, comparison, getattr(first, "level", "word"), out)
     page.heading("Made with")
-    page.paragraph(", ".join(f"{name} {version}" for name, version in checkpoint.versions().items()), small=True)
+    page.paragraph(", ".join(f"{name} {version}" for name, version in checkpoints.versions().items()), small=True)
     for what, values in (("The task", {**vars(first), "attention": None}), ("Training", vars(training))):
         chosen = [f"{name.replace('_', ' ')} {value}" for name, value in values.items() if value not in (None, "")]
         page.paragraph(f"{what}: {', '.join(chosen)}.", small=True)
     path = out / PAGE
-    atomic.write_file(path, page.html().encode())
+    write_file(path, page.html().encode())
     return path
 
 
@@ -76,7 +75,7 @@ def _add_table(page: Page, comparison: Comparison) -> None:
 
 
 def with_deviation(value: float | None, deviation: float | None) -> str:
-    """A number with its deviation, where there is one, to as many places as that has sense.
+    """Writes a number with its deviation, where there is one, to as many places as make sense.
 
     >>> with_deviation(0.98765, None), with_deviation(0.98765, 0.0123), with_deviation(None, None)
     ('0.9877', '0.988 ± 0.012', '–')
@@ -89,15 +88,15 @@ def with_deviation(value: float | None, deviation: float | None) -> str:
     return f"{value:.{places}f} ± {deviation:.{places}f}"
 
 
-def _metrics(model: Compared, names: Sequence[str]) -> list[str]:
+def _metrics(model: ModelResult, names: Sequence[str]) -> list[str]:
     return [with_deviation(model.metrics.get(name), model.deviations.get(name)) for name in names]
 
 
-def _counts(model: Compared) -> list[str]:
+def _counts(model: ModelResult) -> list[str]:
     return ["–" if model.attention is None else f"{model.attention[name]:.2f}" for name in _COUNTS]
 
 
-def _speed(model: Compared) -> str:
+def _speed(model: ModelResult) -> str:
     return "–" if model.tokens_per_second is None else f"{model.tokens_per_second:.0f}"
 
 
@@ -106,7 +105,7 @@ def _add_curves(page: Page, comparison: Comparison, log_every: int, out: Path) -
 
     page.heading("Learning")
     name = comparison.metric.replace("_", " ")
-    runs = {model.name: _known(model.curves.get(comparison.metric, [])) for model in comparison.models}
+    runs = {model.name: _with_nan(model.curves.get(comparison.metric, [])) for model in comparison.models}
     if any(runs.values()):
         figure = plots.learning_curves(runs, metric=name)
         _add_picture(page, figure, out, "curve-metric", f"{name} on the development data after each epoch")
@@ -127,15 +126,15 @@ def _add_curves(page: Page, comparison: Comparison, log_every: int, out: Path) -
         )
 
 
-def _known(numbers: Sequence[float | None]) -> list[float]:
+def _with_nan(numbers: Sequence[float | None]) -> list[float]:
     return [float("nan") if number is None else number for number in numbers]
 
 
 def _add_attention(page: Page, comparison: Comparison, level: str, out: Path) -> None:
-    """The maps of all models for some inputs, and the sizes of their supports."""
+    """Adds the attention of all models for some inputs, and the sizes of their supports."""
     from omegamax import plots
 
-    with_maps = {name: each for name, each in comparison.looks.items() if each.maps}
+    with_maps = {name: each for name, each in comparison.examples.items() if each.maps}
     if not with_maps:
         return
     page.heading("Attention")
@@ -145,8 +144,8 @@ def _add_attention(page: Page, comparison: Comparison, level: str, out: Path) ->
         small=True,
     )
     for place in range(len(next(iter(with_maps.values())).shown)):
-        shown = {name: each.shown[place] for name, each in comparison.looks.items()}
-        maps = {name: _flat(each.attention) for name, each in shown.items() if each.attention is not None}
+        shown = {name: each.shown[place] for name, each in comparison.examples.items()}
+        maps = {name: _to_draw(each.attention) for name, each in shown.items() if each.attention is not None}
         target = next(iter(shown.values())).target
         page.heading(join_tokens(next(iter(maps.values())).columns, level), level=3)
         page.verdicts(target, [(name, each.output, each.output == target) for name, each in shown.items()])
@@ -160,25 +159,25 @@ def _add_attention(page: Page, comparison: Comparison, level: str, out: Path) ->
             exact_zeros={name: not each.always_positive for name, each in maps.items()},
         )
         _add_picture(page, figure, out, f"attention-{place + 1}", "")
-    rows = {name: [_flat(each).weights for each in look.maps] for name, look in with_maps.items()}
+    rows = {name: [_to_draw(attention).weights for attention in each.maps] for name, each in with_maps.items()}
     page.heading("Support")
     _add_picture(
         page, plots.support_histograms(rows), out, "support", "how many positions have weight, over test inputs"
     )
 
 
-def _flat(each: AttentionMap) -> AttentionMap:
-    """A map to draw: of several heads the mean, and of tokens what can be shown."""
-    shown = each._replace(rows=[*map(visible, each.rows)], columns=[*map(visible, each.columns)])
+def _to_draw(each: AttentionMap) -> AttentionMap:
+    """Returns an attention map that can be drawn: the mean over heads, and printable tokens."""
+    shown = each._replace(rows=[*map(printable, each.rows)], columns=[*map(printable, each.columns)])
     return shown._replace(weights=each.weights.mean(0)) if each.weights.dim() == 3 else shown
 
 
 def _add_picture(page: Page, figure: Any, out: Path, name: str, caption: str) -> None:
-    """Into the page, and into a file of its own."""
+    """Adds a picture to the page, and writes it to a file of its own."""
     stream = io.BytesIO()
     figure.savefig(stream, format="png")
     directory = out / FIGURES
     make_directory(directory)
-    atomic.write_file(directory / f"{name}.png", stream.getvalue())
+    write_file(directory / f"{name}.png", stream.getvalue())
     width = round(figure.get_size_inches()[0] * _PIXELS)
     page.picture(stream.getvalue(), alternative=caption or name, caption=caption, width=width)

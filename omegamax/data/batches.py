@@ -1,4 +1,4 @@
-"""Which examples make a batch: a function of seed, epoch and lengths alone, so that any position can be found again.
+"""Which examples make a batch: a function of seed, epoch and lengths alone, so that a resumed run finds its place.
 
 Examples are shuffled, cut into pools of many batches, sorted by length within a pool, and cut into batches, which are
 shuffled again: neighbours in length share a batch, so little is padding, and no epoch repeats another's order.
@@ -14,7 +14,7 @@ BATCHES_PER_POOL = 50  # more means less padding, and batches that resemble each
 
 
 def epoch_batches(lengths: Sequence[int], *, batch_size: int, seed: int, epoch: int) -> list[list[int]]:
-    """The batches of one epoch, as positions in `lengths`: each example once, all batches full but at most one.
+    """Returns the batches of one epoch as positions in `lengths`: each example once, all batches full but at most one.
 
     >>> batches = epoch_batches([3, 9, 3, 8, 2], batch_size=2, seed=0, epoch=1)
     >>> sorted(map(len, batches))
@@ -34,16 +34,16 @@ def epoch_batches(lengths: Sequence[int], *, batch_size: int, seed: int, epoch: 
 
 
 def n_batches(n_examples: int, batch_size: int) -> int:
-    """How many batches an epoch has."""
+    """Returns how many batches an epoch has."""
     return -(-n_examples // batch_size)
 
 
-def split(batch: Sequence[int], n_parts: int) -> list[list[int]]:
-    """A batch dealt out into parts, sizes equal to within one; with few examples some are empty.
+def split_batch(batch: Sequence[int], n_parts: int) -> list[list[int]]:
+    """Deals a batch out into parts whose sizes differ by at most one; with few examples some parts are empty.
 
-    Dealt rather than cut, so that each part has short and long examples: processes then finish together.
+    It is dealt out like cards, so that each part has short and long examples, and processes finish together.
 
-    >>> split([5, 6, 7, 8, 9], 2)
+    >>> split_batch([5, 6, 7, 8, 9], 2)
     [[5, 7, 9], [6, 8]]
     """
     return [list(batch[part::n_parts]) for part in range(n_parts)]

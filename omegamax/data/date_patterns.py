@@ -57,7 +57,7 @@ class Style(NamedTuple):
 
 
 def write(date: datetime.date, locale: str, style: Style) -> str:
-    """The date in this locale and style, as a user would type it (see `as_typed`)."""
+    """Writes a date in this locale and style, as a user would type it (see `as_typed`)."""
     from babel.dates import DateTimeFormat
 
     cldr = babel_locale(locale)
@@ -71,7 +71,7 @@ def write(date: datetime.date, locale: str, style: Style) -> str:
 
 
 def as_typed(text: str) -> str:
-    """Text as it comes from a keyboard: compatibility forms and spaces made plain, invisible marks left out.
+    """Returns a text as a keyboard gives it: plain characters and spaces, and no invisible marks.
 
     >>> as_typed("3\u202fмарта\u00a0 2017")
     '3 марта 2017'
@@ -81,7 +81,7 @@ def as_typed(text: str) -> str:
 
 @functools.cache
 def styles(locale: str) -> tuple[Style, ...]:
-    """All styles of a locale: CLDR's four lengths and common skeletons, then what is written everywhere or by hand."""
+    """Returns all styles of a locale: CLDR's four lengths and common skeletons, then what people write by hand."""
     cldr = babel_locale(locale)
     patterns = [str(cldr.date_formats[length].pattern) for length in _LENGTHS]
     patterns += [str(cldr.datetime_skeletons[name].pattern) for name in _SKELETONS if name in cldr.datetime_skeletons]
@@ -94,9 +94,9 @@ def styles(locale: str) -> tuple[Style, ...]:
 
 
 def _unambiguous(patterns: Iterable[str]) -> list[str]:
-    """Whole dates only, and no numeric pattern that orders day, month and year as an earlier one does not.
+    """Keeps patterns of whole dates; leaves out a numeric one that orders day, month and year unlike an earlier one.
 
-    A year of four digits up front is no danger: month and day follow it everywhere.
+    A year of four digits at the front is always kept, because month and day follow it in every locale.
     """
     kept, order = [], None
     for pattern in patterns:
@@ -114,7 +114,7 @@ def _unambiguous(patterns: Iterable[str]) -> list[str]:
 
 @functools.cache
 def month_names(locale: str) -> dict[str, int]:
-    """Every name of a month, in lower case as typed, and its number."""
+    """Returns every name of a month, in lower case as typed, with its number."""
     months = babel_locale(locale).months
     return {
         as_typed(name).lower(): number
@@ -126,7 +126,7 @@ def month_names(locale: str) -> dict[str, int]:
 
 @functools.cache
 def babel_locale(locale: str) -> Locale:
-    """CLDR's data of a locale such as "fr" or "en_GB"."""
+    """Returns CLDR's data of a locale such as "fr" or "en_GB"."""
     try:
         from babel import Locale, UnknownLocaleError, localedata
     except ImportError:
@@ -154,7 +154,7 @@ def _parsed(pattern: str):
 
 
 def _ordinal(day: int, language: str) -> str:
-    """1st, 2nd ... in English, 1er in French, 1º in Italian, 1e in Dutch; other days are plain in these two."""
+    """Returns 1st, 2nd ... in English, 1e in Dutch, 1er in French, 1º in Italian; the last two have no 2nd."""
     if language == "en":
         return f"{day}{'th' if 10 < day < 20 else {1: 'st', 2: 'nd', 3: 'rd'}.get(day % 10, 'th')}"
     if language == "nl":

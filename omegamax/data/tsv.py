@@ -1,7 +1,8 @@
-"""Tables of tab-separated text: one file; a directory with train.tsv, dev.tsv and test.tsv; or the common beginning of
-such names, as `en-de` for en-de.train.tsv and its like. Also compressed (.gz, .xz).
+"""Tables of tab-separated text, plain or compressed (.gz, .xz).
 
-Every complaint names the file, the line and what to do.
+A table is one file, which is divided into splits; a directory with train.tsv, dev.tsv and test.tsv; or the common
+beginning of such names, as `en-de` for en-de.train.tsv, en-de.dev.tsv and en-de.test.tsv. Every error names the file,
+the line and what to do.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from omegamax.data.files import read_regular
+from omegamax.data.files import read_regular_file
 
 SPLITS = ("train", "dev", "test")
 _ENDINGS = ("", ".gz", ".xz")
@@ -29,16 +30,16 @@ Row = tuple[str, ...]
 def read_splits(
     path: str | Path, columns: Sequence[str], check: Callable[[Row], None] | None = None
 ) -> dict[str, list[Row]]:
-    """The rows of "train", "dev" and "test", in the order of the file.
+    """Reads the rows of "train", "dev" and "test", in the order of the file.
 
-    `check` raises a ValueError for a row that means nothing; the file and the line are added to what it says.
-    Of a single file, a row belongs to the split that its first columns (all but the last, the target) hash to: the same
-    one on every machine, whatever else the file holds, and inputs that occur twice never stand on both sides.
+    `check` raises a ValueError for a row that means nothing; the file and the line are added to its message.
+    If there is a single file, a hash of all columns but the last (the target) decides to which split a row belongs. So
+    it is the same on every machine, whatever else the file holds, and equal inputs are always in the same split.
     """
     path = Path(path)
-    divided = path.is_dir() or _beginning_of(path, SPLITS[0]) is not None
+    divided = path.is_dir() or _file_with_prefix(path, SPLITS[0]) is not None
     if divided:
-        found = {split: read_rows(_file_of(path, split), columns, check) for split in SPLITS}
+        found = {split: read_rows(_find_file(path, split), columns, check) for split in SPLITS}
     elif path.exists():
         found = {split: [] for split in SPLITS}
         for row in read_rows(path, columns, check):
@@ -60,13 +61,13 @@ def read_splits(
 
 
 def split_of(key: str) -> str:
-    """Decided by the key alone: "train" for eight keys in ten, "dev" and "test" for one each."""
+    """Returns the split of a key by its hash: "train" for eight keys in ten, "dev" and "test" for one each."""
     part = hashlib.sha256(key.encode()).digest()[0] * 10 // 256
     return _OF_TEN.get(part, "train")
 
 
 def read_rows(path: str | Path, columns: Sequence[str], check: Callable[[Row], None] | None = None) -> list[Row]:
-    """The rows of one file, each with these columns; blank lines are passed over."""
+    """Reads the rows of one file, each with these columns; skips blank lines."""
     path = Path(path)
     rows = []
     for number, line in enumerate(_text(path).split("\n"), start=1):
@@ -95,10 +96,12 @@ def read_rows(path: str | Path, columns: Sequence[str], check: Callable[[Row], N
     return rows
 
 
-def _file_of(path: Path, split: str) -> Path:
-    """Of a directory, or of files whose names begin as the path does."""
+def _find_file(path: Path, split: str) -> Path:
+    """Returns the file of a split in a directory, or among files whose names begin with the path."""
     found = (
-        _first(path / f"{split}.tsv{ending}" for ending in _ENDINGS) if path.is_dir() else _beginning_of(path, split)
+        _first_file(path / f"{split}.tsv{ending}" for ending in _ENDINGS)
+        if path.is_dir()
+        else _file_with_prefix(path, split)
     )
     if found is None:
         raise FileNotFoundError(
@@ -108,17 +111,17 @@ def _file_of(path: Path, split: str) -> Path:
     return found
 
 
-def _beginning_of(path: Path, split: str) -> Path | None:
-    return _first(path.with_name(f"{path.name}.{split}.tsv{ending}") for ending in _ENDINGS) if path.name else None
+def _file_with_prefix(path: Path, split: str) -> Path | None:
+    return _first_file(path.with_name(f"{path.name}.{split}.tsv{ending}") for ending in _ENDINGS) if path.name else None
 
 
-def _first(paths: Iterable[Path]) -> Path | None:
+def _first_file(paths: Iterable[Path]) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
 def _text(path: Path) -> str:
     try:
-        data = _decompressed(path, read_regular(path, MAX_BYTES))
+        data = _decompressed(path, read_regular_file(path, MAX_BYTES))
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: no such file; check the path") from None
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
@@ -133,7 +136,7 @@ def _text(path: Path) -> str:
 
 
 def _decompressed(path: Path, data: bytes) -> bytes:
-    """The content of the file; a few bytes may stand for more than memory holds, so there is a limit."""
+    """Decompresses the content of a file, up to a limit: a few bytes may stand for more than memory holds."""
     if path.suffix not in (".gz", ".xz"):
         return data
     with (gzip if path.suffix == ".gz" else lzma).open(io.BytesIO(data)) as file:

@@ -1,4 +1,4 @@
-"""Tokens and their numbers, and texts as tokens: characters or words."""
+"""Vocabularies number tokens; texts are split into tokens, which are characters or words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from omegamax.data.printable import quoted
+from omegamax.data.printable import short_repr
 
 PADDING, UNKNOWN, START, END = range(4)
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
@@ -37,17 +37,17 @@ class Vocabulary:
         for token in tokens:
             if "\n" in token or "\t" in token:  # outputs are lines, and no line or column of a table holds them
                 raise ValueError(
-                    f"Vocabulary: a token must not hold a newline or a tab, got {quoted(token)}; leave it out"
+                    f"Vocabulary: a token must not hold a newline or a tab, got {short_repr(token)}; leave it out"
                 )
         self._tokens = tuple(tokens)
         self._numbers = {token: number for number, token in enumerate(tokens)}
         if len(self._numbers) != len(tokens):
             twice = next(token for token, count in Counter(tokens).items() if count > 1)
-            raise ValueError(f"Vocabulary: tokens must differ, got {quoted(twice)} twice; keep one of them")
+            raise ValueError(f"Vocabulary: tokens must differ, got {short_repr(twice)} twice; keep one of them")
 
     @classmethod
     def of(cls, texts: Iterable[Sequence[str]], *, max_size: int, first: Sequence[str] = ()) -> Vocabulary:
-        """The special tokens, `first`, and the most frequent tokens of the texts: at most `max_size` in all."""
+        """Makes a vocabulary of the special tokens, `first`, and the most frequent tokens, `max_size` at most."""
         reserved = [*SPECIAL, *first]
         if max_size <= len(reserved):
             raise ValueError(
@@ -72,20 +72,20 @@ class Vocabulary:
         return hash(self._tokens)
 
     def numbers(self, tokens: Iterable[str]) -> list[int]:
-        """The number of each token; `UNKNOWN` for those that were never seen."""
+        """Returns the number of each token, and `UNKNOWN` for tokens that are not in the vocabulary."""
         return [self._numbers.get(token, UNKNOWN) for token in tokens]
 
     def tokens(self, numbers: Iterable[int]) -> list[str]:
-        """The token of each number."""
+        """Returns the token of each number."""
         return [self._tokens[number] for number in numbers]
 
     def to_json(self) -> list[str]:
-        """What `Vocabulary(...)` makes it from again."""
+        """Returns the list from which `Vocabulary(...)` makes the same vocabulary."""
         return list(self._tokens)
 
 
 def split_text(text: str, level: str) -> list[str]:
-    """A text as tokens; `join_tokens` gives it back, with single spaces.
+    """Splits a text into tokens; `join_tokens` gives it back, with single spaces.
 
     A word may have apostrophes inside. A mark of punctuation is a token of its own; a token that stood right after the
     one before it begins with a joiner.
@@ -105,7 +105,7 @@ def split_text(text: str, level: str) -> list[str]:
 
 
 def join_tokens(tokens: Iterable[str], level: str) -> str:
-    """The text of which these are the tokens.
+    """Joins tokens to a text.
 
     >>> join_tokens(["Don't", "stop", "￭,", "go", "￭!"], "word")
     "Don't stop, go!"

@@ -1,38 +1,34 @@
-"""A task from its name to its numbers: prepare, train, take the best model, evaluate it on the test data."""
+"""Trains a recipe and tests it: prepare the data, train, take the best model, evaluate it on the test data."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omegamax.data import atomic
-from omegamax.errors import DataError
-from omegamax.recipes import TASKS, resolve
-from omegamax.training import checkpoints as checkpoint
-from omegamax.training.loading import Loaded, load
-from omegamax.training.loop import Trained, train
-from omegamax.training.prediction import predict, scored
-from omegamax.training.processes import joined
+from omegamax.data.files import write_file
+from omegamax.recipes.tasks import load, prepare_task
+from omegamax.training import checkpoints
+from omegamax.training.loop import TrainingResult, train
+from omegamax.training.prediction import TrainedModel, predict, score_predictions
+from omegamax.training.processes import join_processes
 from omegamax.training.progress import Progress
 from omegamax.training.resources import using_threads
 from omegamax.training.runs import EVALUATION, RunDirectory
-from omegamax.training.settings import TrainingSettings, plain
-from omegamax.training.task import Task
+from omegamax.training.settings import TrainingSettings, to_dict
 
 
-class Experiment(NamedTuple):
-    """How it went, on the first of the processes."""
+class RunResult(NamedTuple):
+    """The results of training and testing, on rank 0."""
 
-    trained: Trained
+    training: TrainingResult
     evaluation: dict[str, dict[str, float]]  # metrics by split
-    best: Loaded | None = None  # the best model, and the task with its data; None if training was interrupted
-    outputs: Sequence[str] = ()  # what it wrote for the test data
+    best: TrainedModel | None = None  # the best model, and the task with its data; None if training was interrupted
+    outputs: Sequence[str] = ()  # of the best model, for the test data
 
 
-def run_experiment(
+def train_and_test(
     name: str,
     settings: Any,
     training: TrainingSettings,
@@ -40,61 +36,29 @@ def run_experiment(
     *,
     existing: str = "refuse",
     progress: Progress | None = None,
-) -> Experiment | None:
-    """Trains the named task in `out`; None on processes that are not the first.
+) -> RunResult | None:
+    """Trains the named recipe in the directory `out`; returns None on processes other than rank 0.
 
-    The test data is looked at once, after training, by the model that was best on the development data; its metrics
-    go to evaluation.json with the settings, the seed and the versions they depend on.
+    The test data is used once, after training, by the model that was best on the development data. Its metrics go to
+    evaluation.json with the settings, the seed and the versions they depend on.
     """
     directory = RunDirectory(out, existing)
     directory.check()
-    with joined(training.device) as crew:
-        task = prepared(name, settings)
-        trained = train(task, training, directory, progress=progress, crew=crew)
+    with join_processes(training.device) as processes:
+        task = prepare_task(name, settings)
+        trained = train(task, training, directory, progress=progress, processes=processes)
         if trained.outcome == "interrupted":
-            return Experiment(trained, {}) if crew.first else None
-        found = load(out, task=type(task), device=crew.device)
+            return RunResult(trained, {}) if processes.is_rank_zero else None
+        best = load(out, task=type(task), device=processes.device)
         examples = task.examples("test")
         with using_threads(trained.threads):
-            outputs = predict(task, found.model, examples, batch_size=training.batch_size, crew=crew)
-            tested = scored(task, examples, outputs, crew=crew) if len(examples) else {}
-        evaluation = {"dev": _numbers(trained.metrics), "test": tested}
-        if not crew.first:
+            outputs = predict(task, best.model, examples, batch_size=training.batch_size, processes=processes)
+            tested = score_predictions(task, examples, outputs, processes=processes) if len(examples) else {}
+        dev = {metric: value for metric, value in trained.metrics.items() if value is not None}
+        evaluation = {"dev": dev, "test": tested}
+        if not processes.is_rank_zero:
             return None
-        record = {"task": name, "metric": task.metric, "settings": plain(settings), "training": plain(training)}
-        record |= {"versions": checkpoint.versions(), "evaluation": evaluation}
-        atomic.write_file(out / EVALUATION, (json.dumps(record, indent=2) + "\n").encode())
-    return Experiment(trained, evaluation, found._replace(task=task), outputs)
-
-
-def prepared(name: str, settings: Any) -> Task:
-    """The task with its data; DataError says which file or setting is wrong."""
-    with _of_data():
-        return resolve(TASKS[name].task).prepare(settings)
-
-
-def read_lines(task: Task, lines: list[str]) -> list[Any]:
-    """A user's own input as examples."""
-    with _of_data():
-        return task.read(lines)
-
-
-def split_of(task: Task, split: str) -> Any:
-    """The examples of a split, read now if they were not before."""
-    with _of_data():
-        examples = task.examples(split)
-    if not len(examples):
-        raise DataError(f"the split {split} has no examples; choose another one, or other data with --data")
-    return examples
-
-
-def _numbers(metrics: Mapping[str, float | None]) -> dict[str, float]:
-    return {name: value for name, value in metrics.items() if value is not None}
-
-
-@contextmanager
-def _of_data() -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        raise DataError(str(error)) from error
+        record = {"task": name, "metric": task.metric, "settings": to_dict(settings), "training": to_dict(training)}
+        record |= {"versions": checkpoints.versions(), "evaluation": evaluation}
+        write_file(out / EVALUATION, (json.dumps(record, indent=2) + "\n").encode())
+    return RunResult(trained, evaluation, best._replace(task=task), outputs)

@@ -1,4 +1,4 @@
-"""What a person sees of a run: bars on a terminal, plain lines in a file, nothing where asked."""
+"""What a person sees of a run: bars on a terminal, plain lines in a file, nothing where asked; and its speed."""
 
 from __future__ import annotations
 
@@ -7,99 +7,90 @@ import sys
 import textwrap
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TextIO
 
-from omegamax.data.printable import visible
-from omegamax.errors import need
+from omegamax.data.printable import printable
+from omegamax.extras import import_for_training
 
 
 class Progress(ABC):
-    """Told by the loop what happens."""
+    """What the training loop calls while it runs."""
 
     @abstractmethod
     def start(self, *, step: int, n_steps: int, epochs: int) -> None:
-        """The loop begins, at a step that is not 0 when it was resumed."""
+        """Called when the loop begins, at a step that is not 0 if the run is resumed."""
 
     @abstractmethod
     def step(self, *, epoch: int, loss: float) -> None:
-        """One more update, of an epoch counted from 1."""
+        """Called after each step, with the number of its epoch, counted from 1."""
 
     @abstractmethod
     def evaluated(self, n_done: int, n_all: int) -> None:
-        """One more batch of an evaluation."""
+        """Called after each batch of an evaluation."""
 
     @abstractmethod
     def epoch(self, record: Mapping[str, Any]) -> None:
-        """An epoch's line of metrics.jsonl."""
+        """Called after each epoch, with its line of metrics.jsonl."""
 
     @abstractmethod
-    def say(self, text: str) -> None:
-        """A remark."""
+    def message(self, text: str) -> None:
+        """Shows a sentence."""
 
     @abstractmethod
     def close(self) -> None:
-        """The loop has ended."""
+        """Called when the loop has ended."""
 
 
 class Silent(Progress):
     """Shows nothing."""
 
-    def start(self, *, step: int, n_steps: int, epochs: int) -> None:
-        """The loop begins."""
+    def start(self, *, step: int, n_steps: int, epochs: int) -> None: ...
 
-    def step(self, *, epoch: int, loss: float) -> None:
-        """One more update."""
+    def step(self, *, epoch: int, loss: float) -> None: ...
 
-    def evaluated(self, n_done: int, n_all: int) -> None:
-        """One more batch of an evaluation."""
+    def evaluated(self, n_done: int, n_all: int) -> None: ...
 
-    def epoch(self, record: Mapping[str, Any]) -> None:
-        """An epoch has ended."""
+    def epoch(self, record: Mapping[str, Any]) -> None: ...
 
-    def say(self, text: str) -> None:
-        """A remark."""
+    def message(self, text: str) -> None: ...
 
-    def close(self) -> None:
-        """The loop has ended."""
+    def close(self) -> None: ...
 
 
 class Lines(Progress):
-    """A line after every epoch, and one every so often between."""
+    """Prints a line after every epoch, and one every `every` seconds between."""
 
     def __init__(self, stream: TextIO, *, every: float = 30.0) -> None:
         self._stream, self._every = stream, every
 
     def start(self, *, step: int, n_steps: int, epochs: int) -> None:
-        """The loop begins."""
         self._first = self._step = step
         self._n_steps, self._epochs = n_steps, epochs
-        self._began = self._said = time.monotonic()
+        self._began = self._last_line = time.monotonic()
 
     def step(self, *, epoch: int, loss: float) -> None:
-        """One more update."""
         self._step += 1
-        if time.monotonic() - self._said >= self._every:
-            self.say(f"step {self._step}/{self._n_steps}, epoch {epoch}/{self._epochs}: loss {loss:.4g}{self._left()}")
+        if time.monotonic() - self._last_line >= self._every:
+            self.message(
+                f"step {self._step}/{self._n_steps}, epoch {epoch}/{self._epochs}: loss {loss:.4g}{self._time_left()}"
+            )
 
     def evaluated(self, n_done: int, n_all: int) -> None:
-        """One more batch of an evaluation."""
-        if time.monotonic() - self._said >= self._every:
-            self.say(f"evaluated {n_done} of {n_all} batches")
+        if time.monotonic() - self._last_line >= self._every:
+            self.message(f"evaluated {n_done} of {n_all} batches")
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        """An epoch has ended."""
-        self.say(_summary(record, self._epochs) + self._left())
+        self.message(_epoch_line(record, self._epochs) + self._time_left())
 
-    def say(self, text: str) -> None:
-        """A remark."""
-        self._said = time.monotonic()
-        print(_wrapped(text), file=self._stream, flush=True)
+    def message(self, text: str) -> None:
+        self._last_line = time.monotonic()
+        print(_wrap(text), file=self._stream, flush=True)
 
-    def close(self) -> None:
-        """There is nothing to close."""
+    def close(self) -> None: ...
 
-    def _left(self) -> str:
+    def _time_left(self) -> str:
         done, left = self._step - self._first, self._n_steps - self._step
         if done == 0 or left <= 0:
             return ""
@@ -107,29 +98,26 @@ class Lines(Progress):
 
 
 class Bars(Progress):
-    """One bar for the whole run, with the time left; a second one while the model is evaluated."""
+    """Shows one bar for the whole run, with the time left, and a second one while the model is evaluated."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._tqdm, self._stream = need("tqdm").tqdm, stream
+        self._tqdm, self._stream = import_for_training("tqdm").tqdm, stream
         self._bar: Any = None
         self._evaluation: Any = None
         self._metrics: dict[str, str] = {}
 
     def start(self, *, step: int, n_steps: int, epochs: int) -> None:
-        """The loop begins."""
         self._epochs = epochs
         self._bar = self._tqdm(
             total=n_steps, initial=step, unit="step", file=self._stream, dynamic_ncols=True, leave=False
         )
 
     def step(self, *, epoch: int, loss: float) -> None:
-        """One more update."""
         self._bar.set_description(f"epoch {epoch}/{self._epochs}", refresh=False)
         self._bar.set_postfix({"loss": f"{loss:.4g}", **self._metrics}, refresh=False)
         self._bar.update()
 
     def evaluated(self, n_done: int, n_all: int) -> None:
-        """One more batch of an evaluation."""
         if self._evaluation is None:
             self._evaluation = self._tqdm(
                 total=n_all, desc="evaluating", unit="batch", file=self._stream, dynamic_ncols=True, leave=False
@@ -139,16 +127,13 @@ class Bars(Progress):
             self._close_evaluation()
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        """An epoch has ended."""
-        self._metrics = {name: _number(value) for name, value in record["metrics"].items()}
-        self.say(_summary(record, self._epochs))
+        self._metrics = {name: _format(value) for name, value in record["metrics"].items()}
+        self.message(_epoch_line(record, self._epochs))
 
-    def say(self, text: str) -> None:
-        """A remark."""
-        self._tqdm.write(_wrapped(text), file=self._stream)
+    def message(self, text: str) -> None:
+        self._tqdm.write(_wrap(text), file=self._stream)
 
     def close(self) -> None:
-        """The loop has ended."""
         self._close_evaluation()
         if self._bar is not None:
             self._bar.close()
@@ -159,20 +144,67 @@ class Bars(Progress):
             self._evaluation = None
 
 
-def shown_on(stream: TextIO | None = None) -> Progress:
-    """Bars if a person is watching, else lines. Standard output is left to results."""
+def progress_on(stream: TextIO | None = None) -> Progress:
+    """Returns bars if the stream is a terminal, otherwise lines. Standard output is left to results."""
     stream = sys.stderr if stream is None else stream
     return Bars(stream) if stream.isatty() else Lines(stream)
 
 
-def _wrapped(text: str) -> str:
-    """A remark in lines of at most 80 columns, or of the terminal's."""
+@contextmanager
+def progress_bar(description: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None] | None]:
+    """Shows a bar on standard error; gives a function of (n_done, n_all) that moves it.
+
+    Gives None if standard error is not a terminal or the bar should not be `shown`.
+    """
+    if not (shown and sys.stderr.isatty()):
+        yield None
+        return
+    tqdm = import_for_training("tqdm").tqdm
+    bar: Any = tqdm(desc=description, unit="batch", file=sys.stderr, dynamic_ncols=True, leave=False)
+
+    def move(n_done: int, n_all: int) -> None:
+        bar.total = n_all
+        bar.update(n_done - bar.n)
+
+    try:
+        yield move
+    finally:
+        bar.close()
+
+
+class Speed:
+    """Items per second since the last restart. A resumed run does not count what was done before.
+
+    >>> speed = Speed()
+    >>> speed.add(100)
+    >>> speed.rate() > 0
+    True
+    """
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Begins to count at 0 again."""
+        self._n_items, self._began = 0, time.monotonic()
+
+    def add(self, n_items: int) -> None:
+        """Counts more items."""
+        self._n_items += n_items
+
+    def rate(self) -> float:
+        """Returns items per second until now."""
+        return round(self._n_items / max(time.monotonic() - self._began, 1e-9), 1)
+
+
+def _wrap(text: str) -> str:
+    """Breaks a sentence into lines as wide as the terminal; 80 columns where there is none, and at most 120."""
     width = min(120, shutil.get_terminal_size((80, 24)).columns)
-    return textwrap.fill(visible(text), max(20, width), subsequent_indent="  ", break_long_words=False)
+    return textwrap.fill(printable(text), max(20, width), subsequent_indent="  ", break_long_words=False)
 
 
 def duration(seconds: float) -> str:
-    """As a person says it.
+    """Writes a duration as a person says it.
 
     >>> duration(3.2), duration(200), duration(8000)
     ('3 s', '3 min 20 s', '2 h 13 min')
@@ -185,12 +217,12 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def _summary(record: Mapping[str, Any], epochs: int) -> str:
+def _epoch_line(record: Mapping[str, Any], epochs: int) -> str:
     numbers = {"loss": record["loss"], **record["metrics"]}
-    shown = ", ".join(f"{name} {_number(value)}" for name, value in numbers.items())
+    shown = ", ".join(f"{name} {_format(value)}" for name, value in numbers.items())
     best = " (best)" if record["best"] else ""
     return f"epoch {record['epoch']}/{epochs}: {shown}{best}, {duration(record['seconds'])}"
 
 
-def _number(value: float | None) -> str:
+def _format(value: float | None) -> str:
     return "not a number" if value is None else f"{value:.4g}"

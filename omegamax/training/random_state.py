@@ -1,4 +1,4 @@
-"""The state of every generator that a model or a task may draw from, as tensors: PyTorch's, Python's and NumPy's."""
+"""The state of every random generator that a model or a task may use, as tensors: PyTorch's, Python's and NumPy's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = ("torch", "cuda", "python", "python_gauss", "numpy", "numpy_gauss")
 
 
 def seed_all(*entropy: int) -> None:
-    """Seeds every generator from a few integers, well mixed: neighbouring seeds give unrelated numbers."""
+    """Seeds every generator from a few integers, mixed so that neighbouring seeds give unrelated numbers."""
     mixed = np.random.SeedSequence(entropy).generate_state(4, dtype=np.uint32).tolist()
     torch.manual_seed((mixed[1] << 31) ^ mixed[0])  # also of every GPU
     random.seed(mixed[2])
@@ -23,7 +23,7 @@ def seed_all(*entropy: int) -> None:
 
 
 def capture() -> dict[str, Tensor]:
-    """Where the generators stand."""
+    """Returns the state of every generator."""
     _, words, gauss = random.getstate()
     legacy: Any = np.random.get_state()  # noqa: NPY002
     _, keys, at, has_gauss, cached = legacy
@@ -40,7 +40,7 @@ def capture() -> dict[str, Tensor]:
 
 
 def restore(state: Mapping[str, Tensor]) -> None:
-    """Puts the generators where `capture` found them; raises ValueError for what it cannot have written."""
+    """Restores the state that `capture` returned; raises ValueError for anything that `capture` cannot return."""
     try:
         torch.set_rng_state(state["torch"])
         gauss = state["python_gauss"].tolist()
@@ -57,8 +57,8 @@ def restore(state: Mapping[str, Tensor]) -> None:
 
 
 @contextlib.contextmanager
-def apart(*entropy: int) -> Iterator[None]:
-    """Random numbers of its own, so that what happens inside does not change what is drawn after."""
+def isolated(*entropy: int) -> Iterator[None]:
+    """A context with random numbers of its own: what is drawn inside does not change what is drawn afterwards."""
     before = capture()
     seed_all(*entropy)
     try:

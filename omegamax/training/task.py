@@ -1,7 +1,7 @@
-"""What a recipe tells the training loop: its data, its model, its loss and its numbers.
+"""The interface between a recipe and the training loop: its data, its model, its loss and its metrics.
 
 The loop (loop.py) knows nothing of texts or trees: it asks a `Task` for examples, gathers them into batches, and adds
-up losses. Evaluation is `score(examples, predict(model, examples))`, so that predictions can be spread over processes.
+up losses. Evaluation is `score(examples, predict(model, examples))`, so that processes can share the predictions.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from torch import Tensor, nn
 
 
 class Loss(NamedTuple):
-    """A sum and what it counts: the loop divides, so that parts of a batch and processes give one mean."""
+    """The sum of a batch's losses and the number of its items.
+
+    The loop divides one by the other, so that parts of a batch and several processes give one mean.
+    """
 
     total: Tensor  # scalar, the sum over the batch's items
     n_items: int  # tokens, tags, pairs
 
 
 class AttentionMap(NamedTuple):
-    """Where a model looked while it made one output."""
+    """The attention weights of a model while it made one output."""
 
     rows: Sequence[str]  # output tokens
     columns: Sequence[str]  # input tokens
@@ -31,22 +34,26 @@ class AttentionMap(NamedTuple):
     always_positive: bool = False  # as softmax's: a weight of 0 was rounded and is not exactly zero
 
 
-def place(batch: Any, device: torch.device) -> Any:
-    """The same batch with its tensors on a device: tensors, and tuples, lists and dictionaries of them."""
+def move_to(batch: Any, device: torch.device) -> Any:
+    """Returns the batch with its tensors on a device; a batch is a tensor, or tuples, lists and dicts of them."""
     if isinstance(batch, Tensor):
         return batch.to(device)
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(place(item, device) for item in batch))
+        return type(batch)(*(move_to(item, device) for item in batch))
     if isinstance(batch, (tuple, list)):
-        return type(batch)(place(item, device) for item in batch)
+        return type(batch)(move_to(item, device) for item in batch)
     if isinstance(batch, dict):
-        return {key: place(item, device) for key, item in batch.items()}
+        return {key: move_to(item, device) for key, item in batch.items()}
     return batch
 
 
 class Task(ABC):
-    """One problem with its data. Settings are plain values; what data taught (vocabularies) is in `assets`."""
+    """One problem with its data.
 
+    `settings` are chosen by the user; `assets` are computed from the training data, as vocabularies are.
+    """
+
+    name: ClassVar[str]  # of a recipe, on the command line and in checkpoints; a class of your own needs none
     metric: ClassVar[str]  # the entry of `score` that early stopping and the best checkpoint watch; higher is better
     settings_type: ClassVar[type]  # the class of `settings`, from which a checkpoint's values are read back
     settings: Any  # a frozen dataclass of plain values
@@ -54,74 +61,82 @@ class Task(ABC):
     @classmethod
     @abstractmethod
     def prepare(cls, settings: Any) -> Task:
-        """From data: reads or makes the splits and their vocabularies."""
+        """Makes a task from data: reads or generates the splits and counts their vocabularies."""
 
     @classmethod
     @abstractmethod
     def restore(cls, settings: Any, assets: Mapping[str, Any]) -> Task:
-        """From a checkpoint: ready to predict; the data is read only if `examples` is called."""
+        """Makes a task from a checkpoint, ready to predict; it reads the data only if `examples` is called."""
 
     @abstractmethod
     def assets(self) -> dict[str, Any]:
-        """Plain JSON values from which `restore` makes the same task."""
+        """Returns plain JSON values from which `restore` makes the same task."""
 
     @abstractmethod
     def examples(self, split: str) -> Sequence[Any]:
-        """The examples of "train", "dev" or "test", always in the same order."""
+        """Returns the examples of "train", "dev" or "test", always in the same order."""
 
     @abstractmethod
     def read(self, lines: Iterable[str]) -> list[Any]:
-        """Examples without targets from a user's own input."""
+        """Makes examples without targets from lines that a user wrote."""
 
     @abstractmethod
     def length(self, example: Any) -> int:
-        """How long an example's input is: batches have examples of about the same length."""
+        """Returns how long an example's input is; a batch has examples of about the same length."""
 
     @abstractmethod
     def model(self) -> nn.Module:
-        """A fresh model; its parameters are drawn from PyTorch's global generator, which the loop has seeded."""
+        """Returns a new model, whose parameters come from PyTorch's global generator, which the loop has seeded."""
 
     @abstractmethod
     def collate(self, examples: Sequence[Any]) -> Any:
-        """A batch: a NamedTuple of tensors."""
+        """Makes a batch of examples: a NamedTuple of tensors."""
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Any) -> Loss:
-        """To be minimised. Calls `model(...)` itself, not its methods, so that it may be wrapped.
+        """Computes the loss of a batch. It calls `model(...)`, not other methods, so that the model may be wrapped.
 
-        Every parameter that requires a gradient takes part, or several processes would wait for it in vain. What the
-        model returns is not changed in place.
+        Every parameter that requires a gradient must take part, or several processes would wait for it forever. The
+        output of the model must not be changed in place.
         """
 
     @abstractmethod
     def predict(self, model: nn.Module, examples: Sequence[Any]) -> list[str]:
-        """One line of output for each example of one batch, from `batch_for`; in eval mode, without gradients."""
+        """Returns a line of output for each example of one batch; the model is in eval mode, without gradients."""
 
     @abstractmethod
     def score(self, examples: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:
-        """Metrics by name, the watched one first."""
+        """Returns the metrics of predictions by name, the watched metric first."""
 
     @abstractmethod
     def attend(self, model: nn.Module, examples: Sequence[Any]) -> list[AttentionMap]:
-        """Where the model looks while it predicts each example; empty where it has no attention."""
+        """Returns the attention of the model on each example; an empty list if it has no attention."""
 
     def fingerprint(self, example: Any) -> str:
-        """By which data that has changed is noticed when a run is resumed: the length, where a task knows no better."""
+        """Returns a text that changes if the example does, so that a resumed run notices other data.
+
+        By default it is the length, which notices little: a task should return all of the example.
+        """
         return str(self.length(example))
 
     def batch_for(self, model: nn.Module, examples: Sequence[Any]) -> Any:
-        """`collate`, placed where the model is."""
+        """Returns the batch of these examples on the device of the model."""
         parameter = next(model.parameters(), None)
         device = torch.device("cpu") if parameter is None else parameter.device
-        return place(self.collate(examples), device)
+        return move_to(self.collate(examples), device)
 
     def blocks(self, model: nn.Module) -> Sequence[nn.Module]:
-        """Parts that FSDP may shard one by one; each must be called as a module, never by its other methods."""
+        """Returns the parts that FSDP may shard one by one; each must be called as a module, not by other methods."""
         return ()
 
 
+def task_name(task: type[Task]) -> str:
+    """Returns the name of a task in checkpoints: that of a recipe, or module and class of a task of your own."""
+    return vars(task).get("name") or f"{task.__module__}:{task.__qualname__}"  # a subclass of a recipe is not it
+
+
 def data_digest(task: Task, *splits: Sequence[Any]) -> str:
-    """A checksum of the data that decides how training goes on."""
+    """Returns a checksum of the examples that training depends on."""
     content = hashlib.sha256()
     for examples in splits:
         content.update(f"{len(examples)}\n".encode())

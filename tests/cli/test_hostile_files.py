@@ -9,7 +9,7 @@ import shutil
 import pytest
 from cli.conftest import SMALL
 
-from omegamax.training.checkpoints import CARD
+from omegamax.training.checkpoints import CARD_FILE
 from omegamax.training.runs import list_checkpoints
 
 ODD = "\x1b[31m\x07\u202eodd"
@@ -45,7 +45,7 @@ def refused(result, *words):
 )
 def test_absurd_options(command, tmp_path, monkeypatch, options, said):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("omegamax.training.model_size._memory", lambda: 1 << 33)
+    monkeypatch.setattr("omegamax.training.resources._memory", lambda: 1 << 33)
     monkeypatch.setattr("omegamax.data.tsv.MAX_BYTES", 1 << 22)
     os.mkfifo("pipe")
     import gzip
@@ -109,7 +109,7 @@ def tampered(trained, tmp_path):
 
     def act(change):
         shutil.copytree(trained, tmp_path / "run")
-        card = list_checkpoints(tmp_path / "run")[-1] / CARD
+        card = list_checkpoints(tmp_path / "run")[-1] / CARD_FILE
         content = json.loads(card.read_text())["content"]
         change(content)
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omegamax.comparisons.attention_statistics import attention_statistics, row_counts
 from omegamax.comparisons.page import Page
+from omegamax.comparisons.statistics import attention_statistics, row_counts
 from omegamax.training.task import AttentionMap
 
 LEVELS = st.sampled_from([0.0, 0.0, 0.125, 0.25, 0.5])

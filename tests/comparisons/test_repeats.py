@@ -5,7 +5,7 @@ from statistics import NormalDist
 
 import pytest
 
-from omegamax.comparisons.repeats import clearly_best, deviation_of, mean_of
+from omegamax.comparisons.statistics import clearly_best, deviation_of, mean_of
 
 
 def test_means_and_deviations():

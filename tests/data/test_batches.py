@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omegamax.data.batches import BATCHES_PER_POOL, epoch_batches, n_batches, split
+from omegamax.data.batches import BATCHES_PER_POOL, epoch_batches, n_batches, split_batch
 
 LENGTHS = st.lists(st.integers(0, 30), max_size=300)
 SIZES = st.integers(1, 40)
@@ -53,7 +53,7 @@ def test_batches_come_in_random_order_of_length():
 
 @given(st.lists(st.integers(), max_size=20), st.integers(1, 30))
 def test_parts_are_the_whole_and_even(batch, n_parts):
-    parts = split(batch, n_parts)
+    parts = split_batch(batch, n_parts)
     assert len(parts) == n_parts
     assert sorted(at for part in parts for at in part) == sorted(batch)
     sizes = [len(part) for part in parts]

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omegamax.data.date_patterns import FIRST, LAST, LOCALES, as_typed, babel_locale, month_names, styles, write
-from omegamax.data.dates import dates_of, generate_dates
-from omegamax.data.typos import _typos, with_typo
+from omegamax.data.dates import _typos, dates_of, generate_dates, with_typo
 
 babel = pytest.importorskip("babel")
 

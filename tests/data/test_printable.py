@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from omegamax.data.printable import quoted, visible
+from omegamax.data.printable import printable, short_repr
 
 
 @pytest.mark.parametrize(
@@ -22,18 +22,18 @@ from omegamax.data.printable import quoted, visible
     ],
 )
 def test_escapes(text, shown):
-    assert visible(text) == shown
+    assert printable(text) == shown
 
 
 def test_no_character_of_unicode_passes_that_hides_others():
     for code in range(0x110000):
         if unicodedata.category(chr(code)) in ("Cc", "Cf", "Cs", "Zl", "Zp") and code not in (0x200C, 0x200D):
-            assert visible(chr(code)).startswith("\\"), hex(code)
-            assert visible(chr(code)).isascii()
+            assert printable(chr(code)).startswith("\\"), hex(code)
+            assert printable(chr(code)).isascii()
 
 
 def test_long_text_loses_its_middle():
-    assert visible("0123456789", most=7) == "01 … 89"
-    assert len(visible("x" * 100, most=50)) == 50
-    assert len(quoted(10**300)) == 80
-    assert quoted(1 << 20_000) == "a value of type int that is too long to print"
+    assert printable("0123456789", max_length=7) == "01 … 89"
+    assert len(printable("x" * 100, max_length=50)) == 50
+    assert len(short_repr(10**300)) == 80
+    assert short_repr(1 << 20_000) == "a value of type int that is too long to print"

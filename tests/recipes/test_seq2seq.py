@@ -14,8 +14,9 @@ from omegamax.recipes import TASKS
 from omegamax.recipes.dates import Dates
 from omegamax.recipes.metrics import corpus_bleu, edit_distances, exact_match
 from omegamax.recipes.seq2seq import SequenceToSequence
+from omegamax.recipes.settings import DatesSettings, Seq2SeqSettings
 from omegamax.recipes.text_to_text import TextPair
-from omegamax.training.settings import DatesSettings, Seq2SeqSettings, TrainingSettings
+from omegamax.training.settings import TrainingSettings
 
 ATTENTIONS = ["softmax", "sparsemax", "entmax15", "entmax", "sqpnormmax", "fusedmax", "oscarmax", "hard", "none"]
 SMALL = {"embedding_size": 16, "hidden_size": 32, "dropout": 0.0}

@@ -170,13 +170,13 @@ class TestCommand:
         assert "cannot write to" in err and err.count("\n") == 1
 
     def test_a_source_means_what_runs_of_it(self):
-        from omegamax.cli.reproduce import chosen
+        from omegamax.cli.reproduce import select_claims
 
-        assert chosen(["sparsemap", "fig2", "fig2"], runnable=True) == [
+        assert select_claims(["sparsemap", "fig2", "fig2"], runnable=True) == [
             *(claim for claim in of_source("sparsemap") if claim.run),
             CLAIMS["fig2"],
         ]
-        assert len(chosen(["all"], runnable=False)) == len(CLAIMS)
+        assert len(select_claims(["all"], runnable=False)) == len(CLAIMS)
 
     def test_help_teaches_with_examples(self, capsys):
         code, out, _ = command(capsys, "--help")

@@ -15,7 +15,7 @@ from pathlib import Path
 from run_contents import contents
 from toy_task import Sums, SumsSettings
 
-from omegamax.data import atomic
+from omegamax.data import files
 from omegamax.training.loop import train
 from omegamax.training.progress import Silent
 from omegamax.training.runs import RunDirectory
@@ -82,7 +82,7 @@ def fatal_call(number, count=None):
 
 def fatal_write(number):
     """Makes the n-th file be half written when the process dies."""
-    left, original = [number], atomic._write
+    left, original = [number], files._write
 
     def write(path, content):
         if left[0] == 0:
@@ -91,7 +91,7 @@ def fatal_write(number):
         left[0] -= 1
         original(path, content)
 
-    atomic._write = write
+    files._write = write
 
 
 def same_after(spoil, directory, settings, expected):
@@ -139,7 +139,7 @@ def overwriting(directory, settings, expected):
             assert ended(child(lambda: run(path, settings))) == 0
             assert contents(path) == expected, f"killed at call {number} of an overwriting run"
         else:
-            atomic.sweep(path)
+            files.remove_unfinished(path)
             assert contents(path) == contents(old), f"killed at call {number} of an overwriting run"
     assert replaced == sorted(replaced)
     assert set(replaced) == {True, False}

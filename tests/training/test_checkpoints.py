@@ -16,10 +16,9 @@ from safetensors.torch import save as to_bytes
 from toy_task import Sums, SumsSettings
 
 from omegamax.errors import CheckpointError, RecipeError
-from omegamax.recipes import TASKS, TaskEntry
-from omegamax.training import checkpoints as checkpoint
-from omegamax.training.checkpoints import CARD, MODEL, TRAINING
-from omegamax.training.loading import load
+from omegamax.recipes import TASKS, TaskEntry, load
+from omegamax.training import checkpoints
+from omegamax.training.checkpoints import CARD_FILE, MODEL_FILE, TRAINING_FILE
 from omegamax.training.loop import train
 from omegamax.training.progress import Silent
 from omegamax.training.runs import RunDirectory, list_checkpoints
@@ -54,24 +53,24 @@ def resume(run):
 
 def tamper(path, change=lambda content: None, *, model=None, training=None):
     """Rewrites a checkpoint as someone would who knows the format, checksums and all."""
-    content = json.loads((path / CARD).read_text())["content"]
-    for name, tensors in ((MODEL, model), (TRAINING, training)):
+    content = json.loads((path / CARD_FILE).read_text())["content"]
+    for name, tensors in ((MODEL_FILE, model), (TRAINING_FILE, training)):
         if tensors is not None:
             data = to_bytes(tensors)
             (path / name).write_bytes(data)
             content["files"][name] = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     change(content)
     seal = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-    (path / CARD).write_text(json.dumps({"sha256": seal, "content": content}))
+    (path / CARD_FILE).write_text(json.dumps({"sha256": seal, "content": content}))
 
 
 def tensors(path, name):
-    return checkpoint.read_tensors(path, checkpoint.read_card(path)[1], name)
+    return checkpoints.read_tensors(path, checkpoints.read_card(path)[1], name)
 
 
 def test_a_tampered_copy_that_changes_nothing_loads(copied):
     path = latest(copied)
-    tamper(path, model=tensors(path, MODEL), training=tensors(path, TRAINING))
+    tamper(path, model=tensors(path, MODEL_FILE), training=tensors(path, TRAINING_FILE))
     load(copied, task=Sums)
     resume(copied)
 
@@ -79,7 +78,7 @@ def test_a_tampered_copy_that_changes_nothing_loads(copied):
 def test_every_tensor_comes_back(copied):
     path = latest(copied)
     loaded = load(copied, task=Sums)
-    stored = tensors(path, MODEL)
+    stored = tensors(path, MODEL_FILE)
     assert stored.keys() == loaded.model.state_dict().keys()
     assert all(torch.equal(tensor, stored[name]) for name, tensor in loaded.model.state_dict().items())
     assert not loaded.model.training
@@ -88,7 +87,7 @@ def test_every_tensor_comes_back(copied):
 
 def test_one_checkpoint_loads_by_its_own_path_and_without_the_training_state(copied, tmp_path):
     shutil.copytree(latest(copied), tmp_path / "alone")
-    (tmp_path / "alone" / TRAINING).unlink()
+    (tmp_path / "alone" / TRAINING_FILE).unlink()
     assert load(tmp_path / "alone", task=Sums).path == tmp_path / "alone"
 
 
@@ -96,25 +95,25 @@ def test_one_checkpoint_loads_by_its_own_path_and_without_the_training_state(cop
 def test_flipped_bits_are_refused(made, tmp_path_factory, chance: random.Random):
     run = tmp_path_factory.mktemp("flip") / "run"
     shutil.copytree(made, run)
-    name = chance.choice([MODEL, TRAINING, CARD])
+    name = chance.choice([MODEL_FILE, TRAINING_FILE, CARD_FILE])
     file = latest(run) / name
     data = bytearray(file.read_bytes())
     data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
     file.write_bytes(data)
     try:
-        before = json.loads((latest(made) / CARD).read_text())
-        harmless = name == CARD and json.loads(data) == before  # white space
+        before = json.loads((latest(made) / CARD_FILE).read_text())
+        harmless = name == CARD_FILE and json.loads(data) == before  # white space
     except ValueError:
         harmless = False
     if not harmless:
         with pytest.raises(CheckpointError):
             resume(run)
-    if name != TRAINING and not harmless:
+    if name != TRAINING_FILE and not harmless:
         with pytest.raises(CheckpointError):
             load(run, task=Sums)
 
 
-@given(st.sampled_from([MODEL, TRAINING, CARD]), st.floats(0, 1, exclude_max=True))
+@given(st.sampled_from([MODEL_FILE, TRAINING_FILE, CARD_FILE]), st.floats(0, 1, exclude_max=True))
 def test_truncated_files_are_refused(made, tmp_path_factory, name, part):
     run = tmp_path_factory.mktemp("cut") / "run"
     shutil.copytree(made, run)
@@ -124,7 +123,7 @@ def test_truncated_files_are_refused(made, tmp_path_factory, name, part):
         resume(run)
 
 
-@pytest.mark.parametrize("name", [MODEL, TRAINING, CARD])
+@pytest.mark.parametrize("name", [MODEL_FILE, TRAINING_FILE, CARD_FILE])
 def test_a_missing_or_longer_file_is_refused(copied, name):
     file = latest(copied) / name
     with file.open("ab") as stream:
@@ -171,9 +170,9 @@ def entry(*path):
         (entry("assets", {}), r"does not fit the task Sums \('vocabulary'\)"),
         (entry("files", {}), "must list model.safetensors and training.safetensors"),
         (entry("files", "../../evil", {"size": 1, "sha256": ""}), "must list"),
-        (entry("files", MODEL, {"size": "1", "sha256": ""}), "must list"),
-        (entry("files", MODEL, "sha256", None), "checksum"),
-        (entry("files", MODEL, "size", -2), "damaged"),
+        (entry("files", MODEL_FILE, {"size": "1", "sha256": ""}), "must list"),
+        (entry("files", MODEL_FILE, "sha256", None), "checksum"),
+        (entry("files", MODEL_FILE, "size", -2), "damaged"),
         (entry("state", "best_step", 10**6), "not a complete checkpoint"),
         (entry("state", "best_step", "../../../etc"), None),
     ],
@@ -221,26 +220,38 @@ def without(name):
 @pytest.mark.parametrize(
     ("name", "change", "reason"),
     [
-        (MODEL, with_(surprise=torch.ones(1)), "an unknown tensor 'surprise'"),
-        (MODEL, without("out.bias"), "no tensor 'out.bias'"),
-        (MODEL, with_(**{"out.bias": torch.ones(6)}), r"'out.bias' must have shape \(5,\)"),
-        (MODEL, with_(**{"out.bias": torch.ones(5, dtype=torch.float64)}), "type torch.float32"),
-        (TRAINING, with_(surprise=torch.ones(1)), "an unknown tensor 'surprise'"),
-        (TRAINING, with_(**{"random.7.torch": torch.ones(1)}), "an unknown tensor 'random.7.torch'"),
-        (TRAINING, without("random.0.torch"), "random numbers"),
-        (TRAINING, with_(**{"random.0.torch": torch.ones(3, dtype=torch.uint8)}), "random numbers"),
-        (TRAINING, with_(**{"random.0.numpy": torch.ones(3, dtype=torch.int64)}), r"cannot be resumed"),
-        (TRAINING, with_(**{"random.0.numpy": torch.full((626,), 700)}), "624 words and a position among them"),
-        (TRAINING, with_(**{"random.0.python": torch.ones(3, dtype=torch.int64)}), r"cannot be resumed"),
-        (TRAINING, without("optimizer.step.out.bias"), "the optimiser's step of 'out.bias'"),
-        (TRAINING, with_(**{"optimizer.exp_avg.out.bias": torch.ones(2)}), "the optimiser's exp_avg of 'out.bias'"),
-        (TRAINING, with_(**{"optimizer.step.out.bias": torch.tensor(1)}), "must hold real numbers, got torch.int64"),
-        (TRAINING, with_(**{"optimizer.exp_avg.out.bias": torch.ones(5, dtype=torch.bool)}), "must hold real numbers"),
+        (MODEL_FILE, with_(surprise=torch.ones(1)), "an unknown tensor 'surprise'"),
+        (MODEL_FILE, without("out.bias"), "no tensor 'out.bias'"),
+        (MODEL_FILE, with_(**{"out.bias": torch.ones(6)}), r"'out.bias' must have shape \(5,\)"),
+        (MODEL_FILE, with_(**{"out.bias": torch.ones(5, dtype=torch.float64)}), "type torch.float32"),
+        (TRAINING_FILE, with_(surprise=torch.ones(1)), "an unknown tensor 'surprise'"),
+        (TRAINING_FILE, with_(**{"random.7.torch": torch.ones(1)}), "an unknown tensor 'random.7.torch'"),
+        (TRAINING_FILE, without("random.0.torch"), "random numbers"),
+        (TRAINING_FILE, with_(**{"random.0.torch": torch.ones(3, dtype=torch.uint8)}), "random numbers"),
+        (TRAINING_FILE, with_(**{"random.0.numpy": torch.ones(3, dtype=torch.int64)}), r"cannot be resumed"),
+        (TRAINING_FILE, with_(**{"random.0.numpy": torch.full((626,), 700)}), "624 words and a position among them"),
+        (TRAINING_FILE, with_(**{"random.0.python": torch.ones(3, dtype=torch.int64)}), r"cannot be resumed"),
+        (TRAINING_FILE, without("optimizer.step.out.bias"), "the optimiser's step of 'out.bias'"),
+        (
+            TRAINING_FILE,
+            with_(**{"optimizer.exp_avg.out.bias": torch.ones(2)}),
+            "the optimiser's exp_avg of 'out.bias'",
+        ),
+        (
+            TRAINING_FILE,
+            with_(**{"optimizer.step.out.bias": torch.tensor(1)}),
+            "must hold real numbers, got torch.int64",
+        ),
+        (
+            TRAINING_FILE,
+            with_(**{"optimizer.exp_avg.out.bias": torch.ones(5, dtype=torch.bool)}),
+            "must hold real numbers",
+        ),
     ],
 )
 def test_tensors_that_do_not_fit_are_refused(copied, name, change, reason):
     path = latest(copied)
-    tamper(path, **{"model" if name == MODEL else "training": change(tensors(path, name))})
+    tamper(path, **{"model" if name == MODEL_FILE else "training": change(tensors(path, name))})
     with pytest.raises(CheckpointError, match=reason):
         resume(copied)
 
@@ -255,12 +266,12 @@ class Evil:
         return os.mkdir, (self.trace,)
 
 
-@pytest.mark.parametrize("name", [MODEL, TRAINING, CARD])
+@pytest.mark.parametrize("name", [MODEL_FILE, TRAINING_FILE, CARD_FILE])
 def test_a_pickle_is_not_read(copied, tmp_path, name):
     data = pickle.dumps(Evil(tmp_path / "trace"))
     path = latest(copied)
     (path / name).write_bytes(data)
-    if name != CARD:
+    if name != CARD_FILE:
         sums = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         tamper(path, entry("files", name, sums))
     with pytest.raises(CheckpointError, match=r"is not a safetensors file|damaged"):
@@ -293,14 +304,14 @@ def test_a_recipe_is_found_by_its_name(copied, monkeypatch):
 
 def test_an_endless_file_is_not_read_to_its_end(copied):
     path = latest(copied)
-    for name in (MODEL, CARD):
+    for name in (MODEL_FILE, CARD_FILE):
         (path / name).unlink()
         (path / name).symlink_to("/dev/zero")
         with pytest.raises(CheckpointError, match="not a regular file but a pipe or a device"):
             load(copied, task=Sums)
 
 
-@pytest.mark.parametrize("name", [MODEL, CARD])
+@pytest.mark.parametrize("name", [MODEL_FILE, CARD_FILE])
 def test_a_pipe_is_not_waited_for(copied, name):
     path = latest(copied)
     (path / name).unlink()
@@ -312,19 +323,19 @@ def test_a_pipe_is_not_waited_for(copied, name):
 @pytest.mark.parametrize("size", [10**30, 10**15, -5])
 def test_no_room_is_made_for_what_is_not_there(copied, size):
     path = latest(copied)
-    tamper(path, lambda content: content["files"][MODEL].update(size=size))
+    tamper(path, lambda content: content["files"][MODEL_FILE].update(size=size))
     with pytest.raises(CheckpointError, match=f"bytes and should have {size}"):
         load(copied, task=Sums)
 
 
 def test_deep_json_is_refused(copied):
-    (latest(copied) / CARD).write_text("[" * 10**6)
+    (latest(copied) / CARD_FILE).write_text("[" * 10**6)
     with pytest.raises(CheckpointError, match="not a checkpoint's JSON"):
         load(copied, task=Sums)
 
 
 def test_a_damaged_checkpoint_is_not_overwritten(copied):
-    file = latest(copied) / MODEL
+    file = latest(copied) / MODEL_FILE
     file.write_bytes(b"rubbish")
     with pytest.raises(CheckpointError, match=f"damaged.*; delete {latest(copied)} to resume from the checkpoint"):
         resume(copied)
@@ -333,12 +344,12 @@ def test_a_damaged_checkpoint_is_not_overwritten(copied):
 
 def test_tied_weights_and_half_types_are_saved(tmp_path):
     weight = torch.randn(3, 4)
-    card = checkpoint.Card("r", "t", {}, {}, {}, "d", {}, 1)
+    card = checkpoints.Card("r", "t", {}, {}, {}, "d", {}, 1)
     given = {"a": weight, "b": weight, "t": weight.T, "half": weight.bfloat16(), "none": torch.empty(0, 3)}
-    checkpoint.save(tmp_path / "c", card, given, {})
-    found = tensors(tmp_path / "c", MODEL)
+    checkpoints.write_checkpoint(tmp_path / "c", card, given, {})
+    found = tensors(tmp_path / "c", MODEL_FILE)
     assert all(torch.equal(found[name], tensor) and found[name].dtype == tensor.dtype for name, tensor in given.items())
-    assert checkpoint.read_card(tmp_path / "c")[0] == card
+    assert checkpoints.read_card(tmp_path / "c")[0] == card
 
 
 def test_assets_that_are_not_json_are_refused(tmp_path):

@@ -6,12 +6,11 @@ import shutil
 import pytest
 from toy_task import Sums, SumsSettings
 
-from omegamax.data import atomic
-from omegamax.data import files as regular_files
+from omegamax.data import files
 from omegamax.errors import RunDirectoryError
 from omegamax.training.loop import train
 from omegamax.training.progress import Silent
-from omegamax.training.runs import RunDirectory, list_checkpoints, stored_config
+from omegamax.training.runs import RunDirectory, list_checkpoints, read_run_config
 from omegamax.training.settings import TrainingSettings
 
 SETTINGS = TrainingSettings(epochs=1, batch_size=10, schedule="constant")
@@ -124,9 +123,9 @@ def test_a_second_name_of_a_file_keeps_its_content(copied, precious, tmp_path):
 
 def test_a_link_that_appears_between_look_and_opening(tmp_path, precious, monkeypatch):
     (tmp_path / "lock").symlink_to(precious)
-    monkeypatch.setattr(regular_files, "refuse_link", lambda path: None)
+    monkeypatch.setattr(files, "refuse_link", lambda path: None)
     with pytest.raises(RunDirectoryError, match="must not be a link"):
-        regular_files.open_inside(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
+        files.open_regular_file(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
 
 
 def test_sweeping_deletes_a_link_and_not_its_target(tmp_path):
@@ -134,7 +133,7 @@ def test_sweeping_deletes_a_link_and_not_its_target(tmp_path):
     (tmp_path / "elsewhere" / "file").write_text("")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / ".unfinished-1").symlink_to(tmp_path / "elsewhere")
-    atomic.sweep(tmp_path / "run")
+    files.remove_unfinished(tmp_path / "run")
     assert not list((tmp_path / "run").iterdir()) and (tmp_path / "elsewhere" / "file").exists()
 
 
@@ -148,15 +147,15 @@ def test_a_config_of_other_kinds_is_not_a_run(copied, change):
     config = json.loads((copied / "config.json").read_text())
     (copied / "config.json").write_text(json.dumps({**config, **change}))
     with pytest.raises(RunDirectoryError, match=r"config\.json is not a run's"):
-        stored_config(copied)
+        read_run_config(copied)
 
 
 def test_reading_stops_at_the_limit(tmp_path):
     (tmp_path / "file").write_bytes(b"x" * 11)
-    assert regular_files.read_regular(tmp_path / "file", 11) == b"x" * 11
+    assert files.read_regular_file(tmp_path / "file", 11) == b"x" * 11
     with pytest.raises(OSError, match="larger than 10 bytes"):
-        regular_files.read_regular(tmp_path / "file", 10)
+        files.read_regular_file(tmp_path / "file", 10)
     with pytest.raises(OSError, match="pipe or a device"):
-        regular_files.read_regular("/dev/zero", 10)
+        files.read_regular_file("/dev/zero", 10)
     with pytest.raises(OSError, match="larger than 1 MiB"):
-        regular_files.read_any("/dev/zero", 1 << 20)
+        files.read_user_file("/dev/zero", 1 << 20)

@@ -12,8 +12,8 @@ from run_contents import Crash, CrashAfter, contents, metrics
 from toy_task import Sums, SumsSettings
 
 from omegamax.errors import CheckpointError, DivergedError
+from omegamax.recipes import load
 from omegamax.training import random_state
-from omegamax.training.loading import load
 from omegamax.training.loop import train
 from omegamax.training.prediction import evaluate, predict
 from omegamax.training.progress import Silent
@@ -88,7 +88,7 @@ class SignalAfter(Silent):
         if self.after == 0:
             os.kill(os.getpid(), self.number)
 
-    def say(self, text):
+    def message(self, text):
         self.said.append(text)
 
 
@@ -301,7 +301,7 @@ def test_no_epochs_leave_an_untrained_model(tmp_path):
 def test_evaluation_leaves_the_model_training_and_the_random_numbers_alone(tmp_path):
     model = TASK.model().train()
     before = random_state.capture()
-    with random_state.apart(3):
+    with random_state.isolated(3):
         predict(TASK, model, TASK.examples("dev"))
     assert model.training
     assert all(torch.equal(state, before[name]) for name, state in random_state.capture().items())

@@ -7,9 +7,8 @@ import torch
 from toy_task import Sums, SumsSettings
 
 from omegamax.errors import DivergedError
-from omegamax.training.optimization import update
-from omegamax.training.optimizer import adamw, load_optimizer, optimizer_tensors
-from omegamax.training.processes import Crew
+from omegamax.training.optimization import adamw, load_optimizer, optimizer_tensors, take_step
+from omegamax.training.processes import Processes
 from omegamax.training.settings import TrainingSettings
 from omegamax.training.task import Loss
 
@@ -19,7 +18,16 @@ STILL = SumsSettings(dropout=0.0, noise=0.0)
 def step(task, model, batch, **settings):
     settings = TrainingSettings(**{"clip": 0.0, **settings})
     optimizer = adamw(model, settings)
-    done = update(task, model, optimizer, task.examples("train"), batch, settings=settings, crew=Crew(), stop=False)
+    done = take_step(
+        task,
+        model,
+        optimizer,
+        task.examples("train"),
+        batch,
+        settings=settings,
+        processes=Processes(),
+        stop_requested=False,
+    )
     return done, optimizer
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from crew_program import SETTINGS, STILL
+from processes_program import SETTINGS, STILL
 from run_contents import metrics
 from toy_task import Sums
 
 from omegamax.errors import DeviceError
-from omegamax.training.loading import load
+from omegamax.recipes import load
 from omegamax.training.loop import train
 from omegamax.training.prediction import evaluate, predict
-from omegamax.training.processes import Crew, joined
+from omegamax.training.processes import Processes, join_processes
 from omegamax.training.progress import Silent
 from omegamax.training.runs import RunDirectory, list_checkpoints
 from omegamax.training.settings import TrainingSettings
@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 def torchrun(what, directory):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(["", str(HERE.parent.parent)])}
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command = [*launcher, str(HERE / "crew_program.py"), what, str(directory)]
+    command = [*launcher, str(HERE / "processes_program.py"), what, str(directory)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
 
 
@@ -76,14 +76,14 @@ def test_the_death_of_one_ends_all_with_a_reason(tmp_path, how, words):
 
 
 def test_one_process_is_a_crew_of_one():
-    with joined("cpu") as crew:
-        assert crew == Crew()
-        assert crew.first
-        assert crew.sum(1.5, 2) == [1.5, 2]
-        assert crew.gather("a") == ["a"]
-        assert crew.alone(lambda: 3) == 3
+    with join_processes("cpu") as processes:
+        assert processes == Processes()
+        assert processes.is_rank_zero
+        assert processes.sum(1.5, 2) == [1.5, 2]
+        assert processes.gather("a") == ["a"]
+        assert processes.on_rank_zero(lambda: 3) == 3
 
 
 def test_a_device_that_is_none_is_refused():
-    with pytest.raises(DeviceError, match="device must be auto, cpu, cuda"), joined("abacus"):
+    with pytest.raises(DeviceError, match="device must be auto, cpu, cuda"), join_processes("abacus"):
         pass

@@ -7,11 +7,11 @@ import sys
 import pytest
 from toy_task import Sums, SumsSettings
 
-from omegamax.errors import need
+from omegamax.extras import import_for_training
 from omegamax.training import progress
-from omegamax.training.curves import Curves
 from omegamax.training.loop import train
-from omegamax.training.progress import Bars, Lines, Silent, duration, shown_on
+from omegamax.training.metrics_log import TensorBoardCurves
+from omegamax.training.progress import Bars, Lines, Silent, duration, progress_on
 from omegamax.training.runs import RunDirectory
 from omegamax.training.settings import TrainingSettings
 
@@ -25,8 +25,8 @@ class Terminal(io.StringIO):
 
 
 def test_a_terminal_gets_bars_and_a_file_gets_lines():
-    assert isinstance(shown_on(Terminal()), Bars)
-    assert isinstance(shown_on(io.StringIO()), Lines)
+    assert isinstance(progress_on(Terminal()), Bars)
+    assert isinstance(progress_on(io.StringIO()), Lines)
 
 
 def test_lines_tell_each_epoch_and_some_steps(tmp_path, monkeypatch):
@@ -63,7 +63,7 @@ def test_a_resumed_bar_begins_where_the_run_stands():
 
 def test_remarks_reach_whoever_listens():
     for kind, stream in ((Lines, io.StringIO()), (Bars, Terminal())):
-        kind(stream).say("a remark")
+        kind(stream).message("a remark")
         assert "a remark\n" in stream.getvalue()
 
 
@@ -85,7 +85,7 @@ def test_a_missing_package_is_named_with_its_extra(package, monkeypatch, tmp_pat
     with pytest.raises(
         ImportError, match=rf'training needs {package.partition(".")[0]}; .* "omegamax\[nlp\]".* "\.\[nlp\]"'
     ):
-        need(package)
+        import_for_training(package)
     act = Bars if package == "tqdm" else lambda _: train(TASK, SETTINGS, RunDirectory(tmp_path / "run"))
     with pytest.raises(ImportError, match="pip install"):
         act(Terminal())
@@ -94,8 +94,8 @@ def test_a_missing_package_is_named_with_its_extra(package, monkeypatch, tmp_pat
 
 def test_without_tensorboard_there_are_no_curves(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    curves = Curves(tmp_path / "tensorboard", step=0)
-    curves.add({"event": "step", "step": 1, "loss": 2.0})
+    curves = TensorBoardCurves(tmp_path / "tensorboard", step=0)
+    curves.write({"event": "step", "step": 1, "loss": 2.0})
     curves.close()
     assert not (tmp_path / "tensorboard").exists()
 

@@ -11,8 +11,7 @@ import torch
 from run_contents import Crash, CrashAfter, contents
 from toy_task import Sums, SumsSettings
 
-from omegamax.training import loop
-from omegamax.training import resources as threads
+from omegamax.training import loop, resources
 from omegamax.training.loop import train
 from omegamax.training.progress import Silent
 from omegamax.training.runs import RunDirectory
@@ -37,21 +36,21 @@ def run(path, existing="refuse", progress=None, task=TASK, **values):
 
 @pytest.mark.parametrize(("one", "two", "chosen"), [(1, 8, 1), (8, 1, 2), (5, 5, 1)])
 def test_the_faster_number_wins_and_one_wins_a_tie(one, two, chosen):
-    found, said = threads.faster_threads(lambda: time.sleep(1e-3 * (one if torch.get_num_threads() == 1 else two)))
+    found, said = resources.faster_threads(lambda: time.sleep(1e-3 * (one if torch.get_num_threads() == 1 else two)))
     assert found == chosen and f"using {chosen} " in said and "--threads" in said
     assert torch.get_num_threads() == 2
 
 
 def test_a_slow_trial_is_short():
     began = time.monotonic()
-    threads.faster_threads(lambda: time.sleep(0.6))
+    resources.faster_threads(lambda: time.sleep(0.6))
     assert time.monotonic() - began < 4
 
 
 @pytest.mark.parametrize("chosen", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_trial_leaves_no_trace_in_the_result(tmp_path, monkeypatch, chosen):
-    original = threads.faster_threads
-    monkeypatch.setattr(threads, "faster_threads", lambda act: (original(act) and chosen, "said"))
+    original = resources.faster_threads
+    monkeypatch.setattr(resources, "faster_threads", lambda act: (original(act) and chosen, "said"))
     trained = run(tmp_path / "tried")
     assert trained.threads == chosen and torch.get_num_threads() == 2
     lines = [json.loads(line) for line in (tmp_path / "tried" / "metrics.jsonl").read_text().splitlines()]

@@ -12,10 +12,10 @@ from run_contents import Crash, CrashAfter, contents, metrics
 from toy_task import Sums, SumsSettings
 
 from omegamax.errors import RunDirectoryError
-from omegamax.training.loading import load
+from omegamax.recipes import load
 from omegamax.training.loop import train
 from omegamax.training.progress import Silent
-from omegamax.training.runs import RunDirectory, list_checkpoints, stored_config
+from omegamax.training.runs import RunDirectory, list_checkpoints, read_run_config
 from omegamax.training.settings import TrainingSettings
 
 SETTINGS = TrainingSettings(epochs=2, batch_size=10, save_every=1, log_every=1)
@@ -81,7 +81,7 @@ def test_a_directory_of_something_else_is_left_alone(tmp_path, existing):
 
 def test_an_empty_directory_is_used(tmp_path):
     run(tmp_path)
-    assert stored_config(tmp_path)["task"] == "toy_task:Sums"
+    assert read_run_config(tmp_path)["task"] == "toy_task:Sums"
 
 
 def test_existing_is_one_of_three():
@@ -220,7 +220,7 @@ def test_lost_lines_of_metrics_are_told_and_training_goes_on(tmp_path):
     class Listening(Silent):
         said = ""
 
-        def say(self, text):
+        def message(self, text):
             self.said += text
 
     with pytest.raises(Crash):

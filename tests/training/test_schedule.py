@@ -4,13 +4,15 @@ import math
 
 import pytest
 
-from omegamax.training.schedule import Plateau, learning_rate
+from omegamax.training.optimization import Plateau, learning_rate
 from omegamax.training.settings import TrainingSettings
 
 
-def rates(schedule, n_steps=40, warmup=0, plateau=Plateau()):  # noqa: B008
+def rates(schedule, n_steps=40, warmup=0, plateau_factor=1.0):
     settings = TrainingSettings(learning_rate=0.5, schedule=schedule, warmup=warmup)
-    return [learning_rate(settings, step=step, n_steps=n_steps, plateau=plateau) for step in range(n_steps)]
+    return [
+        learning_rate(settings, step=step, n_steps=n_steps, plateau_factor=plateau_factor) for step in range(n_steps)
+    ]
 
 
 def test_constant():
@@ -42,4 +44,4 @@ def test_plateau_halves_after_waiting_and_waits_again():
         plateau = plateau.after_epoch(better, wait=2)
         factors.append(plateau.factor)
     assert factors == [1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125]
-    assert rates("plateau", plateau=plateau) == [0.5 / 8] * 40
+    assert rates("plateau", plateau_factor=plateau.factor) == [0.5 / 8] * 40

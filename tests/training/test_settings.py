@@ -5,12 +5,13 @@ from dataclasses import fields
 
 import pytest
 
-from omegamax.training.settings import DatesSettings, Seq2SeqSettings, TrainingSettings, plain, revive
+from omegamax.recipes.settings import DatesSettings, Seq2SeqSettings
+from omegamax.training.settings import TrainingSettings, from_dict, to_dict
 
 
 @pytest.mark.parametrize("kind", [TrainingSettings, Seq2SeqSettings, DatesSettings])
 def test_they_come_back_from_json(kind):
-    assert revive(kind, json.loads(json.dumps(plain(kind())))) == kind()
+    assert from_dict(kind, json.loads(json.dumps(to_dict(kind())))) == kind()
 
 
 @pytest.mark.parametrize("kind", [TrainingSettings, Seq2SeqSettings, DatesSettings])
@@ -57,16 +58,16 @@ def test_what_cannot_be_is_refused_with_the_option_to_change(values):
 )
 def test_values_of_another_type_are_refused(change, reason):
     with pytest.raises(ValueError, match=reason):
-        revive(TrainingSettings, {**plain(TrainingSettings()), **change})
+        from_dict(TrainingSettings, {**to_dict(TrainingSettings()), **change})
 
 
 def test_missing_values_are_refused_and_whole_numbers_are_fine():
-    values = plain(TrainingSettings())
-    assert revive(TrainingSettings, {**values, "clip": 1}).clip == 1
+    values = to_dict(TrainingSettings())
+    assert from_dict(TrainingSettings, {**values, "clip": 1}).clip == 1
     del values["clip"]
     with pytest.raises(ValueError, match="missing setting 'clip'"):
-        revive(TrainingSettings, values)
-    assert revive(Seq2SeqSettings, {**plain(Seq2SeqSettings()), "strength": 0.1, "data": "x.tsv"}).strength == 0.1
+        from_dict(TrainingSettings, values)
+    assert from_dict(Seq2SeqSettings, {**to_dict(Seq2SeqSettings()), "strength": 0.1, "data": "x.tsv"}).strength == 0.1
 
 
 @pytest.mark.parametrize("kind", [TrainingSettings, DatesSettings])
@@ -77,7 +78,7 @@ def test_every_number_has_a_largest_value(kind):
         if each.type in ("int", "float", "float | None") and each.name not in bounded_otherwise:
             assert each.metadata["most"] is not None, each.name
             with pytest.raises(ValueError, match=f"{each.name} must be at most|a number must be at most"):
-                revive(kind, {**plain(kind()), each.name: 10**400})
+                from_dict(kind, {**to_dict(kind()), each.name: 10**400})
 
 
 @pytest.mark.parametrize(
@@ -85,4 +86,4 @@ def test_every_number_has_a_largest_value(kind):
 )
 def test_what_would_never_end_is_refused(name, value):
     with pytest.raises(ValueError, match=f"{name} must be at most"):
-        revive(DatesSettings, {**plain(DatesSettings()), name: value})
+        from_dict(DatesSettings, {**to_dict(DatesSettings()), name: value})

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from omegamax import registry
-from omegamax.cli.destination import save_picture
+from omegamax.cli.output import save_picture
 from omegamax.smoothmax import SmoothMax
 
 WORDS = ["the", "old", "man", "and", "his", "dog", "went", "home", "at", "six"]
@@ -20,16 +20,16 @@ _Row = tuple[str, list[str], list[str]]
 
 
 def operators() -> dict[str, SmoothMax]:
-    """Title and operator of every line."""
+    """Returns the title and the operator of every line."""
     titles = {"fusedmax": "fusedmax (0.1)", "oscarmax": "oscarmax (0.05)", "groupmax": "groupmax (0.4)"}
     lineup = registry.lineup(len(WORDS), PHRASES)
     return {titles.get(name, name): smooth for name, smooth in lineup.items()}
 
 
 def table(width: int | None = None) -> str:
-    """The scores, then each operator's weights, support, segments, levels and value.
+    """Returns a table of the scores, then each operator's weights, support, segments, levels and value.
 
-    Where the last four do not fit into `width`, they follow in a table of their own.
+    If the last four do not fit into `width`, they follow in a table of their own.
     """
     counted = ["support", "segments", "levels", "max_Ω"]
     rows: list[_Row] = [("", WORDS, counted), ("scores", [f"{score:.2f}" for score in SCORES.tolist()], [])]
@@ -56,14 +56,14 @@ def _line(title: str, cells: list[str], rest: list[str]) -> str:
 
 
 def _counts(weights: Tensor) -> tuple[int, int, int]:
-    """Positions with weight, runs of neighbours with equal weight, and different weights; zeros do not count."""
+    """Counts positions with weight, runs of neighbours with equal weight, and different weights; zeros do not count."""
     positive = weights > 0
     starts = positive & (weights != torch.nn.functional.pad(weights[:-1], (1, 0)))
     return int(positive.sum()), int(starts.sum()), int(weights[positive].unique().numel())
 
 
 def draw(directory: Path) -> list[Path]:
-    """Writes the pictures and returns where they are."""
+    """Writes the pictures and returns their paths."""
     from omegamax import plots
 
     figures = (

@@ -1,4 +1,4 @@
-"""A program for torchrun: `crew_program.py agree|die|fail DIRECTORY`."""
+"""A program for torchrun: `processes_program.py agree|die|fail DIRECTORY`."""
 
 import contextlib
 import json
@@ -12,12 +12,12 @@ import torch
 from run_contents import Crash, contents
 from toy_task import Sums, SumsSettings
 
-from omegamax.data import atomic
+from omegamax.data import files
 from omegamax.errors import RecipeError
-from omegamax.training.loading import load
+from omegamax.recipes import load
 from omegamax.training.loop import train
 from omegamax.training.prediction import evaluate, predict
-from omegamax.training.processes import joined
+from omegamax.training.processes import join_processes
 from omegamax.training.progress import Silent
 from omegamax.training.runs import RunDirectory
 from omegamax.training.settings import TrainingSettings
@@ -52,14 +52,16 @@ def crash():
     raise Crash
 
 
-def agree(directory, crew):
+def agree(directory, processes):
     """Trains in several ways; what the first process writes is compared by the test."""
-    if not crew.first:
-        atomic._write = None  # only one writes
+    if not processes.is_rank_zero:
+        files._write = None  # only one writes
 
     def run(name, task, existing="refuse", **settings):
         chosen = TrainingSettings(**{**SETTINGS, **settings})
-        return train(task, chosen, RunDirectory(directory / name, existing=existing), progress=Silent(), crew=crew)
+        return train(
+            task, chosen, RunDirectory(directory / name, existing=existing), progress=Silent(), processes=processes
+        )
 
     still, noisy = Sums.prepare(STILL), Sums.prepare(NOISY)
     run("ddp", still)
@@ -75,9 +77,9 @@ def agree(directory, crew):
                 raise AssertionError
         run(f"{sharding}-crashed", noisy, existing="resume", sharding=sharding)
         assert contents(directory / f"{sharding}-crashed") == contents(directory / f"{sharding}-whole"), sharding
-    interrupt = fragile(NOISY, 4, lambda: crew.rank == 1 and os.kill(os.getpid(), signal.SIGINT))  # one of two
+    interrupt = fragile(NOISY, 4, lambda: processes.rank == 1 and os.kill(os.getpid(), signal.SIGINT))  # one of two
     trained = run("interrupted", interrupt)
-    assert crew.gather((trained.outcome, trained.steps)) in ([("interrupted", 4)] * 2, [("interrupted", 5)] * 2)
+    assert processes.gather((trained.outcome, trained.steps)) in ([("interrupted", 4)] * 2, [("interrupted", 5)] * 2)
     run("interrupted", noisy, existing="resume")
     assert contents(directory / "interrupted") == contents(directory / "ddp-whole")
     with contextlib.suppress(Crash):  # left for one process to take up
@@ -88,17 +90,17 @@ def agree(directory, crew):
         assert "holds a run already" in str(error)
     else:
         raise AssertionError
-    loaded = load(directory / "ddp", task=Sums, device=crew.device)
-    lines = predict(loaded.task, loaded.model, still.examples("test"), batch_size=4, crew=crew)
-    metrics = evaluate(loaded.task, loaded.model, still.examples("test"), batch_size=4, crew=crew)
-    assert crew.gather((lines, metrics)) == [(lines, metrics)] * 2
-    if crew.first:
+    loaded = load(directory / "ddp", task=Sums, device=processes.device)
+    lines = predict(loaded.task, loaded.model, still.examples("test"), batch_size=4, processes=processes)
+    metrics = evaluate(loaded.task, loaded.model, still.examples("test"), batch_size=4, processes=processes)
+    assert processes.gather((lines, metrics)) == [(lines, metrics)] * 2
+    if processes.is_rank_zero:
         (directory / "said.json").write_text(json.dumps([lines, metrics]))
 
 
-def lose(directory, crew, act):
-    task = fragile(STILL, 5, act) if crew.rank == 1 else Sums.prepare(STILL)
-    train(task, TrainingSettings(**SETTINGS), RunDirectory(directory / "run"), progress=Silent(), crew=crew)
+def lose(directory, processes, act):
+    task = fragile(STILL, 5, act) if processes.rank == 1 else Sums.prepare(STILL)
+    train(task, TrainingSettings(**SETTINGS), RunDirectory(directory / "run"), progress=Silent(), processes=processes)
 
 
 def fail():
@@ -108,13 +110,13 @@ def fail():
 def main(what, directory):
     torch.set_num_threads(1)
     try:
-        with joined("cpu") as crew:
+        with join_processes("cpu") as processes:
             if what == "agree":
-                agree(directory, crew)
+                agree(directory, processes)
             elif what == "die":
-                lose(directory, crew, lambda: os.kill(os.getpid(), signal.SIGKILL))
+                lose(directory, processes, lambda: os.kill(os.getpid(), signal.SIGKILL))
             else:
-                lose(directory, crew, fail)
+                lose(directory, processes, fail)
     except RecipeError as error:
         print(f"SAID: {error}", file=sys.stderr, flush=True)
         os._exit(2)

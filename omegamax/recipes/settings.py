@@ -1,0 +1,79 @@
+"""The settings of every recipe: frozen dataclasses of plain values. Loads no PyTorch, so that `--help` is quick.
+
+Each field is an option of the command line, a key of a TOML file and a line of the run's config.json; see
+`omegamax.training.settings`, which also has the settings of the training loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omegamax.training.settings import MAX_NUMBER, check_field, check_fields, option
+
+MAX_LENGTH = 10_000  # tokens of an output: one that never ends still takes seconds, not days
+MAX_BEAM = 1000
+
+
+@dataclass(frozen=True)
+class AttentionSettings:
+    """The normalizer of attention and its parameters; None means the operator's own default."""
+
+    attention: str = option(
+        "softmax", "softmax, sparsemax, entmax15, entmax, sqpnormmax, fusedmax, oscarmax, hard or none"
+    )
+    gamma: float = option(1.0, "temperature: larger is smoother", most=MAX_NUMBER)
+    strength: float | None = option(
+        None, "penalty of fusedmax (0.1) or oscarmax (0.01; in rows of over 100 places, 1/places)", most=MAX_NUMBER
+    )
+    alpha: float | None = option(None, "order of entmax (1.5)", most=MAX_NUMBER)
+    p: float | None = option(None, "norm of sqpnormmax (1.5)", most=MAX_NUMBER)
+
+
+@dataclass(frozen=True)
+class Seq2SeqSettings(AttentionSettings):
+    """An encoder-decoder with attention on pairs of texts."""
+
+    data: str | None = option(
+        None, "a TSV of source and target, or a directory with train.tsv, dev.tsv, test.tsv", metavar="PATH"
+    )
+    level: str = option("word", "what a token is", choices=("char", "word"))
+    embedding_size: int = option(64, "features of a token", least=1, most=65_536)
+    hidden_size: int = option(
+        128, "features of the decoder; each direction of the encoder has half", least=0, most=65_536
+    )
+    dropout: float = option(0.1, "on embeddings and outputs")
+    max_tokens: int = option(10_000, "largest vocabulary of each side", least=1, most=1_000_000)
+    max_length: int = option(
+        200, "longer training examples are left out, and no output is longer", least=1, most=MAX_LENGTH
+    )
+    beam: int = option(1, "hypotheses kept while decoding; 1 is greedy", least=1, most=MAX_BEAM)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        even = self.hidden_size >= 2 and self.hidden_size % 2 == 0
+        check_field(self, "hidden_size", even, "even and at least 2, half for each direction")
+        check_field(self, "dropout", 0 <= self.dropout < 1, "at least 0 and below 1")
+
+
+@dataclass(frozen=True)
+class DatesSettings(Seq2SeqSettings):
+    """Dates of many locales to ISO form; data=None generates them."""
+
+    data: str | None = option(
+        None, "a TSV of locale, text and ISO date, or a directory; generated if left out", metavar="PATH"
+    )
+    level: str = option("char", "what a token is", choices=("char", "word"))
+    max_length: int = option(
+        60, "longer training examples are left out, and no output is longer", least=1, most=MAX_LENGTH
+    )
+    examples: int = option(
+        40_000, "training examples to generate; a twentieth as many for dev and test each", least=1, most=1_000_000
+    )
+    locales: str = option("", "comma-separated CLDR locales (fr,en_GB); left out, about fifty", metavar="LIST")
+    default_locale: str = option("", "of input lines that name none; left out, en, or the first of the locales")
+    typos: float = option(0.0, "probability of a typing error in an input")
+    data_seed: int = option(0, "of the generated dates and their splits", least=-(2**63), most=2**63 - 1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_field(self, "typos", 0 <= self.typos <= 1, "a probability, from 0 to 1")
