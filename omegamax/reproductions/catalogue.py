@@ -1,4 +1,4 @@
-"""All claims of all sources, in the order in which they are told."""
+"""The table of all claims of all sources, in the order of the sources."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ CLAIMS: dict[str, Claim] = {claim.id: claim for table in _TABLES for claim in ta
 
 
 def of_source(source: str) -> list[Claim]:
-    """The claims of one source, in order."""
+    """Returns the claims of one source, in order."""
     return [claim for claim in CLAIMS.values() if claim.source == source]

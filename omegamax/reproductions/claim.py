@@ -1,4 +1,4 @@
-"""A claim of a source, and what comes of computing it here."""
+"""A claim of a source, and the outcome of computing it here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Published = Mapping[str, float]
 
 
 class Row(NamedTuple):
-    """One quantity: what was published, what we get, and how near is near enough."""
+    """One quantity: the published number, ours, and by how much they may differ."""
 
     quantity: str
     published: str
@@ -23,7 +23,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run found: rows of a table and, where the claim is a figure, how to draw it (which needs matplotlib)."""
+    """The result of computing a claim: rows of a table and, if it is a figure, a function that draws it."""
 
     rows: list[Row]
     draw: Callable[[], Any] | None = None  # returns a matplotlib Figure
@@ -31,7 +31,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Claim:
-    """Something a source states, and how it is checked: by `run`, `tests`, `benchmark`, `recipe`, or `reason` why not.
+    """A statement of a source, and how it is checked: by `run`, `tests`, `benchmark`, `recipe`, or the `reason` why not.
 
     `run` is "module:function" in this package; the function takes the published numbers and returns an `Outcome`.
     """
@@ -53,7 +53,7 @@ class Claim:
 
     @property
     def status(self) -> str:
-        """In a few words."""
+        """Says in a few words how the claim is checked."""
         if self.run:
             return ("runs here" if self.holds else "false as published") + (" (timed)" if self.timed else "")
         if self.tests:
@@ -64,11 +64,11 @@ class Claim:
 
     @property
     def figure(self) -> str:
-        """The name of the file that the figure goes to; empty where there is none."""
+        """Returns the name of the figure's file; an empty string if there is none."""
         return f"{self.id}.png" if self.draws else ""
 
     def reproduce(self) -> Outcome:
-        """Computes our numbers now; loads PyTorch."""
+        """Computes our numbers now, which loads PyTorch."""
         if not self.run:
             raise ValueError(f"reproduce: {self.id} must have something to run, got none: {self.status}; {self.reason}")
         module, function = self.run.split(":")
@@ -77,38 +77,38 @@ class Claim:
 
 
 def near(quantity: str, published: float, ours: float, within: float) -> Row:
-    """Agrees where the two numbers differ by at most `within`."""
+    """Makes a row of two numbers, which agree if they differ by at most `within`."""
     agrees = abs(published - ours) <= within
     return Row(quantity, short(published), short(ours), short(within), agrees)
 
 
 def same(quantity: str, difference: float, within: float = 1e-9) -> Row:
-    """Two things that should be one: the largest difference between them."""
+    """Makes a row of two things that should be equal, from the largest difference between them."""
     return Row(quantity, "equal", f"differ by {difference:.1e}", short(within), difference <= within)
 
 
 def at_most(quantity: str, bound: float, ours: float, slack: float = 1e-9) -> Row:
-    """A bound from above."""
+    """Makes a row of a number that should not exceed a bound."""
     return Row(quantity, f"≤ {short(bound)}", short(ours), short(slack), ours <= bound + slack)
 
 
 def at_least(quantity: str, bound: float, ours: float, slack: float = 1e-9) -> Row:
-    """A bound from below."""
+    """Makes a row of a number that should reach a bound."""
     return Row(quantity, f"≥ {short(bound)}", short(ours), short(slack), ours >= bound - slack)
 
 
 def finds(quantity: str, published: str, ours: str, agrees: bool) -> Row:
-    """Where what is found is not one number."""
+    """Makes a row of a finding that is not one number."""
     return Row(quantity, published, ours, "", agrees)
 
 
 def shown(quantity: str, ours: str) -> Row:
-    """A number of ours with nothing published to hold it against."""
+    """Makes a row of a number of ours for which nothing was published."""
     return Row(quantity, "", ours, "", None)
 
 
 def short(number: float) -> str:
-    """At most four digits after the point, and powers of ten where that shows nothing.
+    """Writes a number with at most four digits after the point, or with a power of ten if it is tiny or huge.
 
     >>> short(0.881), short(112.0), short(1e-9), short(3.3e18)
     ('0.881', '112', '1e-09', '3.3e+18')

@@ -1,4 +1,4 @@
-"""Statements made in the conversation about the paper."""
+"""Computes statements made in the conversation about the paper."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 import omegamax as om
 from omegamax.reproductions.claim import Outcome, Published, Row, at_least, at_most, finds, near, shown
-from omegamax.reproductions.trials import normal
+from omegamax.reproductions.numerical_checks import normal
 
 
 def dense_and_different(published: Published) -> Outcome:
@@ -46,7 +46,7 @@ def prominent_words(published: Published) -> Outcome:
 
 
 def entropy_barrier(published: Published) -> Outcome:
-    """The negative entropy towards a corner and towards an edge of the simplex, and its slope there."""
+    """Computes the negative entropy towards a corner and towards an edge of the simplex, and its slope there."""
     shannon = om.Shannon()
     rows: list[Row] = []
     for share in (1e-3, 1e-9, 1e-300):
@@ -61,7 +61,7 @@ def entropy_barrier(published: Published) -> Outcome:
 
 
 def chosen_groups(published: Published) -> Outcome:
-    """Group lasso as a penalty in the framework: which groups of words are selected as a whole."""
+    """Counts which groups of words the group lasso, as a penalty in the framework, selects as a whole."""
     groups = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2, 2])
     weights = om.groupmax(normal(5000, 9), groups=groups.tolist(), strength=0.4)
     selected = (weights > 0).reshape(5000, 3, 3)

@@ -15,22 +15,22 @@ from torch import Tensor
 import omegamax as om
 from omegamax.kernels.oscarmax import default_strength
 from omegamax.reproductions.claim import Outcome, Published, at_least, at_most, finds, near, same
-from omegamax.reproductions.trials import largest, normal
+from omegamax.reproductions.numerical_checks import largest, normal
 
 
 def fused_objective(y: Tensor, z: Tensor, strength: float) -> Tensor:
-    """What fusedmax minimises."""
+    """Returns the objective that fusedmax minimises."""
     return 0.5 * (y - z).square().sum(-1) + strength * y.diff(dim=-1).abs().sum(-1)
 
 
 def oscar_objective(y: Tensor, z: Tensor, strength: float) -> Tensor:
-    """What oscarmax minimises on the simplex."""
+    """Returns the objective that oscarmax minimises on the simplex."""
     pairs = torch.maximum(y.unsqueeze(-1), y.unsqueeze(-2)).triu(1).sum((-2, -1))
     return 0.5 * (y - z).square().sum(-1) + strength * pairs
 
 
 def _bound(z: Tensor, form: Tensor) -> Tensor:
-    """Min over the simplex of ½‖y − z‖² + <form, y>, for a form that the penalty dominates."""
+    """Computes min over the simplex of ½‖y − z‖² + <form, y>, for a form that the penalty dominates."""
     y = om.project_simplex(z - form)
     return 0.5 * (y - z).square().sum(-1) + (form * y).sum(-1)
 
@@ -94,7 +94,7 @@ def proposition_2_oscarmax(published: Published) -> Outcome:
 
 
 def _oscar_form(z: Tensor, strength: float) -> Tensor:
-    """The linear form of the bound: λ(d − 1, ..., 0) in the order of the scores, averaged over pools.
+    """Returns the linear form of the bound: λ(d − 1, ..., 0) in the order of the scores, averaged over pools.
 
     Averages of permutations of (d − 1, ..., 0) are dominated by the penalty.
     """
@@ -171,7 +171,7 @@ def groups_of_oscarmax(published: Published) -> Outcome:
 
 
 def strengths(published: Published) -> Outcome:
-    """λ leads from sparsemax to one trivial group."""
+    """As λ grows, fusedmax and oscarmax go from sparsemax to one group of all positions."""
     z, rows = normal(300, 8), []
     for name, operator, path in (
         ("fusedmax", om.fusedmax, (0.0, 0.1, 0.3, 1.0, 100.0)),
@@ -194,12 +194,12 @@ def strengths(published: Published) -> Outcome:
 
 
 def _levels(weights: Tensor) -> float:
-    """The mean number of different positive weights in a row."""
+    """Returns the mean number of different positive weights in a row."""
     return sum(row[row > 0].unique().numel() for row in weights) / len(weights)
 
 
 def segments(published: Published) -> Outcome:
-    """What figure 1 shows in words: zeros are exact, and only fusedmax gives neighbours equal weights."""
+    """Figure 1 in words: zeros are exact, and only fusedmax gives neighbours equal weights."""
     scores, rows = normal(2000, 16), []
     for name, weights in (
         ("softmax", om.softmax(scores)),
@@ -230,7 +230,7 @@ def segments(published: Published) -> Outcome:
 
 
 def defaults(published: Published) -> Outcome:
-    """γ = 1, p = 1.5 and both λ."""
+    """The defaults are γ = 1, p = 1.5 and the two λ of the paper."""
     ours = {
         "fusedmax λ": om.Fused().strength,
         "oscarmax λ": default_strength(100),

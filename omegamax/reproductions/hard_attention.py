@@ -7,11 +7,11 @@ from torch import Tensor
 
 import omegamax as om
 from omegamax.reproductions.claim import Outcome, Published, Row, at_least, at_most, finds, near, same
-from omegamax.reproductions.trials import largest, normal
+from omegamax.reproductions.numerical_checks import largest, normal
 
 
 def _log_likelihood(output: Tensor) -> Tensor:
-    """Log p(y | s) as some curved function of what was seen, at most 0."""
+    """Returns log p(y | s): a curved function of the chosen value, at most 0."""
     return -(output - 0.3).square().sum(-1)
 
 
@@ -55,7 +55,7 @@ def score_function(published: Published) -> Outcome:
 
 
 class _Constant(torch.nn.Module):
-    """A baseline that no sample moves."""
+    """A baseline that stays constant whatever is sampled."""
 
     def __init__(self, value: float) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class _Constant(torch.nn.Module):
 
 
 def soft_and_hard(published: Published) -> Outcome:
-    """Soft: deterministic, an exact gradient, reads all; hard: reads one; a deterministic choice has no gradient."""
+    """Soft attention has an exact gradient and reads all; hard attention reads one; a hard maximum has no gradient."""
     query, key = normal(1, 4).requires_grad_(), normal(50, 4, seed=1)
     soft = om.Attention()
     first, second = soft(query, key), soft(query, key)

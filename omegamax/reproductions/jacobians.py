@@ -9,11 +9,11 @@ from torch import Tensor
 
 import omegamax as om
 from omegamax.reproductions.claim import Outcome, Published, Row, finds, near, same
-from omegamax.reproductions.trials import differences, far_from_kinks, largest, normal, on_simplex
+from omegamax.reproductions.numerical_checks import differences, far_from_kinks, largest, normal, on_simplex
 
 
 def sparsemax(published: Published) -> Outcome:
-    """(diag(s) − s sᵀ/‖s‖₁)/γ, s marking the support."""
+    """The Jacobian of sparsemax is (diag(s) − s sᵀ/‖s‖₁)/γ, where s marks the support."""
     rows = []
     for gamma in (1.0, 0.5):
         error = 0.0
@@ -25,7 +25,7 @@ def sparsemax(published: Published) -> Outcome:
 
 
 def _projection(weights: Tensor) -> Tensor:
-    """The Jacobian of the projection onto the simplex, from where it landed."""
+    """Returns the Jacobian of the projection onto the simplex at a projected point."""
     support = (weights > 0).to(weights)
     return torch.diag(support) - torch.outer(support, support) / support.sum()
 
@@ -70,7 +70,7 @@ def proposition_1(published: Published) -> Outcome:
 def _by_proposition_1(
     smooth: om.SmoothMax, omega: Callable[[Tensor], Tensor], gamma: float, x: Tensor
 ) -> tuple[float, float]:
-    """How far the solution of the system is from differences, and y* from its fixed point.
+    """Returns the distance of the solution of the system from differences, and of y* from its fixed point.
 
     Ω has infinite slopes at zero for some members; there the weights are zero, A's rows and columns vanish, and a
     point just inside stands for the limit.
@@ -157,14 +157,14 @@ def proposition_3(published: Published) -> Outcome:
 
 
 def _contiguous(z: Tensor) -> Tensor:
-    """1/|G_i| inside runs of equal neighbours."""
+    """Returns the matrix with 1/|G_i| inside runs of equal neighbours."""
     run = torch.cat([z.new_zeros(1), (z.diff() != 0).to(z)]).cumsum(0)
     together = (run.unsqueeze(-1) == run).to(z)
     return together / together.sum(-1, keepdim=True)
 
 
 def _by_size(z: Tensor) -> Tensor:
-    """sign(z_i z_j)/|G_i| among entries of equal absolute value; 0 where that value is 0."""
+    """Returns sign(z_i z_j)/|G_i| among entries of equal absolute value, and 0 where that value is 0."""
     together = (z.abs().unsqueeze(-1) == z.abs()).to(z)
     return torch.outer(z.sign(), z.sign()) * together / together.sum(-1, keepdim=True)
 
@@ -175,7 +175,7 @@ def chain_rule_fusedmax(published: Published) -> Outcome:
 
 
 def chain_rule_oscarmax(published: Published) -> Outcome:
-    """The same with P_OSC, against differences of the solution of oscarmax's own problem."""
+    """J of oscarmax = J of the projection · J of P_OSC, over γ, against differences of oscarmax's own problem."""
     return Outcome([_chain_rule("oscarmax", gamma, 0.1) for gamma in (1.0, 0.5)])
 
 

@@ -1,4 +1,4 @@
-"""docs/claims.md, made from the catalogue: `python -m omegamax.reproductions.page docs/claims.md`."""
+"""Writes docs/claims.md from the catalogue: `python -m omegamax.reproductions.page docs/claims.md`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ it so.
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     parts = [_INTRODUCTION, _summary()]
     for source, title in SOURCES.items():
         parts.append(f"## {source.capitalize()}\n\n{title}.\n")
@@ -52,7 +52,7 @@ def _summary() -> str:
 
 
 def _entry(claim: Claim) -> str:
-    """An entry of a list: names of tests are long, and a list has the width of the page where a table has a column."""
+    """Writes a claim as an entry of a list: names of tests are too long for the column of a table."""
     statement = _escaped(claim.statement) + ("" if claim.holds else " **False as published.**")
     if claim.remark:
         statement += f" *{_escaped(claim.remark)}*"
@@ -71,7 +71,7 @@ def _entry(claim: Claim) -> str:
 
 
 def _tests(tests: Sequence[str]) -> list[str]:
-    """The file of each test once, then its tests."""
+    """Writes the file of each test once, then its tests."""
     files: dict[str, list[str]] = {}
     for test in tests:
         file, _, name = test.partition("::")
@@ -80,12 +80,12 @@ def _tests(tests: Sequence[str]) -> list[str]:
 
 
 def _code(name: str) -> str:
-    """A name as code; one that is longer than the line of a phone may be broken after its underscores."""
+    """Writes a name as code; a name that is longer than the line of a phone may be broken after its underscores."""
     return f"`{name}`" if len(name) <= 40 else f"<code>{name.replace('_', '_<wbr>')}</code>"
 
 
 def _escaped(text: str) -> str:
-    """So that Markdown shows it as it is: formulas are full of its signs."""
+    """Escapes the signs of Markdown, of which formulas have many."""
     return re.sub(r"([\\_*|\[\]])", r"\\\1", text).replace("<", "&lt;")
 
 

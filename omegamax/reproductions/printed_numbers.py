@@ -1,4 +1,4 @@
-"""Sentences about tables, held against the numbers that the same source prints."""
+"""Compares sentences about tables with the numbers that the same source prints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def summarization(published: Published) -> Outcome:
 
 
 def faster_epochs(published: Published) -> Outcome:
-    """Times of an epoch, in seconds: shorter with sparsity, and which differences exceed their spread."""
+    """Compares the times of an epoch with softmax and with sparse attention, in units of their spread."""
     dense, rows = published["softmax"], []
     for name in ("sparsemax", "fusedmax", "oscarmax"):
         spread = (published[f"{name} ±"] ** 2 + published["softmax ±"] ** 2) ** 0.5
@@ -56,7 +56,7 @@ def unknown_words(published: Published) -> Outcome:
 
 
 def three_times_faster(published: Published) -> Outcome:
-    """Training costs of single models over those of the Transformer."""
+    """Divides the training costs of other single models by those of the Transformer."""
     rows = []
     for column, ours, others in (
         ("EN-DE", "Transformer (base): EN-DE", ("GNMT + RL", "ConvS2S", "MoE")),
@@ -70,7 +70,7 @@ def three_times_faster(published: Published) -> Outcome:
 
 
 def what_matters(published: Published) -> Outcome:
-    """Rows B, C, D and E of the ablation table against the sentences beside it, in BLEU on the development set."""
+    """Compares rows B, C, D and E of the ablation table (BLEU, development set) with the sentences beside it."""
     base, rows = published["base"], []
     for name in ("(B) d_k = 16", "(B) d_k = 32"):
         rows.append(at_least(f"base − {name}", 0.1, base - published[name]))

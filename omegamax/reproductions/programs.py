@@ -20,7 +20,7 @@ from omegamax.reproductions.claim import (
     short,
     shown,
 )
-from omegamax.reproductions.trials import differences, largest, normal
+from omegamax.reproductions.numerical_checks import differences, largest, normal
 
 _N, _C = 4, 3  # positions and tags: 81 paths
 _OMEGAS: dict[str, om.SmoothMax] = {"entropy": om.Shannon(), "squared norm": om.SquaredNorm()}
@@ -31,7 +31,7 @@ def _chain(seed: int = 0, scale: float = 1.0) -> Tensor:
 
 
 def _paths(potentials: Tensor) -> tuple[Tensor, Tensor]:
-    """Every path (number, N, C, C) of a chain, by counting in base C, and its score."""
+    """Returns every path (number, N, C, C) of a chain, by counting in base C, and its score."""
     n, c = potentials.shape[0], potentials.shape[-1]
     tags = torch.cartesian_prod(*[torch.arange(c)] * n)
     paths = om.Chain.from_tags(tags, c, dtype=potentials.dtype)
@@ -56,7 +56,7 @@ def paths(published: Published) -> Outcome:
 
 
 def _delannoy(m: int, n: int) -> int:
-    """Ways from one corner of a grid to the other by steps right, down and diagonal."""
+    """Counts the ways from one corner of a grid to the other by steps right, down and diagonal."""
     return sum(math.comb(m, k) * math.comb(n, k) * 2**k for k in range(min(m, n) + 1))
 
 
@@ -107,7 +107,7 @@ def gibbs(published: Published) -> Outcome:
 
 
 def _inner(listed: Tensor, potentials: Tensor) -> Tensor:
-    """<y, θ> of every structure; parts that none uses may score −inf."""
+    """Returns <y, θ> of every structure; parts that no structure uses may score −inf."""
     return torch.where(listed > 0, listed * potentials, 0).flatten(1).sum(-1)
 
 
@@ -131,7 +131,7 @@ def over_all_structures(published: Published) -> Outcome:
 
 
 def random_walk(published: Published) -> Outcome:
-    """Probabilistic backpointers: one transition matrix for each step, and a distribution over paths."""
+    """Probabilistic backpointers are one transition matrix for each step; they define a distribution over paths."""
     chain, rows = om.Chain(), []
     for name, omega in _OMEGAS.items():
         potentials = _chain()
@@ -230,7 +230,7 @@ def associativity(published: Published) -> Outcome:
 
 
 def sparse_and_stable(published: Published) -> Outcome:
-    """Any DAG, sparse under the squared norm, and in the log domain: huge scores stay finite."""
+    """DP_Ω works on any DAG, is sparse under the squared norm, and stays finite for huge scores."""
     edges = [(i, j) for i in range(7) for j in range(i + 1, 7) if (i + j) % 5 != 4]
     graph = om.Dag.from_edges(edges)
     scores = normal(len(edges))
@@ -258,7 +258,7 @@ def sparse_and_stable(published: Published) -> Outcome:
 
 
 def chain_attention(published: Published) -> Outcome:
-    """Which words of a sentence are attended to, by the marginals of a chain that says yes or no to each."""
+    """The marginals of a chain with two tags say which words of a sentence are attended to."""
     emissions = torch.stack([torch.zeros(500, 20).double(), normal(500, 20)], -1)
     potentials = om.Chain.from_emissions(emissions, torch.tensor([[0.5, 0.0], [0.0, 0.5]], dtype=torch.float64))
     weights = om.Chain().argmax(potentials).emissions[..., 1]

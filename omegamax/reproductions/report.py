@@ -1,4 +1,4 @@
-"""Claims as text: a list of all, and the table of one."""
+"""Writes claims as text: a list of all, and the table of one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VERDICTS = {True: "yes", False: "NO", None: ""}
 
 
 def listing(claims: Sequence[Claim], width: int = 120) -> str:
-    """Id, status, place and statement of each, under the name of its source."""
+    """Lists id, status, place and statement of each claim, under the name of its source."""
     lines: list[str] = []
     for source, title in SOURCES.items():
         chosen = [claim for claim in claims if claim.source == source]
@@ -36,19 +36,19 @@ def _entry(claim: Claim, width: int) -> str:
 
 
 def heading(claim: Claim, width: int = 120) -> str:
-    """What is about to be shown."""
+    """Writes the id, the place and the statement of a claim."""
     lines = [f"{claim.id}  [{claim.status}]", f"{claim.source}, {claim.where}"]
     lines.append(textwrap.fill(claim.statement, width))
     return "\n".join(lines)
 
 
 def comparison(rows: Sequence[Row]) -> str:
-    """Published numbers beside ours, one quantity in a line."""
+    """Writes published numbers beside ours, one quantity in a line."""
     return _table([_HEAD, *((*row[:4], _VERDICTS[row.agrees]) for row in rows)])
 
 
 def published_only(claim: Claim) -> str:
-    """The published numbers of a claim that cannot be run."""
+    """Writes the published numbers of a claim that cannot be run."""
     return _table([("quantity", "published"), *((name, short(number)) for name, number in claim.published.items())])
 
 

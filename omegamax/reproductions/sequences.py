@@ -1,4 +1,4 @@
-"""Attention, denoising, alignments and losses of sequences, as the tutorial states them."""
+"""Computes attention, denoising, alignments and losses of sequences, as the tutorial states them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 import omegamax as om
 from omegamax.reproductions.claim import Outcome, Published, at_least, finds, near, same
-from omegamax.reproductions.trials import differences, largest, normal
+from omegamax.reproductions.numerical_checks import differences, largest, normal
 
 _TAGS = ["O", *(f"{place}-{kind}" for kind in ("LOC", "ORG", "PER", "MISC") for place in "SBIE")]
 _EXAMPLE = "S-ORG O B-PER E-PER O O O O S-LOC"
@@ -179,7 +179,7 @@ def losses(published: Published) -> Outcome:
 
 
 def deciding(published: Published) -> Outcome:
-    """The best path, the expected path, or, where it is sparse, all paths sorted by probability."""
+    """A decision can be the best path, the expected path or, where that is sparse, all paths sorted by probability."""
     chain, theta = om.Chain(), normal(6, 4, 4, scale=0.6)
     found = chain.support(theta, om.SquaredNorm())
     falls = bool((found.probabilities.diff() <= 0).all())
@@ -200,7 +200,7 @@ def deciding(published: Published) -> Outcome:
 
 
 def entity_tags(published: Published) -> Outcome:
-    """4 kinds × 4 places, and O; the example is a valid sequence of whole entities."""
+    """There are 4 kinds × 4 places of tags, and O; the example is a valid sequence of whole entities."""
     allowed = om.allowed_transitions(_TAGS, "BIOES")
     tags = [_TAGS.index(tag) for tag in _EXAMPLE.split()]
     valid = bool(

@@ -8,7 +8,7 @@ import torch
 
 import omegamax as om
 from omegamax.reproductions.claim import Outcome, Published, at_least, at_most, finds, near, same, short
-from omegamax.reproductions.trials import differences, far_from_kinks, largest, normal, on_simplex
+from omegamax.reproductions.numerical_checks import differences, far_from_kinks, largest, normal, on_simplex
 
 _LINEUP: dict[str, om.SmoothMax] = {
     "softmax": om.Shannon(),
@@ -88,7 +88,7 @@ def smoothness(published: Published) -> Outcome:
 
 
 def _steepest(smooth: om.SmoothMax, order: float) -> float:
-    """The largest ratio of distances over pairs near and far; `order` is that of the norm of weights."""
+    """Returns the largest ratio of distances over pairs near and far; `order` is that of the norm of weights."""
     dual = math.inf if order == 1 else order / (order - 1)
     x = torch.cat([normal(3000, 3), torch.zeros(1, 3, dtype=torch.float64)])
     steepest = 0.0
@@ -148,7 +148,7 @@ def sparsemax(published: Published) -> Outcome:
 
 
 def _projected(rows: torch.Tensor) -> torch.Tensor:
-    """Onto the simplex: bisection for the threshold τ in Σ max(x − τ, 0) = 1, which shares no code with ours."""
+    """Projects onto the simplex by bisection for τ in Σ max(x − τ, 0) = 1, which shares no code with ours."""
     high = rows.amax(-1, keepdim=True)
     low = high - 1
     for _ in range(100):
@@ -159,7 +159,7 @@ def _projected(rows: torch.Tensor) -> torch.Tensor:
 
 
 def figure_2(published: Published) -> Outcome:
-    """max_Ω([t, 0]) and Π_Ω([t, 0])₁: a ReLU-like and a sigmoid-like function."""
+    """max_Ω([t, 0]) looks like a ReLU, and Π_Ω([t, 0])₁ like a sigmoid."""
     t = torch.linspace(-4, 4, 801, dtype=torch.float64)
     pairs, corner = torch.stack([t, torch.zeros_like(t)], -1), torch.tensor([1.0, 0.0], dtype=torch.float64)
     rows = []

@@ -9,7 +9,7 @@ from torch import nn
 
 import omegamax as om
 from omegamax.reproductions.claim import Outcome, Published, at_most, finds, near, same, shown
-from omegamax.reproductions.trials import largest, normal, seeded
+from omegamax.reproductions.numerical_checks import largest, normal, seeded
 
 
 def additive(published: Published) -> Outcome:
@@ -124,7 +124,7 @@ def unrolled_gru(published: Published) -> Outcome:
 
 
 def long_dependencies(published: Published) -> Outcome:
-    """A product of 50 Jacobians: vanishes below singular value 1, explodes above, spreads when random."""
+    """A product of 50 Jacobians vanishes below singular value 1, explodes above, and spreads if it is random."""
     rows = []
     turn = torch.linalg.qr(normal(8, 8)).Q
     for value in (0.9, 1.1):
@@ -168,7 +168,7 @@ def geometric_mean(published: Published) -> Outcome:
 
 
 def expected_state(published: Published) -> Outcome:
-    """E[h] over where a hard attention looks, and h of the expected context, in an LSTM cell."""
+    """Compares the mean of h over the choices of hard attention with h of the mean context, in an LSTM cell."""
     with seeded():
         cell = nn.LSTMCell(4, 6).double()
     annotations, weights = normal(5, 4, scale=2), om.softmax(normal(5, seed=1))
@@ -185,7 +185,7 @@ def expected_state(published: Published) -> Outcome:
 
 
 def grid_annotations(published: Published) -> Outcome:
-    """14 × 14 × 512 = 196 × 512 annotations (L × D), and a grid attention over them."""
+    """A grid of 14 × 14 × 512 is 196 × 512 annotations (L × D); grid attention reads them."""
     grid = normal(14, 14, 512, scale=0.1)
     attended = om.GridAttention()(normal(1, 512, scale=0.1), grid)
     return Outcome(

@@ -6,7 +6,7 @@ import torch
 
 import omegamax as om
 from omegamax.reproductions.claim import Outcome, Published, at_least, finds, near, same, shown
-from omegamax.reproductions.trials import normal
+from omegamax.reproductions.numerical_checks import normal
 
 
 def margin_loss(published: Published) -> Outcome:

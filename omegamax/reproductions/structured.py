@@ -1,4 +1,4 @@
-"""What the presentation of SparseMAP states, against all structures of small problems."""
+"""Compares statements of the SparseMAP presentation with all structures of small problems."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from torch import Tensor
 
 import omegamax as om
 from omegamax.reproductions.claim import Outcome, Published, at_least, at_most, finds, near, same, shown
-from omegamax.reproductions.trials import largest, normal
+from omegamax.reproductions.numerical_checks import largest, normal
 
 # η on the slide that compares MAP and marginal inference of matchings, read row by row.
 _ETA = torch.tensor([[0.3, 0.8, -0.5], [0.2, -0.1, -0.2], [0.7, 0.6, 0.1]], dtype=torch.float64)
 
 
 def _permutations(n: int) -> Tensor:
-    """All n! matchings of n rows with n columns, (n!, n, n)."""
+    """Returns all n! matchings of n rows with n columns, (n!, n, n)."""
     return torch.stack([torch.eye(n, dtype=torch.float64)[list(order)] for order in itertools.permutations(range(n))])
 
 
 def _trees(n_words: int) -> Tensor:
-    """All arborescences over n words with one or more roots, by trying every choice of heads."""
+    """Returns all arborescences over n words with one or more roots, by trying every choice of heads."""
     found = []
     for heads in itertools.product(range(n_words + 1), repeat=n_words):
         if all(_reaches_root(heads, word) for word in range(n_words)):
@@ -154,7 +154,7 @@ def _mixtures(columns: Tensor, n: int) -> Tensor:
 
 
 def printed_points(published: Published) -> Outcome:
-    """(.6, .4, 0) and (.5, .3, .2), printed beside the two polytopes."""
+    """The points (.6, .4, 0) and (.5, .3, .2) are printed beside the two polytopes."""
     edge, inner = (torch.tensor(point, dtype=torch.float64) for point in ([0.6, 0.4, 0.0], [0.5, 0.3, 0.2]))
     rows = [same(f"sparsemax of {tuple(p.tolist())} and itself", largest(om.sparsemax(p) - p)) for p in (edge, inner)]
     rows.append(same("softmax of log (.5, .3, .2) and (.5, .3, .2)", largest(om.softmax(inner.log()) - inner)))
@@ -166,7 +166,7 @@ def printed_points(published: Published) -> Outcome:
 
 
 def active_set(published: Published) -> Outcome:
-    """Only MAP is asked for, finitely often, and the optimum is exact."""
+    """The active set method calls only MAP, finitely often, and its optimum is exact."""
     asked = 0
 
     def oracle(scores: Tensor) -> Tensor:

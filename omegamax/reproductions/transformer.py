@@ -10,7 +10,7 @@ from torch import Tensor
 
 import omegamax as om
 from omegamax.reproductions.claim import Outcome, Published, near, same
-from omegamax.reproductions.trials import largest, normal, seeded
+from omegamax.reproductions.numerical_checks import largest, normal, seeded
 
 _VOCABULARY = 37_000  # of the published model: pieces shared by both languages
 
@@ -75,7 +75,7 @@ def dot_product(published: Published) -> Outcome:
 
 
 def _heads() -> float:
-    """The largest difference between multi-head attention and its heads computed one by one."""
+    """Returns the largest difference between multi-head attention and its heads computed one by one."""
     with seeded():
         layer = om.MultiheadAttention(8, 2, batch_first=True).double().eval()
     x = normal(1, 5, 8)
@@ -91,7 +91,7 @@ def _heads() -> float:
 
 
 def causal(published: Published) -> Outcome:
-    """Masked self-attention: what comes later gets weight 0 and has no influence."""
+    """In masked self-attention later positions get weight 0 and have no influence."""
     x = normal(6, 4).requires_grad_()
     attended = om.Attention()(x, x, causal=True)
     (influence,) = torch.autograd.grad(attended.output[2].sum(), x)
@@ -128,7 +128,7 @@ def _entry(position: int, i: int, d: int) -> float:
 
 
 def sizes(published: Published) -> Outcome:
-    """Millions of parameters in every row of the ablation table."""
+    """Counts the parameters, in millions, of every row of the ablation table."""
     rows = [
         near(name, published[name], _millions(**options), 0.07 * published[name]) for name, options in _ROWS.items()
     ]

@@ -1,4 +1,4 @@
-"""Scores to try a statement on, and derivatives by differences to hold against formulas."""
+"""Random scores on which statements are checked, and finite differences with which formulas are compared."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch import Tensor
 
 
 def normal(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
-    """Normal numbers in double precision, the same every time."""
+    """Draws normal numbers in double precision, the same every time."""
     generator = torch.Generator().manual_seed(seed)
     return scale * torch.randn(*shape, dtype=torch.float64, generator=generator)
 
 
 def on_simplex(n: int, d: int, seed: int = 0) -> Tensor:
-    """Points spread evenly over the simplex, (n, d)."""
+    """Draws points uniformly from the simplex, (n, d)."""
     generator = torch.Generator().manual_seed(seed)
     gaps = -torch.rand(n, d, dtype=torch.float64, generator=generator).log()
     return gaps / gaps.sum(-1, keepdim=True)
@@ -24,26 +24,26 @@ def on_simplex(n: int, d: int, seed: int = 0) -> Tensor:
 
 @contextmanager
 def seeded(seed: int = 0) -> Iterator[None]:
-    """Layers made inside have the same parameters every time; the caller's random state is left alone."""
+    """A context in which layers get the same parameters every time; the caller's random state does not change."""
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)
         yield
 
 
 def differences(function: Callable[[Tensor], Tensor], x: Tensor, step: float = 1e-6) -> Tensor:
-    """The Jacobian [i, j] = ∂function_i/∂x_j of one row, by central differences."""
+    """Computes the Jacobian [i, j] = ∂function_i/∂x_j of one row by central differences."""
     moves = step * torch.eye(x.numel(), dtype=x.dtype)
     columns = [(function(x + move) - function(x - move)) / (2 * step) for move in moves]
     return torch.stack(columns, -1)
 
 
 def largest(difference: Tensor) -> float:
-    """The largest absolute entry."""
+    """Returns the largest absolute entry."""
     return float(difference.detach().abs().max()) if difference.numel() else 0.0
 
 
 def far_from_kinks(function: Callable[[Tensor], Tensor], rows: Tensor, step: float = 1e-5) -> list[Tensor]:
-    """The rows around which support and groups do not change: derivatives by differences mean something there."""
+    """Returns the rows around which support and groups do not change, so that the function is differentiable there."""
     kept = []
     for row in rows:
         here = function(row)
@@ -54,6 +54,6 @@ def far_from_kinks(function: Callable[[Tensor], Tensor], rows: Tensor, step: flo
 
 
 def _pattern(row: Tensor) -> Tensor:
-    """Signs, and which entries are equal in size."""
+    """Encodes the signs of a row, and which of its entries are equal in size."""
     size = row.abs()
     return torch.cat([row.sign(), (size.unsqueeze(-1) == size).flatten().to(row)])
