@@ -17,7 +17,7 @@ from omegamax.cli.output import check_pictures, save_picture
 from omegamax.cli.predict import read_input
 from omegamax.data.printable import printable
 
-HELP = "where a trained model looks, printed or drawn"
+HELP = "print or draw the attention of a trained model"
 DESCRIPTION = """\
 Shows the attention of a trained model on your own input: one row for each
 output token, one column for each input token. Printed, a dot is a weight of
@@ -49,7 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument(
         "--out", metavar="FILE", type=Path, help="draw it instead: .png, .pdf or .svg; several are numbered"
     )
-    parser.add_argument("--form", choices=("map", "lines"), default="map", help="of the drawing (default: map)")
+    parser.add_argument(
+        "--form", choices=("map", "lines"), default="map", help="a map of cells, or lines between words (default: map)"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace existing pictures")
 
 

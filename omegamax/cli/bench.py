@@ -15,7 +15,7 @@ from omegamax.training.settings import MAX_THREADS
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 11, 1000
 
-HELP = "how fast the operators are on this machine"
+HELP = "time the operators on this machine"
 DESCRIPTION = """\
 Times every operator against torch.softmax on the same scores: 1 is as fast as
 softmax, 0.5 twice as fast. In each round every operator is timed right after
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=at_least(0, MAX_THREADS),
         default=0,
-        help="of PyTorch; 0 leaves it to it (default: 0)",
+        help="threads of PyTorch; 0 leaves the number to PyTorch (default: 0)",
     )
 
 

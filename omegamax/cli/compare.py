@@ -19,7 +19,7 @@ from omegamax.cli.train import add_output, existing, stored_settings
 from omegamax.data.printable import printable, short_repr
 from omegamax.recipes.tasks import TASKS, TaskEntry
 
-HELP = "one task under several normalizers: a table and a report"
+HELP = "train one task under several normalizers: a table and a report"
 DESCRIPTION = """\
 Trains the same model with several normalizers, each at its own defaults, and
 prints one line for each: the metrics, how many positions have weight (support),

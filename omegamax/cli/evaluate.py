@@ -13,7 +13,7 @@ from omegamax.cli.parser import at_least
 from omegamax.recipes.settings import MAX_BEAM
 from omegamax.training.settings import MAX_THREADS
 
-HELP = "metrics of a trained model"
+HELP = "print the metrics of a trained model"
 DESCRIPTION = """\
 Prints the metrics of a trained model on a split of its own data, or on other
 data."""
@@ -28,7 +28,9 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the run, and the data to evaluate it on."""
     add_run(parser)
-    parser.add_argument("--split", choices=("train", "dev", "test"), default="test", help="which data (default: test)")
+    parser.add_argument(
+        "--split", choices=("train", "dev", "test"), default="test", help="which split of the data (default: test)"
+    )
     parser.add_argument(
         "--data",
         metavar="PATH",
@@ -58,9 +60,11 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=at_least(0, MAX_THREADS),
         default=0,
-        help="of PyTorch; 0 takes 1 or all, whichever is faster (default: 0)",
+        help="threads of PyTorch; 0 takes 1 or all, whichever a trial finds faster (default: 0)",
     )
-    parser.add_argument("--device", metavar="NAME", default="auto", help="cpu, cuda, ... (default: auto)")
+    parser.add_argument(
+        "--device", metavar="NAME", default="auto", help="device to compute on: cpu, cuda, ... (default: auto)"
+    )
 
 
 def load_run(options: argparse.Namespace, device: Any, **changes: Any) -> Any:

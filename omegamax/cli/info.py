@@ -6,7 +6,7 @@ import argparse
 import os
 import platform
 
-HELP = "versions, kernels and threads"
+HELP = "print versions, kernels and threads"
 DESCRIPTION = "Prints versions, kernels and threads."
 EXAMPLES = """\
 examples:

@@ -9,7 +9,7 @@ from omegamax.cli.output import check_absent, make_writable
 from omegamax.cli.tables import terminal_width
 from omegamax.data.printable import printable
 
-HELP = "every operator on one row of scores"
+HELP = "show every operator on one row of scores"
 DESCRIPTION = """\
 Prints one row of scores under every operator: the weights, how many are not
 zero (support), how many runs of neighbours have equal weight (segments), how

@@ -17,7 +17,7 @@ from omegamax.training.metrics_log import check_finite
 
 _MAX_COMPARISON = 1 << 28  # bytes of comparison.json
 
-HELP = "figures for a paper: operators, structures, learning curves"
+HELP = "draw a figure for a paper: operators, structures, learning curves"
 DESCRIPTION = """\
 Draws a figure into a file; its ending chooses the format (.png, .pdf, .svg).
 Figures of the library need no input; figures of results read run directories

@@ -16,7 +16,7 @@ from omegamax.errors import os_error_text
 
 _MAX_LINE, _MAX_INPUT = 1 << 20, 1 << 30  # bytes
 
-HELP = "what a trained model says of your own input"
+HELP = "write the outputs of a trained model for your own input"
 DESCRIPTION = "Reads one input per line and writes one output per line, in the same order."
 EXAMPLES = """\
 examples:

@@ -16,7 +16,7 @@ from omegamax.data.printable import printable
 from omegamax.reproductions.catalogue import CLAIMS, SOURCES, of_source
 from omegamax.reproductions.claim import Claim
 
-HELP = "theorems, figures and tables of the papers: ours beside the published"
+HELP = "compute theorems, figures and tables of the papers, beside the published"
 DESCRIPTION = """\
 Computes what a paper, tutorial or lecture states, prints our numbers beside
 the published ones, and draws the figure where the claim is one. An ID is that

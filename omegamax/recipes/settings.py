@@ -19,7 +19,7 @@ class AttentionSettings:
     """The normalizer of attention and its parameters; None means the operator's own default."""
 
     attention: str = option(
-        "softmax", "softmax, sparsemax, entmax15, entmax, sqpnormmax, fusedmax, oscarmax, hard or none"
+        "softmax", "normalizer: softmax, sparsemax, entmax15, entmax, sqpnormmax, fusedmax, oscarmax, hard or none"
     )
     gamma: float = option(1.0, "temperature: larger is smoother", most=MAX_NUMBER)
     strength: float | None = option(
@@ -36,12 +36,12 @@ class Seq2SeqSettings(AttentionSettings):
     data: str | None = option(
         None, "a TSV of source and target, or a directory with train.tsv, dev.tsv, test.tsv", metavar="PATH"
     )
-    level: str = option("word", "what a token is", choices=("char", "word"))
+    level: str = option("word", "what a token is: a character or a word", choices=("char", "word"))
     embedding_size: int = option(64, "features of a token", least=1, most=65_536)
     hidden_size: int = option(
         128, "features of the decoder; each direction of the encoder has half", least=0, most=65_536
     )
-    dropout: float = option(0.1, "on embeddings and outputs")
+    dropout: float = option(0.1, "dropout probability of embeddings and outputs")
     max_tokens: int = option(10_000, "largest vocabulary of each side", least=1, most=1_000_000)
     max_length: int = option(
         200, "longer training examples are left out, and no output is longer", least=1, most=MAX_LENGTH
@@ -62,7 +62,7 @@ class DatesSettings(Seq2SeqSettings):
     data: str | None = option(
         None, "a TSV of locale, text and ISO date, or a directory; generated if left out", metavar="PATH"
     )
-    level: str = option("char", "what a token is", choices=("char", "word"))
+    level: str = option("char", "what a token is: a character or a word", choices=("char", "word"))
     max_length: int = option(
         60, "longer training examples are left out, and no output is longer", least=1, most=MAX_LENGTH
     )
@@ -70,9 +70,9 @@ class DatesSettings(Seq2SeqSettings):
         40_000, "training examples to generate; a twentieth as many for dev and test each", least=1, most=1_000_000
     )
     locales: str = option("", "comma-separated CLDR locales (fr,en_GB); left out, about fifty", metavar="LIST")
-    default_locale: str = option("", "of input lines that name none; left out, en, or the first of the locales")
+    default_locale: str = option("", "locale of input lines that name none; left out, en, or the first of the locales")
     typos: float = option(0.0, "probability of a typing error in an input")
-    data_seed: int = option(0, "of the generated dates and their splits", least=-(2**63), most=2**63 - 1)
+    data_seed: int = option(0, "seed of the generated dates and their splits", least=-(2**63), most=2**63 - 1)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -31,7 +31,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of a source, and how it is checked: by `run`, `tests`, `benchmark`, `recipe`, or the `reason` why not.
+    """A statement of a source, and how it is checked: by `run`, `tests`, `benchmark`, `recipe`, or a `reason` why not.
 
     `run` is "module:function" in this package; the function takes the published numbers and returns an `Outcome`.
     """

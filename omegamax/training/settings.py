@@ -124,32 +124,44 @@ class TrainingSettings:
         least=1,
         most=1_000_000,
     )
-    learning_rate: float = option(1e-3, "of Adam, at its highest", least=0, most=1e6)
-    schedule: str = option("cosine", "learning rate over time", choices=("constant", "cosine", "linear", "plateau"))
+    learning_rate: float = option(1e-3, "largest learning rate of AdamW", least=0, most=1e6)
+    schedule: str = option(
+        "cosine", "how the learning rate changes over time", choices=("constant", "cosine", "linear", "plateau")
+    )
     warmup: int = option(0, "steps during which the learning rate rises from zero", least=0, most=10**9)
     plateau: int = option(
-        2, "epochs without a better metric after which the schedule `plateau` halves the rate", least=1, most=1_000_000
+        2,
+        "with --schedule plateau: epochs without a better metric after which the rate is halved",
+        least=1,
+        most=1_000_000,
     )
     weight_decay: float = option(
-        0.0, "of AdamW, on matrices; vectors (biases, gains) are left alone", least=0, most=1e6
+        0.0, "weight decay of AdamW on matrices; biases and gains have none", least=0, most=1e6
     )
     clip: float = option(1.0, "largest norm of the gradient; 0 switches clipping off", least=0, most=MAX_NUMBER)
     patience: int = option(
         0, "stop after this many epochs without a better metric; 0 never stops early", least=0, most=1_000_000
     )
-    precision: str = option("float32", "bfloat16 runs the forward pass under autocast", choices=("float32", "bfloat16"))
-    sharding: str = option("ddp", "with torchrun: what each process holds", choices=("ddp", "fsdp"))
+    precision: str = option(
+        "float32", "type of the forward pass; bfloat16 runs it under autocast", choices=("float32", "bfloat16")
+    )
+    sharding: str = option(
+        "ddp", "with torchrun: ddp gives each process the whole model, fsdp a shard of it", choices=("ddp", "fsdp")
+    )
     save_every: int = option(
         200, "steps between checkpoints; one is also written after every epoch", least=1, most=10**9
     )
     log_every: int = option(
         50, "steps between lines of metrics.jsonl; one is also written after every epoch", least=1, most=10**9
     )
-    seed: int = option(0, "of everything random", least=0, most=2**63 - 1)
+    seed: int = option(0, "seed of all random numbers of training", least=0, most=2**63 - 1)
     threads: int = option(
-        0, "of PyTorch and the kernels; 0 takes 1 or all, whichever a trial finds faster", least=0, most=MAX_THREADS
+        0,
+        "threads of PyTorch and the kernels; 0 takes 1 or all, whichever a trial finds faster",
+        least=0,
+        most=MAX_THREADS,
     )
-    device: str = option("auto", "cpu, cuda, cuda:1, ...; auto takes a GPU if there is one")
+    device: str = option("auto", "device to compute on: cpu, cuda, cuda:1, ...; auto takes a GPU if there is one")
 
     def __post_init__(self) -> None:
         check_fields(self)
