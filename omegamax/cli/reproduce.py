@@ -8,13 +8,15 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omegamax.cli.errors import CommandError
 from omegamax.cli.output import make_writable, save_picture
 from omegamax.data.files import refuse_links
 from omegamax.data.printable import printable
-from omegamax.reproductions.catalogue import CLAIMS, SOURCES, of_source
-from omegamax.reproductions.claim import Claim
+
+if TYPE_CHECKING:
+    from omegamax.reproductions.claim import Claim
 
 HELP = "compute theorems, figures and tables of the papers, beside the published"
 DESCRIPTION = """\
@@ -66,6 +68,8 @@ def run(options: argparse.Namespace) -> None:
 
 def select_claims(ids: Sequence[str], *, runnable: bool) -> list[Claim]:
     """Returns the claims of some ids, each once; of a whole source only those that run, if `runnable`."""
+    from omegamax.reproductions.catalogue import CLAIMS, SOURCES, of_source
+
     if not ids:
         raise CommandError("give the id of a claim, such as fig2; omegamax reproduce --list names them all")
     found: dict[str, Claim] = {}
@@ -76,12 +80,11 @@ def select_claims(ids: Sequence[str], *, runnable: bool) -> list[Claim]:
             whole = list(CLAIMS.values()) if name == "all" else of_source(name)
             found |= {claim.id: claim for claim in whole if claim.run or not runnable}
         else:
-            raise CommandError(_unknown(name))
+            raise CommandError(_unknown(name, [*CLAIMS, *SOURCES]))
     return list(found.values())
 
 
-def _unknown(name: str) -> str:
-    known = [*CLAIMS, *SOURCES]
+def _unknown(name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, known, 3, 0.5) or [each for each in known if name.lower() in each][:3]
     meant = f"did you mean {' or '.join(close)}? " if close else ""
     return f"there is no claim {name!r}; {meant}omegamax reproduce --list names them all"

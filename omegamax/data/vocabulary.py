@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 from omegamax.data.printable import short_repr
 
@@ -73,7 +74,7 @@ class Vocabulary:
 
     def numbers(self, tokens: Iterable[str]) -> list[int]:
         """Returns the number of each token, and `UNKNOWN` for tokens that are not in the vocabulary."""
-        return [self._numbers.get(token, UNKNOWN) for token in tokens]
+        return list(map(self._numbers.get, tokens, repeat(UNKNOWN)))
 
     def tokens(self, numbers: Iterable[int]) -> list[str]:
         """Returns the token of each number."""
