@@ -72,7 +72,7 @@ def test_what_no_font_has_is_drawn_by_its_like(given, shown, monkeypatch):
 
 
 def test_the_joiner_of_words_is_no_box():
-    from omegamax.recipes.data.vocabulary import split_text
+    from omegamax.data.vocabulary import split_text
 
     figure = plots.attention_map(torch.eye(4), columns=split_text("Stop, go!", "word"))
     shown = [label.get_text() for label in figure.axes[0].get_xticklabels()]
