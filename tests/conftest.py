@@ -108,3 +108,11 @@ def twin(request):
     else:
         with _using(request.param):
             yield native
+
+
+@pytest.fixture
+def precious(tmp_path):
+    """A file of the user's that no command may touch."""
+    path = tmp_path / "precious"
+    path.write_text("years of work\n")
+    return path
