@@ -4,13 +4,6 @@ import pytest
 from cli.conftest import SMALL
 
 
-@pytest.fixture
-def precious(tmp_path):
-    path = tmp_path / "precious"
-    path.write_text("years of work\n")
-    return path
-
-
 @pytest.mark.parametrize("name", ["comparison.json", "index.html", "figures/support.png", "runs/softmax"])
 def test_links_in_a_comparison(command, tmp_path, precious, name):
     link = tmp_path / "out" / name

@@ -25,6 +25,7 @@ def test_equal_values_are_not_and_constant_ones_are():
     assert clearly_best([[0.8, 0.8], [0.9, 0.9]]) == 1
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("n_seeds", [2, 3, 5, 30])
 def test_chance_is_called_best_in_one_case_of_twenty(n_seeds):
     """Two models that differ by nothing but noise."""

@@ -35,13 +35,6 @@ def copied(made, tmp_path):
     return tmp_path / "run"
 
 
-@pytest.fixture
-def precious(tmp_path):
-    path = tmp_path / "precious"
-    path.write_text("years of work\n")
-    return path
-
-
 def refused(path, existing):
     with pytest.raises(RunDirectoryError, match=r"must not be a link, got one.*; delete the link, or choose another"):
         run(path, existing, epochs=2)
