@@ -16,14 +16,14 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks
-from omegamax.attention.padding import within
+from omegamax.attention.masking import zero_beyond
 from omegamax.losses.ctc import CTCLoss
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.ctc import CTC
 
 
-class Transcript(NamedTuple):
+class CTCHypothesis(NamedTuple):
     """A sequence of labels and how likely it is."""
 
     labels: tuple[int, ...]
@@ -55,7 +55,7 @@ class CTCHead(nn.Module):
         """Log-probabilities of the classes at every frame; frames beyond the `lengths` may hold anything, NaN too."""
         if lengths is not None:
             lengths = checks.check_lengths("CTCHead", tuple(features.shape[:-2]), lengths)
-        return self.project(within(features, lengths)).log_softmax(-1)
+        return self.project(zero_beyond(features, lengths)).log_softmax(-1)
 
     def loss(
         self, log_probs: Tensor, targets: Tensor, lengths: Tensor | None = None, target_lengths: Tensor | None = None
@@ -102,7 +102,7 @@ class CTCHead(nn.Module):
         potentials = CTC.from_log_probs(log_probs.transpose(0, 1), targets, target_lengths, blank=self.blank)
         return CTC().max(potentials, Shannon(), lengths=lengths)
 
-    def best_path(self, log_probs: Tensor, lengths: Tensor | None = None) -> list[Transcript]:
+    def best_path(self, log_probs: Tensor, lengths: Tensor | None = None) -> list[CTCHypothesis]:
         """What the likeliest path spells, and the log-probability of that path.
 
         Arguments:
@@ -113,12 +113,12 @@ class CTCHead(nn.Module):
         found = []
         for row, path, length in zip(values.tolist(), classes.tolist(), _frames(lengths, log_probs).tolist()):
             labels = tuple(label for label, _ in groupby(path[:length]) if label != self.blank)
-            found.append(Transcript(labels, math.fsum(row[:length])))
+            found.append(CTCHypothesis(labels, math.fsum(row[:length])))
         return found
 
     def beam_search(
         self, log_probs: Tensor, lengths: Tensor | None = None, *, width: int = 10, n_best: int = 1
-    ) -> list[list[Transcript]]:
+    ) -> list[list[CTCHypothesis]]:
         """The likeliest labels of every item, summed over the paths that spell them, best first.
 
         A prefix beam search: `width` prefixes survive each frame. With a width as large as the number of prefixes the
@@ -136,7 +136,7 @@ class CTCHead(nn.Module):
         sizes = _frames(lengths, log_probs).tolist()
         return [self._search(frames[:size], width)[:n_best] for frames, size in zip(rows, sizes)]
 
-    def _search(self, frames: list[list[float]], width: int) -> list[Transcript]:
+    def _search(self, frames: list[list[float]], width: int) -> list[CTCHypothesis]:
         # For every prefix the log-probabilities of the paths that end in the blank, and of those that do not.
         beam: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, -math.inf)}
         for frame in frames:
@@ -154,7 +154,7 @@ class CTCHead(nn.Module):
             summed = {prefix: (_log_sum(both[0]), _log_sum(both[1])) for prefix, both in onward.items()}
             ranked = sorted(summed, key=lambda prefix: (-_log_sum(list(summed[prefix])), prefix))
             beam = {prefix: summed[prefix] for prefix in ranked[:width]}
-        found = [Transcript(prefix, _log_sum(list(both))) for prefix, both in beam.items()]
+        found = [CTCHypothesis(prefix, _log_sum(list(both))) for prefix, both in beam.items()]
         return [each for each in found if each.log_prob > -math.inf]
 
     def extra_repr(self) -> str:

@@ -22,7 +22,7 @@ from omegamax import checks
 from omegamax.sampling import sample
 
 
-class Chosen(NamedTuple):
+class Choices(NamedTuple):
     """Choices, how likely they were, and how much each counts."""
 
     choices: Tensor  # (n, ..., Q, K)
@@ -39,11 +39,11 @@ class Estimator(nn.Module, ABC):
     """
 
     @abstractmethod
-    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Chosen:
+    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Choices:
         """Choices for weights (..., Q, K), each row a distribution."""
 
     @abstractmethod
-    def objective(self, log_likelihood: Tensor, chosen: Chosen, entropy: Tensor) -> Tensor:
+    def objective(self, log_likelihood: Tensor, chosen: Choices, entropy: Tensor) -> Tensor:
         """L_s, to be maximised: its value, and an estimate of its gradient.
 
         `log_likelihood` is log p(y | s), for every choice (n, ..., Q) or for all the queries together (n, ...); the
@@ -114,12 +114,12 @@ class Reinforce(Estimator):
         self.n_samples, self.reward_scale, self.entropy_bonus = n_samples, reward_scale, entropy_bonus
         self.baseline = baseline
 
-    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Chosen:
+    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Choices:
         """Samples of the Multinoulli distribution in each row."""
         choices = sample(weights, self.n_samples, generator=generator)
-        return Chosen(choices, _log((weights * choices).sum(-1)), _evenly(choices))
+        return Choices(choices, _log((weights * choices).sum(-1)), _evenly(choices))
 
-    def objective(self, log_likelihood: Tensor, chosen: Chosen, entropy: Tensor) -> Tensor:
+    def objective(self, log_likelihood: Tensor, chosen: Choices, entropy: Tensor) -> Tensor:
         """The mean log-likelihood and the bonus; the score function enters the gradient only."""
         log_prob, entropy = _for_each(log_likelihood, chosen.log_prob), _for_each(log_likelihood[0], entropy)
         reward = log_likelihood.detach()
@@ -148,13 +148,13 @@ class StraightThrough(Estimator):
         checks.check_count("StraightThrough", "n_samples", n_samples)
         self.n_samples = n_samples
 
-    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Chosen:
+    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Choices:
         """Samples that carry the gradient of the weights."""
         choices = sample(weights, self.n_samples, generator=generator)
         log_prob = _log((weights * choices).sum(-1))
-        return Chosen(choices + (weights - weights.detach()), log_prob, _evenly(choices))
+        return Choices(choices + (weights - weights.detach()), log_prob, _evenly(choices))
 
-    def objective(self, log_likelihood: Tensor, chosen: Chosen, entropy: Tensor) -> Tensor:
+    def objective(self, log_likelihood: Tensor, chosen: Choices, entropy: Tensor) -> Tensor:
         """The mean log-likelihood."""
         _for_each(log_likelihood, chosen.log_prob)
         return log_likelihood.mean(0)
@@ -173,7 +173,7 @@ class Marginalize(Estimator):
     one are filled up with choices of nothing that do not count. Needs a log-likelihood for every query, (n, ..., Q).
     """
 
-    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Chosen:
+    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Choices:
         """The support, heaviest first."""
         n_keys = weights.shape[-1]
         largest = int((weights > 0).sum(-1).amax()) if weights.numel() else 0
@@ -181,20 +181,20 @@ class Marginalize(Estimator):
         counts = (share > 0).unsqueeze(-1).to(weights.dtype)
         choices = weights.new_zeros(*share.shape, n_keys).scatter(-1, place.unsqueeze(-1), counts)
         share = share.movedim(-1, 0)
-        return Chosen(choices.movedim(-2, 0), _log(share), share)
+        return Choices(choices.movedim(-2, 0), _log(share), share)
 
-    def objective(self, log_likelihood: Tensor, chosen: Chosen, entropy: Tensor) -> Tensor:
+    def objective(self, log_likelihood: Tensor, chosen: Choices, entropy: Tensor) -> Tensor:
         """The sum; a choice of weight zero never counts, even where it is impossible."""
         likelihood, share = self._aligned(log_likelihood, chosen)
         return torch.where(share > 0, share * likelihood, 0).sum(0).reshape(log_likelihood.shape[1:])
 
-    def log_marginal(self, log_likelihood: Tensor, chosen: Chosen) -> Tensor:
+    def log_marginal(self, log_likelihood: Tensor, chosen: Choices) -> Tensor:
         """What L_s is a bound of: log p(y) = log Σ_s p(s) p(y | s)."""
         likelihood, share = self._aligned(log_likelihood, chosen)
         joint = torch.where(share > 0, chosen.log_prob + likelihood, -torch.inf)
         return joint.logsumexp(0).reshape(log_likelihood.shape[1:])
 
-    def _aligned(self, log_likelihood: Tensor, chosen: Chosen) -> tuple[Tensor, Tensor]:
+    def _aligned(self, log_likelihood: Tensor, chosen: Choices) -> tuple[Tensor, Tensor]:
         share = chosen.share
         if log_likelihood.shape == share.shape:
             return torch.where(share > 0, log_likelihood, 0), share
@@ -228,17 +228,17 @@ class SometimesSoft(Estimator):
             raise ValueError(f"SometimesSoft: probability must lie in [0, 1], got {probability}; 0.5 is the paper's")
         self.estimator, self.probability = estimator, probability
 
-    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Chosen:
+    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Choices:
         """The estimator's choices, or the weights themselves for some items."""
         choices, log_prob, share = self.estimator.choose(weights, generator)
         if not self.training:
-            return Chosen(choices, log_prob, share)
+            return Choices(choices, log_prob, share)
         items = choices.shape[:-2]
         soft = torch.rand(items, device=weights.device, generator=generator) < self.probability
         choices = torch.where(soft[..., None, None], weights, choices)
-        return Chosen(choices, torch.where(soft[..., None], 0, log_prob), share)
+        return Choices(choices, torch.where(soft[..., None], 0, log_prob), share)
 
-    def objective(self, log_likelihood: Tensor, chosen: Chosen, entropy: Tensor) -> Tensor:
+    def objective(self, log_likelihood: Tensor, chosen: Choices, entropy: Tensor) -> Tensor:
         """The estimator's."""
         return self.estimator.objective(log_likelihood, chosen, entropy)
 

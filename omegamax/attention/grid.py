@@ -12,11 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks
-from omegamax.attention.attention import Attended
-from omegamax.attention.averages import average, check_averaged
+from omegamax.attention.attention import AttentionOutput, ScoredAttention
+from omegamax.attention.masking import average, check_floating, zero_idle, zero_unread
 from omegamax.attention.normalizers import Normalizer, normalize
-from omegamax.attention.padding import only_asking, only_read
-from omegamax.attention.scored import ScoredAttention
 from omegamax.attention.scores import Score
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
@@ -56,7 +54,7 @@ class GridAttention(ScoredAttention):
         mask: Tensor | None = None,
         sizes: Tensor | None = None,
         need_weights: bool = True,
-    ) -> Attended:
+    ) -> AttentionOutput:
         """Averages of the values (..., H, W, features), by default of the annotations.
 
         `mask` is boolean and broadcasts to (..., Q, H, W): True means "may attend"; `sizes` (*batch, 2) counts the rows
@@ -69,17 +67,17 @@ class GridAttention(ScoredAttention):
                 "GridAttention: annotations and values must be (..., H, W, features) over one grid, got "
                 f"{tuple(annotations.shape)} and {tuple(values.shape)}; move the channels to the last axis"
             )
-        check_averaged("GridAttention", "values", values)
+        check_floating("GridAttention", "values", values)
         grid = annotations.shape[-3:-1]
         shape = (*torch.broadcast_shapes(query.shape[:-2], annotations.shape[:-3]), query.shape[-2], *grid)
         allowed = _allowed(query.new_zeros(()).expand(shape), mask, sizes)
         cells = _as_rows(allowed, grid)
-        seen = only_read(annotations.flatten(-3, -2), cells, query.shape[-2])
-        scores = self.score(only_asking(query, cells, seen.shape[-2]), seen).unflatten(-1, grid)  # (..., Q, H, W)
+        seen = zero_unread(annotations.flatten(-3, -2), cells, query.shape[-2])
+        scores = self.score(zero_idle(query, cells, seen.shape[-2]), seen).unflatten(-1, grid)  # (..., Q, H, W)
         weights = self._normalize(scores, allowed)
         dropped = nn.functional.dropout(weights, self.dropout, self.training)
         output = average(dropped.flatten(-2), values.flatten(-3, -2), cells)
-        return Attended(output, weights if need_weights else None)
+        return AttentionOutput(output, weights if need_weights else None)
 
     def _normalize(self, scores: Tensor, allowed: Tensor | None) -> Tensor:
         if isinstance(self.normalizer, SmoothMax) and self.normalizer.event_ndim == 2:

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks
+from omegamax.attention.attention import ScoredAttention
+from omegamax.attention.masking import allowed_pairs
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
-from omegamax.attention.scored import ScoredAttention
 from omegamax.attention.scores import Score
 from omegamax.module_repr import shown
 from omegamax.operators.shannon import Shannon
@@ -23,7 +24,7 @@ from omegamax.operators.shannon import Shannon
 _SHANNON = Shannon()
 
 
-class Pointed(NamedTuple):
+class PointerOutput(NamedTuple):
     """Where a pointer head points, and how surely."""
 
     scores: Tensor  # (..., Q, K), −inf where masked: what a Fenchel–Young loss of the same normalizer takes
@@ -60,13 +61,14 @@ class PointerHead(ScoredAttention):
         mask: Tensor | None = None,
         lengths: Tensor | None = None,
         causal: bool = False,
-    ) -> Pointed:
+    ) -> PointerOutput:
         """Scores and probabilities; masks as in `Attention`, for example of keys that were pointed at already."""
-        scores, allowed, weights = self.weigh(query, key, mask=mask, lengths=lengths, causal=causal)
-        return Pointed(scores if allowed is None else torch.where(allowed, scores, -torch.inf), weights)
+        allowed = allowed_pairs("PointerHead", query, key, mask=mask, lengths=lengths, causal=causal)
+        scores, weights = self.scores_and_weights(query, key, allowed)
+        return PointerOutput(scores if allowed is None else torch.where(allowed, scores, -torch.inf), weights)
 
 
-class Copied(NamedTuple):
+class CopyOutput(NamedTuple):
     """The next word, from the vocabulary or from the source."""
 
     probabilities: Tensor  # (..., Q, n_words + n_extra)
@@ -116,7 +118,7 @@ class CopyHead(nn.Module):
 
     def forward(
         self, state: Tensor, context: Tensor, inputs: Tensor, weights: Tensor, source: Tensor, *, n_extra: int = 0
-    ) -> Copied:
+    ) -> CopyOutput:
         """Probabilities of n_words + n_extra words from attention weights (..., Q, K) over the words source (..., K).
 
         Where the weights of a query are all zero there is nothing to copy, and it generates.
@@ -142,4 +144,4 @@ class CopyHead(nn.Module):
         generated = nn.functional.pad(gate * generated, (0, n_extra))
         copied = (1 - gate) * weights
         source = source.unsqueeze(-2).expand(*copied.shape[:-2], copied.shape[-2], -1)
-        return Copied(generated.scatter_add(-1, source, copied.to(generated.dtype)), gate)
+        return CopyOutput(generated.scatter_add(-1, source, copied.to(generated.dtype)), gate)

@@ -136,7 +136,7 @@ def _direction(x: Tensor) -> Tensor:
     return torch.where(somewhere, wide * torch.where(somewhere, squared, 1).rsqrt(), 0).to(x.dtype)
 
 
-def score_of(who: str, score: Score | None) -> Score:
+def score_or_default(who: str, score: Score | None) -> Score:
     """The score function, by default the scaled dot product."""
     if score is None:
         return ScaledDotProduct()

@@ -16,7 +16,7 @@ State = Any
 Step = Callable[[Tensor, State], tuple[Tensor, State]]
 
 
-class Hypotheses(NamedTuple):
+class BeamSearchResult(NamedTuple):
     """The n best outputs of each item, best first."""
 
     tokens: Tensor  # (B, n, T): without the end token, and `end` beyond the length
@@ -25,7 +25,7 @@ class Hypotheses(NamedTuple):
 
 
 class _Candidates(NamedTuple):
-    """Hypotheses, one token longer than before, best first."""
+    """BeamSearchResult, one token longer than before, best first."""
 
     tokens: Tensor  # (B, m, t)
     log_prob: Tensor  # (B, m); -inf where there are fewer
@@ -42,7 +42,7 @@ def beam_search(
     end: int,
     max_length: int,
     length_penalty: float = 1.0,
-) -> Hypotheses:
+) -> BeamSearchResult:
     """Sequences of at most `max_length` tokens; one that has not ended by then is taken as it is.
 
     `state` has n_items rows; `step` sees n_beams copies of each, one after the other. An output has ended when an end
@@ -74,7 +74,7 @@ def beam_search(
     only_the_first[:, 0] = 0
     beam = _Candidates(torch.full((n_items, n_beams, 1), start, device=device), only_the_first, rows)
     nothing = torch.zeros_like(nowhere).long()
-    ended = Hypotheses(nothing.unsqueeze(-1)[..., :0], nothing, nowhere)  # as long as the longest of them
+    ended = BeamSearchResult(nothing.unsqueeze(-1)[..., :0], nothing, nowhere)  # as long as the longest of them
     for length in range(1, max_length + 1):
         log_probs, state = step(beam.tokens[:, :, -1].flatten(), state)
         candidates = _continuations(beam, log_probs)
@@ -113,8 +113,8 @@ def _continuations(beam: _Candidates, log_probs: Tensor) -> _Candidates:
 
 
 def _merged(
-    ended: Hypotheses, candidates: _Candidates, ends: Tensor, is_end: Tensor, end: int, length_penalty: float
-) -> Hypotheses:
+    ended: BeamSearchResult, candidates: _Candidates, ends: Tensor, is_end: Tensor, end: int, length_penalty: float
+) -> BeamSearchResult:
     """The best of what had ended and what ends now."""
     length = candidates.tokens.shape[-1] - 1  # without the start token
     tokens = torch.cat([_filled(ended.tokens, length, end), candidates.tokens[:, :, 1:]], 1)
@@ -122,7 +122,7 @@ def _merged(
     scores = torch.cat([ended.scores, scores], 1)
     lengths = torch.cat([ended.lengths, length - is_end.long()], 1)
     best = _largest(scores, ended.scores.shape[1])
-    return Hypotheses(_pick(tokens, best), lengths.gather(1, best), scores.gather(1, best))
+    return BeamSearchResult(_pick(tokens, best), lengths.gather(1, best), scores.gather(1, best))
 
 
 def _filled(tokens: Tensor, length: int, end: int) -> Tensor:

@@ -18,7 +18,7 @@ from omegamax.models.recurrent_encoder import SourceStates
 from omegamax.operators.hard import Hard
 
 
-class Read(NamedTuple):
+class ReaderOutput(NamedTuple):
     """What a decoder read."""
 
     context: Tensor  # (B, Q, features)
@@ -29,7 +29,7 @@ class Reader(nn.Module, ABC):
     """From decoder states `query` (B, Q, features) and encoder states `source` to contexts."""
 
     @abstractmethod
-    def forward(self, query: Tensor, source: SourceStates) -> Read:
+    def forward(self, query: Tensor, source: SourceStates) -> ReaderOutput:
         """What is read while predicting; nothing is left to chance."""
 
     @abstractmethod
@@ -51,9 +51,9 @@ class SoftReader(Reader):
         super().__init__()
         self.attention = attention
 
-    def forward(self, query: Tensor, source: SourceStates) -> Read:
+    def forward(self, query: Tensor, source: SourceStates) -> ReaderOutput:
         """Attention over the encoder's states."""
-        return Read(*self.attention(query, source.states, lengths=source.lengths))
+        return ReaderOutput(*self.attention(query, source.states, lengths=source.lengths))
 
     def log_likelihood(self, query: Tensor, source: SourceStates, answer: Callable[[Tensor], Tensor]) -> Tensor:
         """Of the average itself."""
@@ -71,10 +71,10 @@ class HardReader(Reader):
         super().__init__()
         self.attention = attention
 
-    def forward(self, query: Tensor, source: SourceStates) -> Read:
+    def forward(self, query: Tensor, source: SourceStates) -> ReaderOutput:
         """The state with the highest score."""
         best = Attention(self.attention.score, normalizer=Hard())  # not kept: the score has its place already
-        return Read(*best(query, source.states, lengths=source.lengths))
+        return ReaderOutput(*best(query, source.states, lengths=source.lengths))
 
     def log_likelihood(self, query: Tensor, source: SourceStates, answer: Callable[[Tensor], Tensor]) -> Tensor:
         """The estimator's objective, a lower bound of log p(y)."""
@@ -85,9 +85,9 @@ class HardReader(Reader):
 class FixedReader(Reader):
     """The encoder's last state for everyone: the encoder–decoder before attention (Sutskever et al., NeurIPS 2014)."""
 
-    def forward(self, query: Tensor, source: SourceStates) -> Read:
+    def forward(self, query: Tensor, source: SourceStates) -> ReaderOutput:
         """The same vector for each query."""
-        return Read(source.last.unsqueeze(1).expand(-1, query.shape[1], -1), None)
+        return ReaderOutput(source.last.unsqueeze(1).expand(-1, query.shape[1], -1), None)
 
     def log_likelihood(self, query: Tensor, source: SourceStates, answer: Callable[[Tensor], Tensor]) -> Tensor:
         """Given the fixed vector."""

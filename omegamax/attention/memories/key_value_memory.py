@@ -22,7 +22,7 @@ from omegamax.operators.shannon import Shannon
 _SHANNON = Shannon()
 
 
-class Hops(NamedTuple):
+class KeyValueMemoryOutput(NamedTuple):
     """What a memory with several hops returns."""
 
     output: Tensor  # (..., Q, size), the question after the last hop
@@ -57,7 +57,7 @@ class KeyValueMemory(nn.Module):
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None
-    ) -> Hops:
+    ) -> KeyValueMemoryOutput:
         """The question after all hops, and what each of them looked at.
 
         Arguments:
@@ -72,4 +72,4 @@ class KeyValueMemory(nn.Module):
             found, weights = self.attention(query, key, value, mask=mask, lengths=lengths)
             query = update(query + found)
             seen.append(weights)
-        return Hops(query, torch.stack(seen, -3))
+        return KeyValueMemoryOutput(query, torch.stack(seen, -3))

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
-from omegamax.attention.transformer_stack import DecoderCache, StackOptions, Stepped, TransformerStack
+from omegamax.attention.transformer.stack import DecoderCache, StackOptions, StepOutput, TransformerStack
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class Encoded(NamedTuple):
+class EncoderOutput(NamedTuple):
     """What an encoder returns."""
 
     output: Tensor  # (..., N, size)
@@ -64,7 +64,7 @@ class TransformerEncoder(TransformerStack):
         lengths: Tensor | None = None,
         causal: bool = False,
         need_weights: bool = False,
-    ) -> Encoded:
+    ) -> EncoderOutput:
         """Encodes x.
 
         `mask` is boolean and broadcasts to (..., N, N): True means "may attend"; `lengths` counts the vectors of an
@@ -73,11 +73,11 @@ class TransformerEncoder(TransformerStack):
         if causal:
             self._refuse_matrix_normalizers()
         self._check_vectors("x", x)
-        blocked = self._blocked(x, x.shape[-2], x.shape[-2], mask=mask, lengths=lengths, causal=causal)
-        stepped = self._advance(self._inert(x, blocked), self._begin(), blocked, need_weights)
-        return Encoded(stepped.output, stepped.self_weights)
+        allowed = self._allowed(x, x.shape[-2], x.shape[-2], mask=mask, lengths=lengths, causal=causal)
+        stepped = self._advance(self._without_padding(x, allowed), self._begin(), allowed, need_weights)
+        return EncoderOutput(stepped.output, stepped.self_weights)
 
-    def step(self, x: Tensor, cache: DecoderCache | None = None, *, need_weights: bool = False) -> Stepped:
+    def step(self, x: Tensor, cache: DecoderCache | None = None, *, need_weights: bool = False) -> StepOutput:
         """Goes on by the N positions of x, usually one, causally; without a cache they are the first."""
         if cache is None:
             self._refuse_matrix_normalizers()

@@ -14,11 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks
-from omegamax.attention.averages import average, values_of
-from omegamax.attention.located import Located
-from omegamax.attention.masks import allowed_for
-from omegamax.attention.padding import only_asking, only_read
-from omegamax.attention.scores import Score, score_of
+from omegamax.attention.attention import StatefulAttentionOutput
+from omegamax.attention.masking import allowed_pairs, average, values_or_keys, zero_idle, zero_unread
+from omegamax.attention.scores import Score, score_or_default
 from omegamax.functional import gate
 from omegamax.module_repr import shown, unless
 from omegamax.operators.shannon import Shannon
@@ -69,7 +67,7 @@ class MonotonicAttention(nn.Module):
         checks.check_finite("MonotonicAttention", "noise", noise, "0 switches it off")
         if not noise >= 0:
             raise ValueError(f"MonotonicAttention: noise must be non-negative, got {noise}; 0 switches it off")
-        self.score = score_of("MonotonicAttention", score)
+        self.score = score_or_default("MonotonicAttention", score)
         self.regularizer = regularizer
         self.offset = nn.Parameter(torch.tensor(float(offset)))
         self.noise = noise
@@ -84,7 +82,7 @@ class MonotonicAttention(nn.Module):
         mask: Tensor | None = None,
         lengths: Tensor | None = None,
         generator: torch.Generator | None = None,
-    ) -> Located:
+    ) -> StatefulAttentionOutput:
         """Averages of the values, by default of the keys, the alignment, and its last row.
 
         `mask` is boolean and broadcasts to (..., Q, K): True means "may stop here"; `lengths` counts the keys of an
@@ -99,10 +97,10 @@ class MonotonicAttention(nn.Module):
             lengths: how many keys each item has
             generator: the source of random numbers
         """
-        value = values_of("MonotonicAttention", key, value)
-        allowed = allowed_for("MonotonicAttention", query, key, mask=mask, lengths=lengths)
-        key = only_read(key, allowed, query.shape[-2])
-        scores = self.score(only_asking(query, allowed, key.shape[-2]), key)
+        value = values_or_keys("MonotonicAttention", key, value)
+        allowed = allowed_pairs("MonotonicAttention", query, key, mask=mask, lengths=lengths)
+        key = zero_unread(key, allowed, query.shape[-2])
+        scores = self.score(zero_idle(query, allowed, key.shape[-2]), key)
         if scores.dtype in (torch.float16, torch.bfloat16):  # products of many probabilities
             scores = scores.float()
         scores = scores + self.offset.to(scores.dtype)
@@ -118,7 +116,7 @@ class MonotonicAttention(nn.Module):
             weights = _hard_alignment(scores > 0, state)
         state = weights[..., -1, :] if weights.shape[-2] else state
         weights = weights.to(value.dtype)
-        return Located(average(weights, value, allowed), weights, state)
+        return StatefulAttentionOutput(average(weights, value, allowed), weights, state)
 
     def extra_repr(self) -> str:
         """The regularizer, and the noise where there is any."""

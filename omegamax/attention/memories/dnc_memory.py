@@ -15,8 +15,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.addressing import content_weights, erase_and_add
-from omegamax.attention.external_memory import ExternalMemory, Recalled
+from omegamax.attention.memories.addressing import content_weights, erase_and_add
+from omegamax.attention.memories.external_memory import ExternalMemory, MemoryReadout
 from omegamax.attention.normalizers import Normalizer, check_normalizer
 from omegamax.operators.shannon import Shannon
 
@@ -35,7 +35,7 @@ class DNCState(NamedTuple):
     mask: Tensor | None = None  # (..., slots), True where there is one; None where there are all
 
 
-class Linked(NamedTuple):
+class TemporalLinks(NamedTuple):
     """Links and precedence after a write."""
 
     links: Tensor  # (..., slots, slots)
@@ -59,13 +59,13 @@ def allocation(usage: Tensor) -> Tensor:
     return torch.zeros_like(usage).scatter(-1, place, (1 - ordered) * before)
 
 
-def update_links(links: Tensor, precedence: Tensor, write_weights: Tensor) -> Linked:
+def update_links(links: Tensor, precedence: Tensor, write_weights: Tensor) -> TemporalLinks:
     """Links and precedence after writing with weights (..., slots)."""
     after, before = write_weights.unsqueeze(-1), write_weights.unsqueeze(-2)
     links = (1 - after - before) * links + after * precedence.unsqueeze(-2)
     itself = torch.eye(links.shape[-1], dtype=torch.bool, device=links.device)
     total = write_weights.sum(-1, keepdim=True)
-    return Linked(links.masked_fill(itself, 0), (1 - total) * precedence + write_weights)
+    return TemporalLinks(links.masked_fill(itself, 0), (1 - total) * precedence + write_weights)
 
 
 class DNCMemory(ExternalMemory):
@@ -98,7 +98,7 @@ class DNCMemory(ExternalMemory):
         reads = like.new_zeros(*batch, self.n_reads, self.n_slots)
         return DNCState(memory, slots, links, slots, reads, slots, self._slots(batch, like, mask))
 
-    def forward(self, controller: Tensor, state: DNCState) -> Recalled:
+    def forward(self, controller: Tensor, state: DNCState) -> MemoryReadout:
         """Writes, then reads."""
         wanted = self.of_reads(controller).unflatten(-1, (self.n_reads, -1)).split(self.read_sizes, -1)
         read_key, read_sharpness, free_gate, modes = wanted
@@ -110,7 +110,7 @@ class DNCMemory(ExternalMemory):
         backward = state.read_weights @ links
         ways = torch.stack([backward, content, onward], -1)  # (..., n_reads, slots, 3)
         read = (ways @ modes.softmax(-1).unsqueeze(-1)).squeeze(-1)
-        return Recalled(read @ memory, DNCState(memory, usage, links, precedence, read, write, state.mask))
+        return MemoryReadout(read @ memory, DNCState(memory, usage, links, precedence, read, write, state.mask))
 
     def _write(self, controller: Tensor, memory: Tensor, usage: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         key, sharpness, erase, add, allocation_gate, write_gate = self.of_write(controller).split(self.write_sizes, -1)

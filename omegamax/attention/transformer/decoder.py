@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor
 
 from omegamax.attention.normalizers import Normalizer
-from omegamax.attention.transformer_stack import DecoderCache, StackOptions, Stepped, TransformerStack
+from omegamax.attention.transformer.stack import DecoderCache, StackOptions, StepOutput, TransformerStack
 from omegamax.operators.shannon import Shannon
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SHANNON = Shannon()
 
 
-class Decoded(NamedTuple):
+class DecoderOutput(NamedTuple):
     """What a decoder returns. Weights are per layer; None where they were not wanted."""
 
     output: Tensor  # (..., N, size)
@@ -70,7 +70,7 @@ class TransformerDecoder(TransformerStack):
         memory_mask: Tensor | None = None,
         memory_lengths: Tensor | None = None,
         need_weights: bool = False,
-    ) -> Decoded:
+    ) -> DecoderOutput:
         """Decodes all of x at once.
 
         `mask` (..., N, N) and `memory_mask` (..., N, M) are boolean and broadcast: True means "may attend"; `lengths`
@@ -96,10 +96,10 @@ class TransformerDecoder(TransformerStack):
                 f"{tuple(x.shape)} and {tuple(memory.shape)}; expand one of them"
             )
         n, m = x.shape[-2], memory.shape[-2]
-        blocked = self._blocked(x, n, n, mask=mask, lengths=lengths, causal=causal)
-        cache = self._begin(memory, self._blocked(x, n, m, mask=memory_mask, lengths=memory_lengths))
-        stepped = self._advance(self._inert(x, blocked), cache, blocked, need_weights)
-        return Decoded(stepped.output, stepped.self_weights, stepped.cross_weights)
+        allowed = self._allowed(x, n, n, mask=mask, lengths=lengths, causal=causal)
+        cache = self._begin(memory, self._allowed(x, n, m, mask=memory_mask, lengths=memory_lengths))
+        stepped = self._advance(self._without_padding(x, allowed), cache, allowed, need_weights)
+        return DecoderOutput(stepped.output, stepped.self_weights, stepped.cross_weights)
 
     def start(
         self, memory: Tensor, *, memory_mask: Tensor | None = None, memory_lengths: Tensor | None = None
@@ -113,10 +113,10 @@ class TransformerDecoder(TransformerStack):
         """
         self._refuse_matrix_normalizers()
         self._check_vectors("memory", memory)
-        blocked = self._blocked(memory, 1, memory.shape[-2], mask=memory_mask, lengths=memory_lengths)
-        return self._begin(memory, blocked)
+        allowed = self._allowed(memory, 1, memory.shape[-2], mask=memory_mask, lengths=memory_lengths)
+        return self._begin(memory, allowed)
 
-    def step(self, x: Tensor, cache: DecoderCache, *, need_weights: bool = False) -> Stepped:
+    def step(self, x: Tensor, cache: DecoderCache, *, need_weights: bool = False) -> StepOutput:
         """Goes on by the N positions of x, usually one; the cache it returns knows them too.
 
         Arguments:

@@ -19,7 +19,7 @@ from omegamax import checks
 from omegamax.module_repr import shown
 
 
-class Recalled(NamedTuple):
+class MemoryReadout(NamedTuple):
     """What a memory returns at one step."""
 
     reads: Tensor  # (..., n_reads, width)
@@ -50,7 +50,7 @@ class ExternalMemory(nn.Module, ABC):
         """
 
     @abstractmethod
-    def forward(self, controller: Tensor, state: Any) -> Recalled:
+    def forward(self, controller: Tensor, state: Any) -> MemoryReadout:
         """Writes, then reads what is there now, for a controller's output (..., controller_size)."""
 
     def _slots(self, batch: tuple[int, ...], like: Tensor, mask: Tensor | None) -> Tensor | None:
@@ -78,7 +78,7 @@ class ControllerState(NamedTuple):
     memory: Any  # the state of the memory
 
 
-class ControllerRun(NamedTuple):
+class ControllerOutput(NamedTuple):
     """What a controller returns after a sequence."""
 
     outputs: Tensor  # (batch, T, output_size)
@@ -120,7 +120,7 @@ class MemoryController(nn.Module):
 
     def forward(
         self, inputs: Tensor, state: ControllerState | None = None, *, lengths: Tensor | None = None
-    ) -> ControllerRun:
+    ) -> ControllerOutput:
         """Outputs of all steps, and the state after the last, which continues the sequence.
 
         `lengths` (batch,) counts the steps of each item: beyond them its outputs are zero and its state stays.
@@ -151,7 +151,7 @@ class MemoryController(nn.Module):
             outputs.append(output)
             state = new
         stacked = torch.stack(outputs, 1) if outputs else inputs.new_zeros(batch, 0, self.out.out_features)
-        return ControllerRun(stacked, state)
+        return ControllerOutput(stacked, state)
 
     def _step(self, inputs: Tensor, state: ControllerState) -> tuple[Tensor, ControllerState]:
         hidden, cell = self.lstm(torch.cat([inputs, state.reads], -1), (state.hidden, state.cell))

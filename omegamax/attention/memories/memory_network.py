@@ -185,7 +185,7 @@ class LayerWiseEmbeddings(StoryEmbeddings):
         return self.answer_words
 
 
-class Answered(NamedTuple):
+class MemoryNetworkOutput(NamedTuple):
     """What a memory network returns."""
 
     scores: Tensor  # (..., n_words), of the answer
@@ -220,7 +220,7 @@ class MemoryNetwork(nn.Module):
         """How words make a sentence, and the normalizer."""
         return shown(encoding=self.encoding, normalizer=self.normalizer)
 
-    def forward(self, story: Tensor, question: Tensor) -> Answered:
+    def forward(self, story: Tensor, question: Tensor) -> MemoryNetworkOutput:
         """Scores of every word as the answer, and the sentences that each hop looked at.
 
         Arguments:
@@ -245,7 +245,7 @@ class MemoryNetwork(nn.Module):
             weights = normalize(self.normalizer, state @ memory.transpose(-1, -2), spoken.unsqueeze(-2))
             state = self.embeddings.carry(state) + weights @ content
             seen.append(weights.squeeze(-2))
-        return Answered((state @ self.embeddings.answer().T).squeeze(-2), torch.stack(seen, -2))
+        return MemoryNetworkOutput((state @ self.embeddings.answer().T).squeeze(-2), torch.stack(seen, -2))
 
     def _encode(self, words: Tensor, table: Tensor) -> Tensor:
         """(..., J) to (..., size)."""

@@ -14,14 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks
-from omegamax.attention.averages import average, values_of
-from omegamax.attention.located import Located
-from omegamax.attention.masks import allowed_for, batch_of
+from omegamax.attention.attention import StatefulAttentionOutput
+from omegamax.attention.masking import allowed_pairs, average, batch_shape, values_or_keys
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 from omegamax.module_repr import shown
 
 
-class Window(NamedTuple):
+class GaussianWindow(NamedTuple):
     """A Gaussian window over K positions."""
 
     scores: Tensor  # (..., Q, K), log φ(t, u)
@@ -64,7 +63,7 @@ class GaussianMixtureAttention(nn.Module):
         state: Tensor | None = None,
         mask: Tensor | None = None,
         lengths: Tensor | None = None,
-    ) -> Located:
+    ) -> StatefulAttentionOutput:
         """Averages of the values, the weights and κ. True in `mask` (..., Q, K) means "may attend".
 
         Arguments:
@@ -74,19 +73,19 @@ class GaussianMixtureAttention(nn.Module):
             mask: boolean, broadcasts to (..., Q, K)
             lengths: how many values each item has
         """
-        value = values_of("GaussianMixtureAttention", value, None)
-        allowed = allowed_for("GaussianMixtureAttention", query, value, mask=mask, lengths=lengths)
+        value = values_or_keys("GaussianMixtureAttention", value, None)
+        allowed = allowed_pairs("GaussianMixtureAttention", query, value, mask=mask, lengths=lengths)
         window = self.window(query, value.shape[-2], state=state)
-        scores = window.scores.expand(*batch_of(query, value), *window.scores.shape[-2:])
+        scores = window.scores.expand(*batch_shape(query, value), *window.scores.shape[-2:])
         if self.normalizer is not None:
             weights = normalize(self.normalizer, scores, allowed)
         else:
             weights = scores.exp()
             weights = weights if allowed is None else torch.where(allowed, weights, 0)
         weights = weights.to(value.dtype)
-        return Located(average(weights, value, allowed), weights, window.state)
+        return StatefulAttentionOutput(average(weights, value, allowed), weights, window.state)
 
-    def window(self, query: Tensor, n_keys: int, *, state: Tensor | None = None) -> Window:
+    def window(self, query: Tensor, n_keys: int, *, state: Tensor | None = None) -> GaussianWindow:
         """Log φ for every query and position, before masks.
 
         Arguments:
@@ -105,7 +104,7 @@ class GaussianMixtureAttention(nn.Module):
         position = torch.arange(1, n_keys + 1, device=query.device, dtype=kappa.dtype).unsqueeze(-1)
         distance = kappa.unsqueeze(-2) - position  # (..., Q, K, components)
         scores = (log_alpha.unsqueeze(-2) - log_beta.exp().unsqueeze(-2) * distance.square()).logsumexp(-1)
-        return Window(scores, kappa, travelled[..., -1, :])
+        return GaussianWindow(scores, kappa, travelled[..., -1, :])
 
     def extra_repr(self) -> str:
         """The number of Gaussians."""

@@ -11,14 +11,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from omegamax.attention.location.location_aware import HistoryAttention
 from omegamax.attention.normalizers import Normalizer
-from omegamax.attention.recalling import RecallingAttention
 from omegamax.operators.shannon import Shannon
 
 _SHANNON = Shannon()
 
 
-class CoverageAttention(RecallingAttention):
+class CoverageAttention(HistoryAttention):
     """The additive score with the coverage of each key; `max_fertility` is Tu's N, None takes See's plain sum.
 
     Queries (..., Q, query_size) and keys (..., K, key_size). `state` is the coverage, (..., K), zeros at first. Train

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor, nn
 
-from omegamax.attention.positions import SinusoidalPositions
-from omegamax.attention.tied_embedding import TiedEmbedding
-from omegamax.attention.transformer_encoder import TransformerEncoder
-from omegamax.attention.transformer_stack import DecoderCache, StackOptions, Stepped
+from omegamax.attention.transformer.embeddings import SinusoidalPositions, TiedEmbedding
+from omegamax.attention.transformer.encoder import TransformerEncoder
+from omegamax.attention.transformer.stack import DecoderCache, StackOptions, StepOutput
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 _SINUSOIDS = SinusoidalPositions()
 
 
-class Continued(NamedTuple):
+class CausalTransformerOutput(NamedTuple):
     """What a language model returns."""
 
     logits: Tensor  # (..., N, vocabulary), of the token after each
@@ -54,7 +53,9 @@ class CausalTransformer(nn.Module):
         self.stack = TransformerEncoder(size, **options)
         self.embedding = TiedEmbedding(vocabulary_size, size)
 
-    def forward(self, tokens: Tensor, *, lengths: Tensor | None = None, need_weights: bool = False) -> Continued:
+    def forward(
+        self, tokens: Tensor, *, lengths: Tensor | None = None, need_weights: bool = False
+    ) -> CausalTransformerOutput:
         """Logits of the token that follows each; `lengths` counts the tokens of an item.
 
         Arguments:
@@ -63,9 +64,9 @@ class CausalTransformer(nn.Module):
             need_weights: whether weights are returned
         """
         output, weights = self.stack(self.embedding(tokens), lengths=lengths, causal=True, need_weights=need_weights)
-        return Continued(self.embedding.logits(output), weights)
+        return CausalTransformerOutput(self.embedding.logits(output), weights)
 
-    def step(self, tokens: Tensor, cache: DecoderCache | None = None, *, need_weights: bool = False) -> Stepped:
+    def step(self, tokens: Tensor, cache: DecoderCache | None = None, *, need_weights: bool = False) -> StepOutput:
         """Goes on by tokens (..., N), usually one, first without a cache; `output` are the logits of what follows.
 
         Arguments:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor, nn
 
 from omegamax.attention.normalizers import Normalizer
-from omegamax.attention.positions import SinusoidalPositions
-from omegamax.attention.tied_embedding import TiedEmbedding
-from omegamax.attention.transformer_decoder import TransformerDecoder
-from omegamax.attention.transformer_encoder import Encoded, TransformerEncoder
-from omegamax.attention.transformer_stack import DecoderCache, StackOptions, Stepped
+from omegamax.attention.transformer.decoder import TransformerDecoder
+from omegamax.attention.transformer.embeddings import SinusoidalPositions, TiedEmbedding
+from omegamax.attention.transformer.encoder import EncoderOutput, TransformerEncoder
+from omegamax.attention.transformer.stack import DecoderCache, StackOptions, StepOutput
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 _SINUSOIDS = SinusoidalPositions()
 
 
-class Translated(NamedTuple):
+class TransformerOutput(NamedTuple):
     """What a Transformer returns. Weights are per layer, (..., heads, queries, keys); None where not wanted."""
 
     logits: Tensor  # (..., T, vocabulary), of the token after each
@@ -79,7 +78,7 @@ class Transformer(nn.Module):
         source_lengths: Tensor | None = None,
         target_lengths: Tensor | None = None,
         need_weights: bool = False,
-    ) -> Translated:
+    ) -> TransformerOutput:
         """Logits of the token that follows each target token, for training: begin the target with a start token.
 
         Arguments:
@@ -97,11 +96,11 @@ class Transformer(nn.Module):
             memory_lengths=source_lengths,
             need_weights=need_weights,
         )
-        return Translated(
+        return TransformerOutput(
             self.embedding.logits(decoded.output), encoder_weights, decoded.self_weights, decoded.cross_weights
         )
 
-    def encode(self, source: Tensor, *, lengths: Tensor | None = None, need_weights: bool = False) -> Encoded:
+    def encode(self, source: Tensor, *, lengths: Tensor | None = None, need_weights: bool = False) -> EncoderOutput:
         """The memory (..., S, size).
 
         Arguments:
@@ -121,7 +120,7 @@ class Transformer(nn.Module):
         memory = self.encode(source, lengths=source_lengths).output
         return self.decoder.start(memory, memory_lengths=source_lengths)
 
-    def step(self, target: Tensor, cache: DecoderCache, *, need_weights: bool = False) -> Stepped:
+    def step(self, target: Tensor, cache: DecoderCache, *, need_weights: bool = False) -> StepOutput:
         """Goes on by the target tokens (..., N), usually one; `output` are the logits of what follows each.
 
         Arguments:

@@ -1,16 +1,35 @@
-"""Positions: attention sees a set, so the order of a sequence is added to its vectors.
+"""How tokens become vectors: one matrix E for both ends of a model, and positions.
 
+    x = √d E token + PE,      logits = E h
     PE(pos, 2i) = sin(pos / 10000^(2i/d)),      PE(pos, 2i + 1) = cos(pos / 10000^(2i/d))
 
-or a table that is learned. Vaswani et al., "Attention is all you need", NeurIPS 2017, section 3.5.
+Attention sees a set, so the order of a sequence is added to its vectors: as sines and cosines, or as a table that is
+learned. Vaswani et al., "Attention is all you need", NeurIPS 2017, sections 3.4 and 3.5; Press & Wolf, EACL 2017.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
+
+
+class TiedEmbedding(nn.Embedding):
+    """Entries of variance 1/d: after the factor √d the vectors have that of the positions, and logits stay moderate."""
+
+    def __init__(self, vocabulary_size: int, size: int) -> None:
+        super().__init__(vocabulary_size, size)
+        nn.init.normal_(self.weight, std=size**-0.5)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Vectors (..., N, size) of tokens (..., N)."""
+        return super().forward(tokens) * math.sqrt(self.embedding_dim)
+
+    def logits(self, output: Tensor) -> Tensor:
+        """Scores (..., N, vocabulary) of the next tokens."""
+        return nn.functional.linear(output, self.weight)
 
 
 class Positions(nn.Module, ABC):
