@@ -63,8 +63,9 @@ class ScoredAttention(nn.Module, ABC):
 
     def scores_and_weights(self, query: Tensor, key: Tensor, allowed: Tensor | None) -> ScoresAndWeights:
         """Scores queries (..., Q, dq) against keys (..., K, dk), and normalizes what is `allowed`."""
-        key = zero_unread(key, allowed, query.shape[-2])
-        scores = self.score(zero_idle(query, allowed, key.shape[-2]), key)
+        if allowed is not None:
+            query, key = zero_idle(query, allowed, key.shape[-2]), zero_unread(key, allowed, query.shape[-2])
+        scores = self.score(query, key)
         return ScoresAndWeights(scores, normalize(self.normalizer, scores, allowed))
 
     def extra_repr(self) -> str:

@@ -64,9 +64,15 @@ def batch_shape(query: Tensor, key: Tensor) -> torch.Size:
     return torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
 
 
+def is_read(allowed: Tensor, n_queries: int, n_keys: int) -> Tensor:
+    """Says for each key, (..., K, 1), whether any query may attend to it."""
+    rows = allowed.shape[-2] if n_queries else 0
+    return allowed.expand(*allowed.shape[:-2], rows, n_keys).any(-2).unsqueeze(-1)
+
+
 def zero_unread(x: Tensor, allowed: Tensor | None, n_queries: int) -> Tensor:
     """Replaces keys or values (..., K, features) that no query may attend to by zeros."""
-    return x if allowed is None else torch.where(_is_read(x, allowed, n_queries), x, 0)
+    return x if allowed is None else torch.where(is_read(allowed, n_queries, x.shape[-2]), x, 0)
 
 
 def zero_idle(query: Tensor, allowed: Tensor | None, n_keys: int) -> Tensor:
@@ -83,7 +89,7 @@ def finite_where_unread(x: Tensor, allowed: Tensor | None) -> Tensor:
     """
     if allowed is None:
         return x
-    return torch.where(_is_read(x, allowed, x.shape[-2]), x, x.nan_to_num(0.0, 0.0, 0.0))
+    return torch.where(is_read(allowed, x.shape[-2], x.shape[-2]), x, x.nan_to_num(0.0, 0.0, 0.0))
 
 
 def zero_beyond(x: Tensor, lengths: Tensor | None) -> Tensor:
@@ -97,7 +103,7 @@ def zero_beyond(x: Tensor, lengths: Tensor | None) -> Tensor:
 
 def average(weights: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
     """Computes weights (..., Q, K) · value; a value that no query may attend to is never read, whatever it holds."""
-    return weights @ zero_unread(value, allowed, weights.shape[-2])
+    return weights @ (value if allowed is None else zero_unread(value, allowed, weights.shape[-2]))
 
 
 def values_or_keys(who: str, key: Tensor, value: Tensor | None) -> Tensor:
@@ -116,9 +122,3 @@ def check_floating(who: str, name: str, tensor: Tensor) -> None:
     """Refuses integers: weights of their type would all be 0."""
     if not tensor.is_floating_point():
         raise TypeError(f"{who}: {name} must be floating point, got {tensor.dtype}; convert it with .float()")
-
-
-def _is_read(x: Tensor, allowed: Tensor, n_queries: int) -> Tensor:
-    """Says for each vector of x (..., N, features) whether any query may attend to it, (..., N, 1)."""
-    rows = allowed.shape[-2] if n_queries else 0
-    return allowed.expand(*allowed.shape[:-2], rows, x.shape[-2]).any(-2).unsqueeze(-1)

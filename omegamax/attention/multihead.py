@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.masking import finite_where_unread, zero_idle, zero_unread
+from omegamax.attention.masking import finite_where_unread, is_read, zero_idle, zero_unread
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 from omegamax.module_repr import shown
 from omegamax.operators.shannon import Shannon
@@ -252,7 +252,8 @@ class MultiheadAttention(nn.MultiheadAttention):
         value = value.unflatten(-1, per_head).transpose(1, 2)
         bias, allowed = masks
         if allowed is not None:  # a projection may have overflowed where nobody looks
-            key, value = (zero_unread(x, allowed, query.shape[-2]) for x in (key, value))
+            read = is_read(allowed, query.shape[-2], key.shape[-2])
+            key, value = torch.where(read, key, 0), torch.where(read, value, 0)
         scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)  # (batch, heads, queries, keys)
         scores = scores if bias is None else scores + bias.to(scores.dtype)
         weights = normalize(self.normalizer, scores, allowed)
