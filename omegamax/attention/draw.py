@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.masking import check_floating
+from omegamax.attention.masking import check_averageable
 
 
 class DrawWindow(NamedTuple):
@@ -97,7 +97,7 @@ class DrawAttention(nn.Module):
 
     def read(self, image: Tensor, window: DrawWindow) -> Tensor:
         """γ F_Y x F_Xᵀ: (..., channels, N, N)."""
-        check_floating("DrawAttention", "image", image)
+        check_averageable("DrawAttention", "image", image)
         rows, columns = window.filters(self.patch_size, image.shape[-2], image.shape[-1])
         rows = window.intensity[..., None, None] * rows
         return rows.to(image.dtype).unsqueeze(-3) @ image @ columns.to(image.dtype).unsqueeze(-3).mT
@@ -109,7 +109,7 @@ class DrawAttention(nn.Module):
                 f"DrawAttention: a patch must be (..., channels, {self.patch_size}, {self.patch_size}), got "
                 f"{tuple(patch.shape)}; it has the size that read gives"
             )
-        check_floating("DrawAttention", "patch", patch)
+        check_averageable("DrawAttention", "patch", patch)
         rows, columns = window.filters(self.patch_size, height, width)
         rows = rows / window.intensity[..., None, None]
         return rows.to(patch.dtype).unsqueeze(-3).mT @ patch @ columns.to(patch.dtype).unsqueeze(-3)

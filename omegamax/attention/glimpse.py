@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.masking import check_floating
+from omegamax.attention.masking import check_averageable
 
 
 class GlimpseSensor(nn.Module):
@@ -53,7 +53,7 @@ class GlimpseSensor(nn.Module):
                 "GlimpseSensor: image must be (..., channels, H, W) and location (..., 2), got "
                 f"{tuple(image.shape)} and {tuple(location.shape)}; a grey image has one channel"
             )
-        check_floating("GlimpseSensor", "image", image)
+        check_averageable("GlimpseSensor", "image", image)
         if location.dtype in (torch.float16, torch.bfloat16):  # too coarse for positions
             location = location.float()
         x, y = location.unbind(-1)

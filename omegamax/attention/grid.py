@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from omegamax import checks
 from omegamax.attention.attention import AttentionOutput, ScoredAttention
-from omegamax.attention.masking import average, check_floating, zero_idle, zero_unread
+from omegamax.attention.masking import average, check_averageable, zero_idle, zero_unread
 from omegamax.attention.normalizers import Normalizer, normalize
 from omegamax.attention.scores import Score
 from omegamax.operators.shannon import Shannon
@@ -67,7 +67,7 @@ class GridAttention(ScoredAttention):
                 "GridAttention: annotations and values must be (..., H, W, features) over one grid, got "
                 f"{tuple(annotations.shape)} and {tuple(values.shape)}; move the channels to the last axis"
             )
-        check_floating("GridAttention", "values", values)
+        check_averageable("GridAttention", "values", values)
         grid = annotations.shape[-3:-1]
         shape = (*torch.broadcast_shapes(query.shape[:-2], annotations.shape[:-3]), query.shape[-2], *grid)
         allowed = _allowed(query.new_zeros(()).expand(shape), mask, sizes)

@@ -114,11 +114,11 @@ def values_or_keys(who: str, key: Tensor, value: Tensor | None) -> Tensor:
             f"{who}: there must be one value per key, got {value.shape[-2]} values and {key.shape[-2]} keys; both have "
             "them on their last axis but one"
         )
-    check_floating(who, "value", value)
+    check_averageable(who, "value", value)
     return value
 
 
-def check_floating(who: str, name: str, tensor: Tensor) -> None:
+def check_averageable(who: str, name: str, tensor: Tensor) -> None:
     """Refuses integers: weights of their type would all be 0."""
     if not tensor.is_floating_point():
         raise TypeError(f"{who}: {name} must be floating point, got {tensor.dtype}; convert it with .float()")

@@ -41,7 +41,7 @@ class HistoryAttention(nn.Module, ABC):
     ) -> None:
         super().__init__()
         check_normalizer(type(self).__name__, normalizer)
-        if getattr(normalizer, "event_ndim", 1) != 1:
+        if normalizer.event_ndim != 1:
             raise ValueError(
                 f"{type(self).__name__}: normalizer must act on rows, got {type(normalizer).__name__} over the matrix "
                 "of queries and keys; queries come one at a time, use for example om.SquaredNorm()"

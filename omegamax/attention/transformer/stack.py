@@ -190,7 +190,7 @@ class TransformerStack(nn.Module, ABC):
             if not isinstance(attention, MultiheadAttention):
                 continue
             normalizer = attention.normalizer
-            if getattr(normalizer, "event_ndim", 1) == 2:
+            if normalizer.event_ndim == 2:
                 raise ValueError(
                     f"{type(self).__name__}: causal attention needs a normalizer of rows, got "
                     f"{type(normalizer).__name__} over the matrix of queries and keys, where every row depends on "
