@@ -24,7 +24,7 @@ from omegamax.structures.ctc import CTC
 
 
 class CTCHypothesis(NamedTuple):
-    """A sequence of labels and how likely it is."""
+    """A sequence of labels and its log-probability."""
 
     labels: tuple[int, ...]
     log_prob: float
@@ -52,7 +52,7 @@ class CTCHead(nn.Module):
         self._loss = CTCLoss(blank, "mean", True, regularizer=regularizer)
 
     def forward(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Log-probabilities of the classes at every frame; frames beyond the `lengths` may hold anything, NaN too."""
+        """Computes log-probabilities of classes at every frame; frames beyond `lengths` may hold anything, NaN too."""
         if lengths is not None:
             lengths = checks.check_lengths("CTCHead", tuple(features.shape[:-2]), lengths)
         return self.project(zero_beyond(features, lengths)).log_softmax(-1)
@@ -60,7 +60,7 @@ class CTCHead(nn.Module):
     def loss(
         self, log_probs: Tensor, targets: Tensor, lengths: Tensor | None = None, target_lengths: Tensor | None = None
     ) -> Tensor:
-        """Minus the log-probability of targets (batch, S), per label, averaged; a target that does not fit costs 0.
+        """Averages minus the log-probability per label of targets (batch, S); a target that does not fit costs 0.
 
         Arguments:
             log_probs: (batch, T, n_classes)
@@ -74,7 +74,7 @@ class CTCHead(nn.Module):
     def align(
         self, log_probs: Tensor, targets: Tensor, lengths: Tensor | None = None, target_lengths: Tensor | None = None
     ) -> Tensor:
-        """The class of every frame (batch, T) on the best path that spells the targets; −1 beyond the length.
+        """Finds the best path that spells the targets: the class of every frame (batch, T), −1 beyond the length.
 
         Arguments:
             log_probs: (batch, T, n_classes)
@@ -90,7 +90,7 @@ class CTCHead(nn.Module):
     def log_prob(
         self, log_probs: Tensor, targets: Tensor, lengths: Tensor | None = None, target_lengths: Tensor | None = None
     ) -> Tensor:
-        """The log-probability of the targets, (batch,).
+        """Computes the log-probability of the targets, (batch,).
 
         Arguments:
             log_probs: (batch, T, n_classes)
@@ -103,7 +103,7 @@ class CTCHead(nn.Module):
         return CTC().max(potentials, Shannon(), lengths=lengths)
 
     def best_path(self, log_probs: Tensor, lengths: Tensor | None = None) -> list[CTCHypothesis]:
-        """What the likeliest path spells, and the log-probability of that path.
+        """Returns the labels that the likeliest path spells, and the log-probability of that path.
 
         Arguments:
             log_probs: (batch, T, n_classes)
@@ -119,7 +119,7 @@ class CTCHead(nn.Module):
     def beam_search(
         self, log_probs: Tensor, lengths: Tensor | None = None, *, width: int = 10, n_best: int = 1
     ) -> list[list[CTCHypothesis]]:
-        """The likeliest labels of every item, summed over the paths that spell them, best first.
+        """Finds the likeliest labels of every item, summed over the paths that spell them, best first.
 
         A prefix beam search: `width` prefixes survive each frame. With a width as large as the number of prefixes the
         answer is exact; else log-probabilities are lower bounds.
@@ -158,7 +158,6 @@ class CTCHead(nn.Module):
         return [each for each in found if each.log_prob > -math.inf]
 
     def extra_repr(self) -> str:
-        """The blank."""
         return f"blank={self.blank}"
 
 
@@ -170,7 +169,7 @@ def _log_sum(terms: list[float]) -> float:
 def _padded(
     log_probs: Tensor, targets: Tensor, lengths: Tensor | None, target_lengths: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Targets with room for a label at least, the frames of each item, and its labels: by default all there are."""
+    """Pads targets to at least one label, and returns them with the number of frames and labels of each item."""
     lengths = _frames(lengths, log_probs)
     if targets.dim() != 2 or len(targets) != len(log_probs):
         raise ValueError(
@@ -184,7 +183,7 @@ def _padded(
 
 
 def _frames(lengths: Tensor | None, log_probs: Tensor) -> Tensor:
-    """The lengths given, or all frames for every item."""
+    """Returns the number of frames of each item: the lengths, or all frames."""
     if log_probs.dim() != 3:
         raise ValueError(
             f"CTCHead: log_probs must be (batch, T, n_classes), got {tuple(log_probs.shape)}; one item is "

@@ -23,7 +23,7 @@ _SHANNON = Shannon()
 
 
 class GridAttention(ScoredAttention):
-    """Attention to a grid with any score function and any normalizer.
+    """Attention to the cells of a grid with any score function and any normalizer.
 
     Queries (..., Q, dq) and annotations (..., H, W, features) share their batch axes, or broadcast; the output is
     (..., Q, features) and the weights are (..., Q, H, W). A regularizer, or a layer, sees the cells of the grid as one
@@ -55,7 +55,7 @@ class GridAttention(ScoredAttention):
         sizes: Tensor | None = None,
         need_weights: bool = True,
     ) -> AttentionOutput:
-        """Averages of the values (..., H, W, features), by default of the annotations.
+        """Averages the values (..., H, W, features), by default the annotations.
 
         `mask` is boolean and broadcasts to (..., Q, H, W): True means "may attend"; `sizes` (*batch, 2) counts the rows
         and columns of each image of the batch. A value that no query may attend to may be anything, NaN too. A
@@ -87,12 +87,12 @@ class GridAttention(ScoredAttention):
 
 
 def _as_rows(allowed: Tensor | None, grid: torch.Size) -> Tensor | None:
-    """(..., Q or 1, cells) from (..., Q or 1, H or 1, W or 1)."""
+    """Flattens a mask (..., Q or 1, H or 1, W or 1) to (..., Q or 1, cells)."""
     return None if allowed is None else allowed.expand(*allowed.shape[:-2], *grid).flatten(-2)
 
 
 def _allowed(scores: Tensor, mask: Tensor | None, sizes: Tensor | None) -> Tensor | None:
-    """What broadcasts to scores (..., Q, H, W), of at least three axes; None where everything is allowed."""
+    """Combines `mask` and `sizes` into one mask of at least three axes for scores (..., Q, H, W), or None."""
     if mask is not None:
         checks.check_mask("GridAttention", scores, mask, fix="a mask per image (batch, H, W) needs mask.unsqueeze(-3)")
         mask = mask.reshape((1,) * max(0, 3 - mask.dim()) + tuple(mask.shape))

@@ -25,7 +25,7 @@ _SHANNON = Shannon()
 
 
 class HardAttentionOutput(NamedTuple):
-    """What hard attention returns: n choices for every query."""
+    """The values that n choices for every query picked, and what an estimator needs to learn from them."""
 
     output: Tensor  # (n, ..., Q, features)
     weights: Tensor  # (..., Q, K), the probabilities of the choices
@@ -34,7 +34,7 @@ class HardAttentionOutput(NamedTuple):
 
     @staticmethod
     def join(steps: Sequence[HardAttentionOutput]) -> HardAttentionOutput:
-        """The glimpses of a sequence of steps, one after the other along the queries."""
+        """Joins the outputs of a sequence of steps along the queries."""
         chosen = Choices(
             torch.cat([step.chosen.choices for step in steps], -2),
             torch.cat([step.chosen.log_prob for step in steps], -1),
@@ -92,7 +92,7 @@ class HardAttention(ScoredAttention):
         causal: bool = False,
         generator: torch.Generator | None = None,
     ) -> HardAttentionOutput:
-        """The chosen values, by default keys; masks as in `Attention`. A query that may see nothing chooses nothing."""
+        """Picks values, by default keys; masks as in `Attention`. A query that may attend to nothing picks nothing."""
         value = values_or_keys("HardAttention", key, value)
         allowed = allowed_pairs("HardAttention", query, key, mask=mask, lengths=lengths, causal=causal)
         weights = self.scores_and_weights(query, key, allowed).weights
@@ -100,11 +100,11 @@ class HardAttention(ScoredAttention):
         return HardAttentionOutput(average(chosen.choices, value, allowed), weights, chosen, row_entropy(weights))
 
     def objective(self, log_likelihood: Tensor, glimpses: HardAttentionOutput) -> Tensor:
-        """L_s ≤ log p(y), to be maximised, of log p(y | s) (n, ..., Q) or (n, ...); without the axis n."""
+        """Computes L_s ≤ log p(y), to be maximised, from log p(y | s) (n, ..., Q) or (n, ...); the axis n is summed."""
         return self.estimator.objective(log_likelihood, glimpses.chosen, glimpses.entropy)
 
     def log_marginal(self, log_likelihood: Tensor, glimpses: HardAttentionOutput) -> Tensor:
-        """The whole of log p(y), with `Marginalize`."""
+        """Computes log p(y) itself; the estimator must be `Marginalize`."""
         if not isinstance(self.estimator, Marginalize):
             raise TypeError(
                 "HardAttention: log_marginal needs every choice in the support, got the estimator "

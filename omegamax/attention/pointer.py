@@ -1,4 +1,4 @@
-"""Attention as the output: point at the input, or copy from it.
+"""Output heads that attend: point at the input, or copy from it.
 
     PointerHead  p(i)  = argmax_Ω(score(query, key))_i
     CopyHead     P(w)  = g P_vocabulary(w) + (1 − g) Σ_{i: x_i = w} a_i,      g = σ(w_hᵀ h + w_sᵀ s + w_xᵀ x + b)
@@ -25,14 +25,14 @@ _SHANNON = Shannon()
 
 
 class PointerOutput(NamedTuple):
-    """Where a pointer head points, and how surely."""
+    """Scores and probabilities of pointing at each key."""
 
     scores: Tensor  # (..., Q, K), −inf where masked: what a Fenchel–Young loss of the same normalizer takes
     probabilities: Tensor  # (..., Q, K)
 
 
 class PointerHead(ScoredAttention):
-    """A distribution over the keys themselves, as many as there are.
+    """A distribution over the keys themselves, however many there are.
 
     Queries (..., Q, dq) and keys (..., K, dk).
 
@@ -62,14 +62,14 @@ class PointerHead(ScoredAttention):
         lengths: Tensor | None = None,
         causal: bool = False,
     ) -> PointerOutput:
-        """Scores and probabilities; masks as in `Attention`, for example of keys that were pointed at already."""
+        """Computes scores and probabilities; masks are those of `Attention`, for example of keys already pointed at."""
         allowed = allowed_pairs("PointerHead", query, key, mask=mask, lengths=lengths, causal=causal)
         scores, weights = self.scores_and_weights(query, key, allowed)
         return PointerOutput(scores if allowed is None else torch.where(allowed, scores, -torch.inf), weights)
 
 
 class CopyOutput(NamedTuple):
-    """The next word, from the vocabulary or from the source."""
+    """Probabilities of the next word, from the vocabulary or from the source."""
 
     probabilities: Tensor  # (..., Q, n_words + n_extra)
     gate: Tensor  # (..., Q, 1), the probability of generating
@@ -112,14 +112,13 @@ class CopyHead(nn.Module):
         self.state_size, self.context_size, self.input_size = state_size, context_size, input_size
 
     def extra_repr(self) -> str:
-        """The sizes and the normalizer."""
         sizes = {"state_size": self.state_size, "context_size": self.context_size, "input_size": self.input_size}
         return shown(**sizes, n_words=self.n_words, normalizer=self.normalizer)
 
     def forward(
         self, state: Tensor, context: Tensor, inputs: Tensor, weights: Tensor, source: Tensor, *, n_extra: int = 0
     ) -> CopyOutput:
-        """Probabilities of n_words + n_extra words from attention weights (..., Q, K) over the words source (..., K).
+        """Computes probabilities of n_words + n_extra words from weights (..., Q, K) over the words source (..., K).
 
         Where the weights of a query are all zero there is nothing to copy, and it generates.
 

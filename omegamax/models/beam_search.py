@@ -17,7 +17,7 @@ Step = Callable[[Tensor, State], tuple[Tensor, State]]
 
 
 class BeamSearchResult(NamedTuple):
-    """The n best outputs of each item, best first."""
+    """The n best sequences of each item, best first."""
 
     tokens: Tensor  # (B, n, T): without the end token, and `end` beyond the length
     lengths: Tensor  # (B, n): without the end token
@@ -25,7 +25,7 @@ class BeamSearchResult(NamedTuple):
 
 
 class _Candidates(NamedTuple):
-    """BeamSearchResult, one token longer than before, best first."""
+    """Sequences that are one token longer than before, best first."""
 
     tokens: Tensor  # (B, m, t)
     log_prob: Tensor  # (B, m); -inf where there are fewer
@@ -43,7 +43,7 @@ def beam_search(
     max_length: int,
     length_penalty: float = 1.0,
 ) -> BeamSearchResult:
-    """Sequences of at most `max_length` tokens; one that has not ended by then is taken as it is.
+    """Finds the likeliest sequences of at most `max_length` tokens; one that has not ended by then is cut there.
 
     `state` has n_items rows; `step` sees n_beams copies of each, one after the other. An output has ended when an end
     token is among the n_beams best continuations; an item is done when n_beams outputs have ended. One beam is greedy
@@ -102,7 +102,7 @@ def _rows_of(state: State, rows: Tensor) -> State:
 
 
 def _continuations(beam: _Candidates, log_probs: Tensor) -> _Candidates:
-    """The best 2n of the n·V continuations: at most n of them end, so that n can go on."""
+    """Takes the best 2n of the n·V continuations: at most n of them end, so that n can go on."""
     (n_items, n_beams, _), n_tokens = beam.tokens.shape, log_probs.shape[-1]
     log_probs = torch.where(log_probs.isnan(), -torch.inf, log_probs).to(beam.log_prob)  # NaN is never the best
     scores = (beam.log_prob.unsqueeze(-1) + log_probs.view(n_items, n_beams, n_tokens)).flatten(1)  # (B, n·V)
@@ -115,7 +115,7 @@ def _continuations(beam: _Candidates, log_probs: Tensor) -> _Candidates:
 def _merged(
     ended: BeamSearchResult, candidates: _Candidates, ends: Tensor, is_end: Tensor, end: int, length_penalty: float
 ) -> BeamSearchResult:
-    """The best of what had ended and what ends now."""
+    """Merges sequences that ended before with those that end now, and keeps the best."""
     length = candidates.tokens.shape[-1] - 1  # without the start token
     tokens = torch.cat([_filled(ended.tokens, length, end), candidates.tokens[:, :, 1:]], 1)
     scores = torch.where(ends, candidates.log_prob / length**length_penalty, -torch.inf)
@@ -126,12 +126,12 @@ def _merged(
 
 
 def _filled(tokens: Tensor, length: int, end: int) -> Tensor:
-    """The same, followed by end tokens up to a length."""
+    """Pads sequences with end tokens up to a length."""
     return torch.nn.functional.pad(tokens, (0, length - tokens.shape[-1]), value=end)
 
 
 def _alive(candidates: _Candidates, is_end: Tensor, n_beams: int) -> _Candidates:
-    """The best n candidates that go on."""
+    """Takes the best n candidates that have not ended."""
     log_prob = torch.where(is_end, -torch.inf, candidates.log_prob)
     best = _largest(log_prob, n_beams)
     return _Candidates(_pick(candidates.tokens, best), log_prob.gather(1, best), candidates.parent.gather(1, best))
@@ -142,7 +142,7 @@ def _pick(tokens: Tensor, place: Tensor) -> Tensor:
 
 
 def _largest(scores: Tensor, count: int) -> Tensor:
-    """Places of the largest of each row, in order; among equals the first ones (`topk` promises no order)."""
+    """Finds the places of the largest of each row, in order; among equals the first ones (`topk` promises no order)."""
     smallest = scores.topk(count, -1).values[:, -1:]
     above, equal = scores > smallest, scores == smallest
     wanted = above | (equal & (equal.cumsum(-1) <= count - above.sum(-1, keepdim=True)))

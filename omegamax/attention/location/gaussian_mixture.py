@@ -21,7 +21,7 @@ from omegamax.module_repr import shown
 
 
 class GaussianWindow(NamedTuple):
-    """A Gaussian window over K positions."""
+    """A mixture of Gaussians over K positions, for every query."""
 
     scores: Tensor  # (..., Q, K), log φ(t, u)
     locations: Tensor  # (..., Q, components), κ: they only grow
@@ -29,7 +29,7 @@ class GaussianWindow(NamedTuple):
 
 
 class GaussianMixtureAttention(nn.Module):
-    """Attention by place alone: every query moves the centres κ of its Gaussians forward.
+    """Attention by position alone: every query moves the centres κ of its Gaussians forward.
 
     Queries (..., Q, query_size) and values (..., K, features). The weights are φ itself and need not sum to one;
     a `normalizer` is applied to log φ instead, with Shannon it gives φ / Σφ. `state` is κ, (..., components): queries
@@ -64,7 +64,7 @@ class GaussianMixtureAttention(nn.Module):
         mask: Tensor | None = None,
         lengths: Tensor | None = None,
     ) -> StatefulAttentionOutput:
-        """Averages of the values, the weights and κ. True in `mask` (..., Q, K) means "may attend".
+        """Averages the values, and returns the weights and κ too. True in `mask` (..., Q, K) means "may attend".
 
         Arguments:
             query: (..., Q, query_size)
@@ -86,7 +86,7 @@ class GaussianMixtureAttention(nn.Module):
         return StatefulAttentionOutput(average(weights, value, allowed), weights, window.state)
 
     def window(self, query: Tensor, n_keys: int, *, state: Tensor | None = None) -> GaussianWindow:
-        """Log φ for every query and position, before masks.
+        """Computes log φ for every query and position, before masks.
 
         Arguments:
             query: (..., Q, query_size)
@@ -107,5 +107,4 @@ class GaussianMixtureAttention(nn.Module):
         return GaussianWindow(scores, kappa, travelled[..., -1, :])
 
     def extra_repr(self) -> str:
-        """The number of Gaussians."""
         return shown(n_components=self.n_components, normalizer=self.normalizer)

@@ -26,7 +26,7 @@ _SHANNON = Shannon()
 
 
 class HistoryAttention(nn.Module, ABC):
-    """Additive attention with features of a state (..., K) that begins at zero, where nothing was looked at.
+    """Additive attention that also sees features of a state (..., K). The state is zero before the first query.
 
     Arguments:
         query_size: features of a query
@@ -51,16 +51,15 @@ class HistoryAttention(nn.Module, ABC):
         self.normalizer = normalizer
 
     def extra_repr(self) -> str:
-        """The normalizer, and the largest fertility where there is one."""
         return shown(max_fertility=getattr(self, "max_fertility", None), normalizer=self.normalizer)
 
     @abstractmethod
     def features(self, state: Tensor) -> Tensor:
-        """Features (..., K, n_features) of a state (..., K)."""
+        """Computes features (..., K, n_features) of a state (..., K)."""
 
     @abstractmethod
     def advance(self, state: Tensor, weights: Tensor, key: Tensor) -> Tensor:
-        """The state after weights (..., K) on keys (..., K, key_size)."""
+        """Computes the state after weights (..., K) on keys (..., K, key_size)."""
 
     def forward(
         self,
@@ -72,7 +71,7 @@ class HistoryAttention(nn.Module, ABC):
         mask: Tensor | None = None,
         lengths: Tensor | None = None,
     ) -> StatefulAttentionOutput:
-        """Averages of the values, by default of the keys, the weights, and the state after the last query.
+        """Averages the values, by default the keys; returns the weights and the state after the last query too.
 
         Queries (..., Q, query_size) are taken in turn. `mask` is boolean and broadcasts to (..., Q, K): True means "may
         attend"; `lengths` counts the keys of an item.
@@ -104,7 +103,7 @@ class HistoryAttention(nn.Module, ABC):
 
 
 class LocationAware(HistoryAttention):
-    """Content and place: the additive score with `n_filters` features of the last weights, each from `width` keys.
+    """Additive attention that also sees `n_filters` features of the last weights, each a convolution over `width` keys.
 
     Queries (..., Q, query_size) and keys (..., K, key_size). `state` are the last weights, (..., K). Before the first
     query they are zeros: the first weights are those of `Additive` alone. Similar keys far apart, which content cannot
@@ -141,12 +140,11 @@ class LocationAware(HistoryAttention):
         self.filters = nn.Conv1d(1, n_filters, width, padding=width // 2, bias=False)
 
     def features(self, state: Tensor) -> Tensor:
-        """Every filter's answer at every key."""
+        """Convolves the last weights with every filter."""
         if state.numel() == 0:
             return state.new_zeros(*state.shape, self.filters.out_channels)
         answers = self.filters(state.reshape(-1, 1, state.shape[-1]))  # (batch, filters, K)
         return answers.transpose(-1, -2).reshape(*state.shape, -1)
 
     def advance(self, state: Tensor, weights: Tensor, key: Tensor) -> Tensor:
-        """The weights."""
         return weights

@@ -1,4 +1,4 @@
-"""Mixed attention: by content and by place.
+"""Mixed attention: by content and by position.
 
     weights_t = argmax_Ω(score(q_t, k_u) + log φ(t, u))          under Shannon, ∝ exp(score) · φ
 
@@ -21,7 +21,7 @@ _SHANNON = Shannon()
 
 
 class MixedAttention(ScoredAttention):
-    """Content scores plus the logarithm of a sliding Gaussian window, then any normalizer.
+    """Adds the logarithm of a sliding Gaussian window to content scores, then applies any normalizer.
 
     Queries (..., Q, dq), keys (..., K, dk), values (..., K, features). `state` is the window's κ, (..., components).
 
@@ -54,7 +54,7 @@ class MixedAttention(ScoredAttention):
         mask: Tensor | None = None,
         lengths: Tensor | None = None,
     ) -> StatefulAttentionOutput:
-        """Averages of the values, by default of the keys, the weights and κ. True in `mask`: "may attend"."""
+        """Averages the values, by default the keys; also returns weights and κ. True in `mask` means "may attend"."""
         value = values_or_keys("MixedAttention", key, value)
         allowed = allowed_pairs("MixedAttention", query, key, mask=mask, lengths=lengths)
         window = self.location.window(query, key.shape[-2], state=state)

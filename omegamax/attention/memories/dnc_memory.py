@@ -24,7 +24,7 @@ _SHANNON = Shannon()
 
 
 class DNCState(NamedTuple):
-    """The memory and its bookkeeping."""
+    """The contents of the memory, and what is known about its slots."""
 
     memory: Tensor  # (..., slots, width)
     usage: Tensor  # (..., slots), 0 free ... 1 in use
@@ -43,13 +43,13 @@ class TemporalLinks(NamedTuple):
 
 
 def update_usage(usage: Tensor, write_weights: Tensor, read_weights: Tensor, free_gates: Tensor) -> Tensor:
-    """Usage after a write (..., slots), and reads (..., n_reads, slots) that give back by gates (..., n_reads)."""
+    """Updates the usage after a write (..., slots) and reads (..., n_reads, slots); gates (..., n_reads) free slots."""
     kept = (1 - free_gates.unsqueeze(-1) * read_weights).prod(-2)
     return (usage + write_weights - usage * write_weights) * kept
 
 
 def allocation(usage: Tensor) -> Tensor:
-    """Weights over the slots: nearly all on the freest. Ties go to the lowest index.
+    """Computes weights over the slots, with nearly all weight on the least used. Ties go to the lowest index.
 
     >>> allocation(torch.tensor([1.0, 0.0, 0.2]))
     tensor([0., 1., 0.])
@@ -60,7 +60,7 @@ def allocation(usage: Tensor) -> Tensor:
 
 
 def update_links(links: Tensor, precedence: Tensor, write_weights: Tensor) -> TemporalLinks:
-    """Links and precedence after writing with weights (..., slots)."""
+    """Updates links and precedence after a write with weights (..., slots)."""
     after, before = write_weights.unsqueeze(-1), write_weights.unsqueeze(-2)
     links = (1 - after - before) * links + after * precedence.unsqueeze(-2)
     itself = torch.eye(links.shape[-1], dtype=torch.bool, device=links.device)
@@ -91,7 +91,7 @@ class DNCMemory(ExternalMemory):
         self.of_reads = nn.Linear(controller_size, n_reads * sum(self.read_sizes))
 
     def initial(self, *batch: int, like: Tensor, mask: Tensor | None = None) -> DNCState:
-        """Empty, all slots free, nothing read."""
+        """Returns an empty memory in which all slots are free and nothing was read."""
         slots = like.new_zeros(*batch, self.n_slots)
         links = like.new_zeros(*batch, self.n_slots, self.n_slots)
         memory = like.new_zeros(*batch, self.n_slots, self.width)

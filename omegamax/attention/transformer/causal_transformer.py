@@ -1,4 +1,4 @@
-"""A language model: tokens in, logits of the token after each, from a Transformer without an encoder.
+"""A language model, a Transformer without an encoder: tokens in, logits of the next token out.
 
     p(x_t | x_<t) = softmax(E stack(√d E x_<t + PE))
 
@@ -22,7 +22,7 @@ _SINUSOIDS = SinusoidalPositions()
 
 
 class CausalTransformerOutput(NamedTuple):
-    """What a language model returns."""
+    """Logits of the next tokens, and the weights of all layers."""
 
     logits: Tensor  # (..., N, vocabulary), of the token after each
     weights: tuple[Tensor, ...] | None  # per layer, (..., heads, N, N); None where they were not wanted
@@ -56,7 +56,7 @@ class CausalTransformer(nn.Module):
     def forward(
         self, tokens: Tensor, *, lengths: Tensor | None = None, need_weights: bool = False
     ) -> CausalTransformerOutput:
-        """Logits of the token that follows each; `lengths` counts the tokens of an item.
+        """Computes logits of the token that follows each; `lengths` counts the tokens of an item.
 
         Arguments:
             tokens: integers (..., N)
@@ -67,7 +67,7 @@ class CausalTransformer(nn.Module):
         return CausalTransformerOutput(self.embedding.logits(output), weights)
 
     def step(self, tokens: Tensor, cache: DecoderCache | None = None, *, need_weights: bool = False) -> StepOutput:
-        """Goes on by tokens (..., N), usually one, first without a cache; `output` are the logits of what follows.
+        """Appends tokens (..., N), usually one, first without a cache; `output` holds the logits of what follows.
 
         Arguments:
             tokens: integers (..., N)

@@ -22,7 +22,7 @@ _SHANNON = Shannon()
 
 
 class DecoderOutput(NamedTuple):
-    """What a decoder returns. Weights are per layer; None where they were not wanted."""
+    """Vectors of a decoder. Weights are per layer; None if not needed."""
 
     output: Tensor  # (..., N, size)
     self_weights: tuple[Tensor, ...] | None  # (..., heads, N, N)
@@ -30,7 +30,7 @@ class DecoderOutput(NamedTuple):
 
 
 class TransformerDecoder(TransformerStack):
-    """A stack of layers that read their own past and a memory.
+    """A stack of layers that attend to their own past and to a memory.
 
     Vectors (..., N, size) and a memory (..., M, size) with the same batch axes. The options are those of
     `TransformerEncoder`, which is also the decoder without a memory. `normalizer` is for self-attention and, unless
@@ -104,7 +104,7 @@ class TransformerDecoder(TransformerStack):
     def start(
         self, memory: Tensor, *, memory_mask: Tensor | None = None, memory_lengths: Tensor | None = None
     ) -> DecoderCache:
-        """The cache before the first step; `memory_mask` (..., 1, M) holds for every position.
+        """Makes the cache before the first step; `memory_mask` (..., 1, M) holds for every position.
 
         Arguments:
             memory: vectors (..., M, size)
@@ -117,7 +117,7 @@ class TransformerDecoder(TransformerStack):
         return self._begin(memory, allowed)
 
     def step(self, x: Tensor, cache: DecoderCache, *, need_weights: bool = False) -> StepOutput:
-        """Goes on by the N positions of x, usually one; the cache it returns knows them too.
+        """Appends the N positions of x, usually one; the returned cache holds them too.
 
         Arguments:
             x: vectors (..., N, size)

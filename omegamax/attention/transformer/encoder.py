@@ -1,4 +1,4 @@
-"""The Transformer's encoder: a stack that looks at the whole sequence, or, causal, a decoder without a memory.
+"""The Transformer's encoder: a stack that attends to the whole sequence; if causal, a decoder without a memory.
 
     x ← x + MultiHead(x, x, x),      x ← x + W₂ relu(W₁ x + b₁) + b₂       each with a layer norm
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class EncoderOutput(NamedTuple):
-    """What an encoder returns."""
+    """Vectors of an encoder, and the weights of all layers."""
 
     output: Tensor  # (..., N, size)
     weights: tuple[Tensor, ...] | None  # per layer, (..., heads, N, N); None where they were not wanted
 
 
 class TransformerEncoder(TransformerStack):
-    """A stack of layers; every one looks at the whole sequence through its own heads.
+    """A stack of layers, each of which attends to the whole sequence.
 
     Vectors (..., N, size) to vectors of the same shape. The options and their defaults are n_heads=8, n_layers=6,
     hidden_size=2048, key_size=None (that of a head's queries and keys), dropout=0.1, activation=relu,
@@ -78,7 +78,7 @@ class TransformerEncoder(TransformerStack):
         return EncoderOutput(stepped.output, stepped.self_weights)
 
     def step(self, x: Tensor, cache: DecoderCache | None = None, *, need_weights: bool = False) -> StepOutput:
-        """Goes on by the N positions of x, usually one, causally; without a cache they are the first."""
+        """Appends the N positions of x, usually one, causally; without a cache they are the first."""
         if cache is None:
             self._refuse_matrix_normalizers()
             cache = self._begin()

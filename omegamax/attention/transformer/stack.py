@@ -121,7 +121,7 @@ class TransformerStack(nn.Module, ABC):
         return DecoderCache(layers, 0, batch, memory_allowed)
 
     def _step(self, x: Tensor, cache: DecoderCache, need_weights: bool) -> StepOutput:
-        """Goes on by the N positions of x, each of which sees itself and all before it."""
+        """Appends the N positions of x, each of which sees itself and all before it."""
         self._check_vectors("x", x)
         if cache.batch is not None and cache.batch != tuple(x.shape[:-2]):
             raise ValueError(

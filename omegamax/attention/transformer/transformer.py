@@ -24,7 +24,7 @@ _SINUSOIDS = SinusoidalPositions()
 
 
 class TransformerOutput(NamedTuple):
-    """What a Transformer returns. Weights are per layer, (..., heads, queries, keys); None where not wanted."""
+    """Logits of the next tokens. Weights are per layer, (..., heads, queries, keys); None if not needed."""
 
     logits: Tensor  # (..., T, vocabulary), of the token after each
     encoder_weights: tuple[Tensor, ...] | None  # (..., heads, S, S)
@@ -33,7 +33,7 @@ class TransformerOutput(NamedTuple):
 
 
 class Transformer(nn.Module):
-    """Encoder and decoder over tokens; the defaults are the paper's base model.
+    """An encoder and a decoder over tokens; the defaults are the paper's base model.
 
     Source (..., S) and target (..., T) are integer tokens below `vocabulary_size`; a `source_vocabulary_size` gives the
     source a matrix of its own. The options are those of `TransformerEncoder`, but positions are sinusoidal unless
@@ -79,7 +79,7 @@ class Transformer(nn.Module):
         target_lengths: Tensor | None = None,
         need_weights: bool = False,
     ) -> TransformerOutput:
-        """Logits of the token that follows each target token, for training: begin the target with a start token.
+        """Computes logits of the token after each target token, for training; the target begins with a start token.
 
         Arguments:
             source: integers (..., S)
@@ -101,7 +101,7 @@ class Transformer(nn.Module):
         )
 
     def encode(self, source: Tensor, *, lengths: Tensor | None = None, need_weights: bool = False) -> EncoderOutput:
-        """The memory (..., S, size).
+        """Encodes the source into a memory (..., S, size).
 
         Arguments:
             source: integers (..., S)
@@ -111,7 +111,7 @@ class Transformer(nn.Module):
         return self.encoder(self.source_embedding(source), lengths=lengths, need_weights=need_weights)
 
     def start(self, source: Tensor, *, source_lengths: Tensor | None = None) -> DecoderCache:
-        """The cache before the first target token.
+        """Makes the cache before the first target token.
 
         Arguments:
             source: integers (..., S)
@@ -121,7 +121,7 @@ class Transformer(nn.Module):
         return self.decoder.start(memory, memory_lengths=source_lengths)
 
     def step(self, target: Tensor, cache: DecoderCache, *, need_weights: bool = False) -> StepOutput:
-        """Goes on by the target tokens (..., N), usually one; `output` are the logits of what follows each.
+        """Appends target tokens (..., N), usually one; `output` holds the logits of what follows each.
 
         Arguments:
             target: integers (..., N)
