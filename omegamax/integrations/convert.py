@@ -1,4 +1,4 @@
-"""Every `nn.MultiheadAttention` of a model gets a normalizer, and keeps all else that it has."""
+"""Gives every `nn.MultiheadAttention` of a model a normalizer, and changes nothing else."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _nothing_found(module: nn.Module) -> str:
 
 
 def _become(attention: Any, normalizer: Normalizer) -> None:
-    """A change of class: what `MultiheadAttention.__init__` adds to PyTorch's, on an object that exists."""
+    """Changes the class of an existing layer, and sets what `MultiheadAttention.__init__` adds to PyTorch's."""
     if isinstance(normalizer, nn.Module):
         normalizer = copy.deepcopy(normalizer).to(next(attention.parameters()).device).train(attention.training)
     attention.__class__ = MultiheadAttention

@@ -103,7 +103,7 @@ def _attention(normalizer: Normalizer) -> Callable[..., tuple[Tensor, Tensor]]:
         cache: Any = None,
         **_: Any,
     ) -> tuple[Tensor, Tensor]:
-        """Output (batch, Q, heads, size) and weights (batch, heads, Q, K)."""
+        """Returns the output (batch, Q, heads, size) and weights (batch, heads, Q, K)."""
         if cache is not None:
             raise ValueError(
                 "omegamax.integrations.transformers: attention must see whole sequences, got the paged cache of "
@@ -129,7 +129,7 @@ def _attention(normalizer: Normalizer) -> Callable[..., tuple[Tensor, Tensor]]:
 
 
 def _scores(query: Tensor, key: Tensor, scaling: float | None) -> Tensor:
-    """Heads that share their keys are rows of one product, so keys are never repeated."""
+    """Scores queries; heads that share their keys are rows of one product, so keys are never repeated."""
     batch, heads, n_queries, size = query.shape
     scale = max(1, size) ** -0.5 if scaling is None else scaling
     rows = (query * scale).reshape(batch, key.shape[1], heads // key.shape[1] * n_queries, size)
@@ -143,7 +143,7 @@ def _average(weights: Tensor, value: Tensor) -> Tensor:
 
 
 def _masked(scores: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Scores with what the mask adds, and what it allows. The least finite number stands for −inf in transformers."""
+    """Adds the mask to the scores, and returns what it allows; transformers writes −inf as the least finite number."""
     if mask is None:
         return scores, None
     mask = mask[..., : scores.shape[-1]]  # a static cache is longer than what it holds
@@ -226,14 +226,14 @@ class _Watch(TorchDispatchMode):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Inside, nothing is counted."""
+        """Stops counting inside the with block."""
         self._pauses += 1
         yield
         self._pauses -= 1
 
 
 def _few_words(model: Any) -> dict[str, Tensor]:
-    """Something to run the model on."""
+    """Returns small inputs to run the model on."""
     main, config = getattr(model, "main_input_name", "input_ids"), model.config
     if main == "pixel_values" and hasattr(config, "image_size"):
         size = config.image_size

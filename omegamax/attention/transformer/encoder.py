@@ -1,4 +1,4 @@
-"""The Transformer's encoder: a stack that looks at the whole sequence, or, causal, a decoder without a memory.
+"""The Transformer's encoder: a stack that attends to the whole sequence; if causal, a decoder without a memory.
 
     x ← x + MultiHead(x, x, x),      x ← x + W₂ relu(W₁ x + b₁) + b₂       each with a layer norm
 
@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
-from omegamax.attention.transformer_stack import DecoderCache, StackOptions, Stepped, TransformerStack
+from omegamax.attention.transformer.stack import DecoderCache, StackOptions, StepOutput, TransformerStack
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class Encoded(NamedTuple):
-    """What an encoder returns."""
+class EncoderOutput(NamedTuple):
+    """Vectors of an encoder, and the weights of all layers."""
 
     output: Tensor  # (..., N, size)
     weights: tuple[Tensor, ...] | None  # per layer, (..., heads, N, N); None where they were not wanted
 
 
 class TransformerEncoder(TransformerStack):
-    """A stack of layers; every one looks at the whole sequence through its own heads.
+    """A stack of layers, each of which attends to the whole sequence.
 
     Vectors (..., N, size) to vectors of the same shape. The options and their defaults are n_heads=8, n_layers=6,
     hidden_size=2048, key_size=None (that of a head's queries and keys), dropout=0.1, activation=relu,
@@ -64,7 +64,7 @@ class TransformerEncoder(TransformerStack):
         lengths: Tensor | None = None,
         causal: bool = False,
         need_weights: bool = False,
-    ) -> Encoded:
+    ) -> EncoderOutput:
         """Encodes x.
 
         `mask` is boolean and broadcasts to (..., N, N): True means "may attend"; `lengths` counts the vectors of an
@@ -73,12 +73,12 @@ class TransformerEncoder(TransformerStack):
         if causal:
             self._refuse_matrix_normalizers()
         self._check_vectors("x", x)
-        blocked = self._blocked(x, x.shape[-2], x.shape[-2], mask=mask, lengths=lengths, causal=causal)
-        stepped = self._advance(self._inert(x, blocked), self._begin(), blocked, need_weights)
-        return Encoded(stepped.output, stepped.self_weights)
+        allowed = self._allowed(x, x.shape[-2], x.shape[-2], mask=mask, lengths=lengths, causal=causal)
+        stepped = self._advance(self._without_padding(x, allowed), self._begin(), allowed, need_weights)
+        return EncoderOutput(stepped.output, stepped.self_weights)
 
-    def step(self, x: Tensor, cache: DecoderCache | None = None, *, need_weights: bool = False) -> Stepped:
-        """Goes on by the N positions of x, usually one, causally; without a cache they are the first."""
+    def step(self, x: Tensor, cache: DecoderCache | None = None, *, need_weights: bool = False) -> StepOutput:
+        """Appends the N positions of x, usually one, causally; without a cache they are the first."""
         if cache is None:
             self._refuse_matrix_normalizers()
             cache = self._begin()

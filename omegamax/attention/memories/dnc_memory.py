@@ -15,8 +15,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.addressing import content_weights, erase_and_add
-from omegamax.attention.external_memory import ExternalMemory, Recalled
+from omegamax.attention.memories.addressing import content_weights, erase_and_add
+from omegamax.attention.memories.external_memory import ExternalMemory, MemoryReadout
 from omegamax.attention.normalizers import Normalizer, check_normalizer
 from omegamax.operators.shannon import Shannon
 
@@ -24,7 +24,7 @@ _SHANNON = Shannon()
 
 
 class DNCState(NamedTuple):
-    """The memory and its bookkeeping."""
+    """The contents of the memory, and what is known about its slots."""
 
     memory: Tensor  # (..., slots, width)
     usage: Tensor  # (..., slots), 0 free ... 1 in use
@@ -35,7 +35,7 @@ class DNCState(NamedTuple):
     mask: Tensor | None = None  # (..., slots), True where there is one; None where there are all
 
 
-class Linked(NamedTuple):
+class TemporalLinks(NamedTuple):
     """Links and precedence after a write."""
 
     links: Tensor  # (..., slots, slots)
@@ -43,13 +43,13 @@ class Linked(NamedTuple):
 
 
 def update_usage(usage: Tensor, write_weights: Tensor, read_weights: Tensor, free_gates: Tensor) -> Tensor:
-    """Usage after a write (..., slots), and reads (..., n_reads, slots) that give back by gates (..., n_reads)."""
+    """Updates the usage after a write (..., slots) and reads (..., n_reads, slots); gates (..., n_reads) free slots."""
     kept = (1 - free_gates.unsqueeze(-1) * read_weights).prod(-2)
     return (usage + write_weights - usage * write_weights) * kept
 
 
 def allocation(usage: Tensor) -> Tensor:
-    """Weights over the slots: nearly all on the freest. Ties go to the lowest index.
+    """Computes weights over the slots, with nearly all weight on the least used. Ties go to the lowest index.
 
     >>> allocation(torch.tensor([1.0, 0.0, 0.2]))
     tensor([0., 1., 0.])
@@ -59,13 +59,13 @@ def allocation(usage: Tensor) -> Tensor:
     return torch.zeros_like(usage).scatter(-1, place, (1 - ordered) * before)
 
 
-def update_links(links: Tensor, precedence: Tensor, write_weights: Tensor) -> Linked:
-    """Links and precedence after writing with weights (..., slots)."""
+def update_links(links: Tensor, precedence: Tensor, write_weights: Tensor) -> TemporalLinks:
+    """Updates links and precedence after a write with weights (..., slots)."""
     after, before = write_weights.unsqueeze(-1), write_weights.unsqueeze(-2)
     links = (1 - after - before) * links + after * precedence.unsqueeze(-2)
     itself = torch.eye(links.shape[-1], dtype=torch.bool, device=links.device)
     total = write_weights.sum(-1, keepdim=True)
-    return Linked(links.masked_fill(itself, 0), (1 - total) * precedence + write_weights)
+    return TemporalLinks(links.masked_fill(itself, 0), (1 - total) * precedence + write_weights)
 
 
 class DNCMemory(ExternalMemory):
@@ -91,14 +91,14 @@ class DNCMemory(ExternalMemory):
         self.of_reads = nn.Linear(controller_size, n_reads * sum(self.read_sizes))
 
     def initial(self, *batch: int, like: Tensor, mask: Tensor | None = None) -> DNCState:
-        """Empty, all slots free, nothing read."""
+        """Returns an empty memory in which all slots are free and nothing was read."""
         slots = like.new_zeros(*batch, self.n_slots)
         links = like.new_zeros(*batch, self.n_slots, self.n_slots)
         memory = like.new_zeros(*batch, self.n_slots, self.width)
         reads = like.new_zeros(*batch, self.n_reads, self.n_slots)
         return DNCState(memory, slots, links, slots, reads, slots, self._slots(batch, like, mask))
 
-    def forward(self, controller: Tensor, state: DNCState) -> Recalled:
+    def forward(self, controller: Tensor, state: DNCState) -> MemoryReadout:
         """Writes, then reads."""
         wanted = self.of_reads(controller).unflatten(-1, (self.n_reads, -1)).split(self.read_sizes, -1)
         read_key, read_sharpness, free_gate, modes = wanted
@@ -110,7 +110,7 @@ class DNCMemory(ExternalMemory):
         backward = state.read_weights @ links
         ways = torch.stack([backward, content, onward], -1)  # (..., n_reads, slots, 3)
         read = (ways @ modes.softmax(-1).unsqueeze(-1)).squeeze(-1)
-        return Recalled(read @ memory, DNCState(memory, usage, links, precedence, read, write, state.mask))
+        return MemoryReadout(read @ memory, DNCState(memory, usage, links, precedence, read, write, state.mask))
 
     def _write(self, controller: Tensor, memory: Tensor, usage: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         key, sharpness, erase, add, allocation_gate, write_gate = self.of_write(controller).split(self.write_sizes, -1)

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor, nn
 
 from omegamax.attention.normalizers import Normalizer
-from omegamax.attention.positions import SinusoidalPositions
-from omegamax.attention.tied_embedding import TiedEmbedding
-from omegamax.attention.transformer_decoder import TransformerDecoder
-from omegamax.attention.transformer_encoder import Encoded, TransformerEncoder
-from omegamax.attention.transformer_stack import DecoderCache, StackOptions, Stepped
+from omegamax.attention.transformer.decoder import TransformerDecoder
+from omegamax.attention.transformer.embeddings import SinusoidalPositions, TiedEmbedding
+from omegamax.attention.transformer.encoder import EncoderOutput, TransformerEncoder
+from omegamax.attention.transformer.stack import DecoderCache, StackOptions, StepOutput
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 _SINUSOIDS = SinusoidalPositions()
 
 
-class Translated(NamedTuple):
-    """What a Transformer returns. Weights are per layer, (..., heads, queries, keys); None where not wanted."""
+class TransformerOutput(NamedTuple):
+    """Logits of the next tokens. Weights are per layer, (..., heads, queries, keys); None if not needed."""
 
     logits: Tensor  # (..., T, vocabulary), of the token after each
     encoder_weights: tuple[Tensor, ...] | None  # (..., heads, S, S)
@@ -34,7 +33,7 @@ class Translated(NamedTuple):
 
 
 class Transformer(nn.Module):
-    """Encoder and decoder over tokens; the defaults are the paper's base model.
+    """An encoder and a decoder over tokens; the defaults are the paper's base model.
 
     Source (..., S) and target (..., T) are integer tokens below `vocabulary_size`; a `source_vocabulary_size` gives the
     source a matrix of its own. The options are those of `TransformerEncoder`, but positions are sinusoidal unless
@@ -79,8 +78,8 @@ class Transformer(nn.Module):
         source_lengths: Tensor | None = None,
         target_lengths: Tensor | None = None,
         need_weights: bool = False,
-    ) -> Translated:
-        """Logits of the token that follows each target token, for training: begin the target with a start token.
+    ) -> TransformerOutput:
+        """Computes logits of the token after each target token, for training; the target begins with a start token.
 
         Arguments:
             source: integers (..., S)
@@ -97,12 +96,12 @@ class Transformer(nn.Module):
             memory_lengths=source_lengths,
             need_weights=need_weights,
         )
-        return Translated(
+        return TransformerOutput(
             self.embedding.logits(decoded.output), encoder_weights, decoded.self_weights, decoded.cross_weights
         )
 
-    def encode(self, source: Tensor, *, lengths: Tensor | None = None, need_weights: bool = False) -> Encoded:
-        """The memory (..., S, size).
+    def encode(self, source: Tensor, *, lengths: Tensor | None = None, need_weights: bool = False) -> EncoderOutput:
+        """Encodes the source into a memory (..., S, size).
 
         Arguments:
             source: integers (..., S)
@@ -112,7 +111,7 @@ class Transformer(nn.Module):
         return self.encoder(self.source_embedding(source), lengths=lengths, need_weights=need_weights)
 
     def start(self, source: Tensor, *, source_lengths: Tensor | None = None) -> DecoderCache:
-        """The cache before the first target token.
+        """Makes the cache before the first target token.
 
         Arguments:
             source: integers (..., S)
@@ -121,8 +120,8 @@ class Transformer(nn.Module):
         memory = self.encode(source, lengths=source_lengths).output
         return self.decoder.start(memory, memory_lengths=source_lengths)
 
-    def step(self, target: Tensor, cache: DecoderCache, *, need_weights: bool = False) -> Stepped:
-        """Goes on by the target tokens (..., N), usually one; `output` are the logits of what follows each.
+    def step(self, target: Tensor, cache: DecoderCache, *, need_weights: bool = False) -> StepOutput:
+        """Appends target tokens (..., N), usually one; `output` holds the logits of what follows each.
 
         Arguments:
             target: integers (..., N)

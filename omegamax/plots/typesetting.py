@@ -1,4 +1,4 @@
-"""Words as they can be printed: in any script for which a font is installed, and never as a formula.
+"""Prepares text for figures: any script for which a font is installed, and never a formula.
 
 The typeface of the figures has Latin, Greek and Cyrillic letters. What it lacks is taken from DejaVu Sans, which comes
 with matplotlib, then from whatever font of this machine has it, and then from a character that means the same: ａ is a.
@@ -24,17 +24,17 @@ _NOT_FOR_TEXT = ("cmb", "cmex", "cmmi", "cmr", "cmss", "cmsy", "cmtt", "STIX", "
 
 
 def printable(text: object) -> str:
-    r"""The text as fonts can draw it; dollars are dollars, not the signs of a formula.
+    r"""Replaces characters that no font can draw; dollars stay dollars and do not start a formula.
 
     >>> printable("a\U000e0fffb"), printable("\U000e0fff")
     ('a<U+E0FFF>b', 'U+E0FFF')
     """
-    return _joined(_drawable(text))
+    return _joined(_pieces(text))
 
 
-def name(text: object, *, max_characters: int = 48) -> str:
-    """A title or an entry of a legend: one that would fill the figure loses its middle; names differ at the ends."""
-    pieces = _drawable(text)
+def title(text: object, *, max_characters: int = 48) -> str:
+    """Prepares a title or an entry of a legend; a long one loses its middle, because names differ at the ends."""
+    pieces = _pieces(text)
     if sum(map(len, pieces)) > max_characters:
         kept = max_characters - 1
         end = _first(reversed(pieces), kept // 2)
@@ -42,12 +42,12 @@ def name(text: object, *, max_characters: int = 48) -> str:
     return _joined(pieces)
 
 
-def token(text: object, *, max_characters: int = 24) -> str:
-    """A label of one line: spaces are seen where there is nothing else, and long ones end in an ellipsis."""
+def label(text: object, *, max_characters: int = 24) -> str:
+    """Prepares a label of one line: a label of spaces shows them, and a long one ends in an ellipsis."""
     whole = "".join(_SEEN.get(character, character) for character in str(text))
     if whole.isspace():
         whole = "␣" * len(whole)
-    pieces = _drawable(whole)
+    pieces = _pieces(whole)
     if sum(map(len, pieces)) > max_characters:
         pieces = [*_first(pieces, max_characters - 1), "…"]
     if whole and not pieces:  # marks alone, which are seen in nothing
@@ -56,25 +56,25 @@ def token(text: object, *, max_characters: int = 24) -> str:
 
 
 def width(label: str, size: float) -> float:
-    """Inches that a label takes at this type size, about: enough to choose the size of a figure."""
+    """Estimates the inches that a label takes at this type size, to choose the size of a figure."""
     wide = sum(1.0 if unicodedata.east_asian_width(character) in "WF" else 0.53 for character in label)
     return wide * size / 72
 
 
-def families(texts: Iterable[object]) -> list[str]:
-    """The fonts that these texts need, the usual ones first."""
-    drawn = {character for text in texts for piece in _drawable(text) for character in piece}
+def font_families(texts: Iterable[object]) -> list[str]:
+    """Returns the fonts that these texts need, the usual ones first."""
+    drawn = {character for text in texts for piece in _pieces(text) for character in piece}
     needed = {font for character in drawn if (font := _font_of(character)) is not None}
     return [*FAMILIES, *sorted(needed - set(FAMILIES))]
 
 
 def labels(who: str, name: str, given: Sequence[object] | None, count: int) -> list[str]:
-    """As many tokens as there are places, or none at all."""
+    """Prepares one label for each place, or none at all."""
     if given is None or len(given) == 0:
         return []
     if len(given) != count:
         raise ValueError(f"{who}: {name} must name each of the {count}, got {len(given)}; give one label each")
-    return [token(label) for label in given]
+    return [label(each) for each in given]
 
 
 def _joined(pieces: Iterable[str]) -> str:
@@ -82,14 +82,14 @@ def _joined(pieces: Iterable[str]) -> str:
 
 
 def _first(pieces: Iterable[str], max_characters: int) -> list[str]:
-    """As many whole pieces as have room."""
+    """Returns as many whole pieces as have room."""
     pieces = list(pieces)
     ends = itertools.accumulate(map(len, pieces))
     return [piece for piece, end in zip(pieces, ends) if end <= max_characters]
 
 
-def _drawable(text: object) -> list[str]:
-    """What is drawn for each character: itself, what stands for it, or its code point."""
+def _pieces(text: object) -> list[str]:
+    """Returns what is drawn for each character: itself, a character that means the same, or its code point."""
     characters = unicodedata.normalize("NFC", str(text))
     pieces = [piece for character in characters if (piece := _drawn(character)) != ""]
     if len(pieces) == 1 and pieces[0].startswith("<U+"):
@@ -119,7 +119,7 @@ def _code_point(character: str) -> str:
 
 @functools.cache
 def _font_of(character: str) -> str | None:
-    """The family that will draw the character."""
+    """Finds the font family that draws the character; None if there is none."""
     for family in FAMILIES:
         if _has(family, character):
             return family
@@ -145,7 +145,7 @@ def _installed() -> tuple[str, ...]:
 
 @functools.cache
 def _opened(family: str) -> FT2Font | None:
-    """The file that matplotlib takes for this family, or None where it cannot be read."""
+    """Opens the file that matplotlib uses for this family; None if it cannot be read."""
     try:
         path = font_manager.findfont(font_manager.FontProperties(family=[family]), fallback_to_default=False)
         return font_manager.get_font(path)

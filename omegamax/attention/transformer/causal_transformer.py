@@ -1,4 +1,4 @@
-"""A language model: tokens in, logits of the token after each, from a Transformer without an encoder.
+"""A language model, a Transformer without an encoder: tokens in, logits of the next token out.
 
     p(x_t | x_<t) = softmax(E stack(√d E x_<t + PE))
 
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor, nn
 
-from omegamax.attention.positions import SinusoidalPositions
-from omegamax.attention.tied_embedding import TiedEmbedding
-from omegamax.attention.transformer_encoder import TransformerEncoder
-from omegamax.attention.transformer_stack import DecoderCache, StackOptions, Stepped
+from omegamax.attention.transformer.embeddings import SinusoidalPositions, TiedEmbedding
+from omegamax.attention.transformer.encoder import TransformerEncoder
+from omegamax.attention.transformer.stack import DecoderCache, StackOptions, StepOutput
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 _SINUSOIDS = SinusoidalPositions()
 
 
-class Continued(NamedTuple):
-    """What a language model returns."""
+class CausalTransformerOutput(NamedTuple):
+    """Logits of the next tokens, and the weights of all layers."""
 
     logits: Tensor  # (..., N, vocabulary), of the token after each
     weights: tuple[Tensor, ...] | None  # per layer, (..., heads, N, N); None where they were not wanted
@@ -54,8 +53,10 @@ class CausalTransformer(nn.Module):
         self.stack = TransformerEncoder(size, **options)
         self.embedding = TiedEmbedding(vocabulary_size, size)
 
-    def forward(self, tokens: Tensor, *, lengths: Tensor | None = None, need_weights: bool = False) -> Continued:
-        """Logits of the token that follows each; `lengths` counts the tokens of an item.
+    def forward(
+        self, tokens: Tensor, *, lengths: Tensor | None = None, need_weights: bool = False
+    ) -> CausalTransformerOutput:
+        """Computes logits of the token that follows each; `lengths` counts the tokens of an item.
 
         Arguments:
             tokens: integers (..., N)
@@ -63,10 +64,10 @@ class CausalTransformer(nn.Module):
             need_weights: whether weights are returned
         """
         output, weights = self.stack(self.embedding(tokens), lengths=lengths, causal=True, need_weights=need_weights)
-        return Continued(self.embedding.logits(output), weights)
+        return CausalTransformerOutput(self.embedding.logits(output), weights)
 
-    def step(self, tokens: Tensor, cache: DecoderCache | None = None, *, need_weights: bool = False) -> Stepped:
-        """Goes on by tokens (..., N), usually one, first without a cache; `output` are the logits of what follows.
+    def step(self, tokens: Tensor, cache: DecoderCache | None = None, *, need_weights: bool = False) -> StepOutput:
+        """Appends tokens (..., N), usually one, first without a cache; `output` holds the logits of what follows.
 
         Arguments:
             tokens: integers (..., N)

@@ -19,15 +19,15 @@ from omegamax import checks
 from omegamax.module_repr import shown
 
 
-class Recalled(NamedTuple):
-    """What a memory returns at one step."""
+class MemoryReadout(NamedTuple):
+    """What the read heads read at one step, and the state for the next."""
 
     reads: Tensor  # (..., n_reads, width)
     state: Any  # the memory and all it remembers about itself, for the next step
 
 
 class ExternalMemory(nn.Module, ABC):
-    """Slots that a controller reads and writes. Without learned contents: those are the state's, and passed along.
+    """Slots that a controller reads and writes. Their contents are not parameters: they are part of the state.
 
     Arguments:
         controller_size: features of the controller's output
@@ -44,17 +44,17 @@ class ExternalMemory(nn.Module, ABC):
 
     @abstractmethod
     def initial(self, *batch: int, like: Tensor, mask: Tensor | None = None) -> Any:
-        """The state before the first step, in the dtype and on the device of `like`: a NamedTuple, batch axes first.
+        """Returns the first state, a NamedTuple with batch axes first, in the dtype and on the device of `like`.
 
         `mask` is boolean and broadcasts to (*batch, slots): an item does not have the slots that are False in it.
         """
 
     @abstractmethod
-    def forward(self, controller: Tensor, state: Any) -> Recalled:
-        """Writes, then reads what is there now, for a controller's output (..., controller_size)."""
+    def forward(self, controller: Tensor, state: Any) -> MemoryReadout:
+        """Writes, then reads the new memory, for a controller's output (..., controller_size)."""
 
     def _slots(self, batch: tuple[int, ...], like: Tensor, mask: Tensor | None) -> Tensor | None:
-        """The mask of every item."""
+        """Checks the mask and expands it to (*batch, slots)."""
         if mask is None:
             return None
         shape = (*batch, self.n_slots)
@@ -64,13 +64,12 @@ class ExternalMemory(nn.Module, ABC):
         return mask.to(like.device).expand(shape)
 
     def extra_repr(self) -> str:
-        """The sizes and the normalizer."""
         sizes = {"n_slots": self.n_slots, "width": self.width, "n_reads": self.n_reads}
         return shown(**sizes, n_writes=getattr(self, "n_writes", None), normalizer=getattr(self, "normalizer", None))
 
 
 class ControllerState(NamedTuple):
-    """What a controller carries from step to step."""
+    """The state that a controller carries from step to step."""
 
     hidden: Tensor  # (batch, hidden)
     cell: Tensor  # (batch, hidden)
@@ -78,8 +77,8 @@ class ControllerState(NamedTuple):
     memory: Any  # the state of the memory
 
 
-class ControllerRun(NamedTuple):
-    """What a controller returns after a sequence."""
+class ControllerOutput(NamedTuple):
+    """The outputs of all steps, and the state after the last."""
 
     outputs: Tensor  # (batch, T, output_size)
     state: ControllerState
@@ -103,11 +102,10 @@ class MemoryController(nn.Module):
         self.out = nn.Linear(memory.controller_size + read_size, output_size)
 
     def extra_repr(self) -> str:
-        """The size of the input."""
         return shown(input_size=self.input_size)
 
     def initial(self, batch: int, *, like: Tensor, mask: Tensor | None = None) -> ControllerState:
-        """Zeros, and the memory's own beginning; `mask` says which slots each item has.
+        """Returns zeros and the memory's initial state; `mask` says which slots each item has.
 
         Arguments:
             batch: how many items there are
@@ -120,8 +118,8 @@ class MemoryController(nn.Module):
 
     def forward(
         self, inputs: Tensor, state: ControllerState | None = None, *, lengths: Tensor | None = None
-    ) -> ControllerRun:
-        """Outputs of all steps, and the state after the last, which continues the sequence.
+    ) -> ControllerOutput:
+        """Runs all steps, and returns their outputs and the last state, which continues the sequence.
 
         `lengths` (batch,) counts the steps of each item: beyond them its outputs are zero and its state stays.
 
@@ -151,7 +149,7 @@ class MemoryController(nn.Module):
             outputs.append(output)
             state = new
         stacked = torch.stack(outputs, 1) if outputs else inputs.new_zeros(batch, 0, self.out.out_features)
-        return ControllerRun(stacked, state)
+        return ControllerOutput(stacked, state)
 
     def _step(self, inputs: Tensor, state: ControllerState) -> tuple[Tensor, ControllerState]:
         hidden, cell = self.lstm(torch.cat([inputs, state.reads], -1), (state.hidden, state.cell))
@@ -161,7 +159,7 @@ class MemoryController(nn.Module):
 
 
 def _held(there: Tensor, new: Any, old: Any) -> Any:
-    """The new state of the items that are there (batch,), the old one of the others."""
+    """Takes the new state for items that have this step, (batch,), and the old state for the others."""
     if new is None:
         return None
     if isinstance(new, Tensor):

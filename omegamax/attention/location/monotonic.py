@@ -1,4 +1,4 @@
-"""Monotonic attention: read on from where the last query stopped, stop at a key, never go back.
+"""Monotonic attention: every query reads on from where the last one stopped, stops at a key, and never goes back.
 
 A query i looks at the keys from the last stop on, and stops at key j with probability p_ij = σ(score_ij):
 
@@ -14,11 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks
-from omegamax.attention.averages import average, values_of
-from omegamax.attention.located import Located
-from omegamax.attention.masks import allowed_for
-from omegamax.attention.padding import only_asking, only_read
-from omegamax.attention.scores import Score, score_of
+from omegamax.attention.attention import StatefulAttentionOutput
+from omegamax.attention.masking import allowed_pairs, average, values_or_keys, zero_idle, zero_unread
+from omegamax.attention.scores import Score, score_or_default
 from omegamax.functional import gate
 from omegamax.module_repr import shown, unless
 from omegamax.operators.shannon import Shannon
@@ -29,7 +27,7 @@ _SHANNON = Shannon()
 
 
 class MonotonicAttention(nn.Module):
-    """Expected monotonic alignments in training, hard ones after `eval()`.
+    """Attends by expected monotonic alignments in training, and by hard ones after `eval()`.
 
     Queries (..., Q, dq), keys (..., K, dk), values (..., K, features). `state` is the last alignment, (..., K); a row
     that sums to less than one has read past the end, and what is past the end stays there: its output is zero. The
@@ -69,7 +67,7 @@ class MonotonicAttention(nn.Module):
         checks.check_finite("MonotonicAttention", "noise", noise, "0 switches it off")
         if not noise >= 0:
             raise ValueError(f"MonotonicAttention: noise must be non-negative, got {noise}; 0 switches it off")
-        self.score = score_of("MonotonicAttention", score)
+        self.score = score_or_default("MonotonicAttention", score)
         self.regularizer = regularizer
         self.offset = nn.Parameter(torch.tensor(float(offset)))
         self.noise = noise
@@ -84,8 +82,8 @@ class MonotonicAttention(nn.Module):
         mask: Tensor | None = None,
         lengths: Tensor | None = None,
         generator: torch.Generator | None = None,
-    ) -> Located:
-        """Averages of the values, by default of the keys, the alignment, and its last row.
+    ) -> StatefulAttentionOutput:
+        """Averages the values, by default the keys; returns the alignment and its last row too.
 
         `mask` is boolean and broadcasts to (..., Q, K): True means "may stop here"; `lengths` counts the keys of an
         item; `generator` is for the noise.
@@ -99,10 +97,10 @@ class MonotonicAttention(nn.Module):
             lengths: how many keys each item has
             generator: the source of random numbers
         """
-        value = values_of("MonotonicAttention", key, value)
-        allowed = allowed_for("MonotonicAttention", query, key, mask=mask, lengths=lengths)
-        key = only_read(key, allowed, query.shape[-2])
-        scores = self.score(only_asking(query, allowed, key.shape[-2]), key)
+        value = values_or_keys("MonotonicAttention", key, value)
+        allowed = allowed_pairs("MonotonicAttention", query, key, mask=mask, lengths=lengths)
+        key = zero_unread(key, allowed, query.shape[-2])
+        scores = self.score(zero_idle(query, allowed, key.shape[-2]), key)
         if scores.dtype in (torch.float16, torch.bfloat16):  # products of many probabilities
             scores = scores.float()
         scores = scores + self.offset.to(scores.dtype)
@@ -118,15 +116,14 @@ class MonotonicAttention(nn.Module):
             weights = _hard_alignment(scores > 0, state)
         state = weights[..., -1, :] if weights.shape[-2] else state
         weights = weights.to(value.dtype)
-        return Located(average(weights, value, allowed), weights, state)
+        return StatefulAttentionOutput(average(weights, value, allowed), weights, state)
 
     def extra_repr(self) -> str:
-        """The regularizer, and the noise where there is any."""
         return shown(regularizer=self.regularizer, noise=unless(self.noise, 0))
 
 
 def monotonic_alignment(probabilities: Tensor, *, start: Tensor | None = None) -> Tensor:
-    """The probability that query i stops at key j, if p_ij is that of stopping there once it is reached.
+    """Computes the probability that query i stops at key j, if p_ij is that of stopping there once it is reached.
 
         α_ij = p_ij Σ_{k ≤ j} α_{i−1,k} Π_{k ≤ l < j} (1 − p_il)
 
@@ -152,14 +149,14 @@ def monotonic_alignment(probabilities: Tensor, *, start: Tensor | None = None) -
 
 
 def _first(scores: Tensor) -> Tensor:
-    """All weight on the first key."""
+    """Puts all weight on the first key."""
     first = scores.new_zeros(*scores.shape[:-2], scores.shape[-1])
     first[..., :1] = 1
     return first
 
 
 def _recurrence(decay: Tensor, gain: Tensor) -> Tensor:
-    """q_j = decay_j q_{j−1} + gain_j, in log K sweeps: each joins stretches to stretches twice as long."""
+    """Solves q_j = decay_j q_{j−1} + gain_j in log K sweeps: each sweep doubles the length of the solved stretches."""
     length = 1
     while length < gain.shape[-1]:
         gain = gain + decay * nn.functional.pad(gain[..., :-length], (length, 0))
@@ -169,7 +166,7 @@ def _recurrence(decay: Tensor, gain: Tensor) -> Tensor:
 
 
 def _hard_alignment(stops: Tensor, state: Tensor) -> Tensor:
-    """Every stop takes all that waits between the stop before it and itself; `stops` is boolean, (..., Q, K)."""
+    """Moves the weight between two stops to the second one, query by query; `stops` is boolean, (..., Q, K)."""
     rows = [state.unsqueeze(-2)[..., :0, :]]
     for stop in stops.unbind(-2):
         waiting = state.cumsum(-1)

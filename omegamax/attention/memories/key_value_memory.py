@@ -1,4 +1,4 @@
-"""A memory of pairs: found by key, answered by value, asked again.
+"""A memory of key-value pairs that is read several times: each answer changes the next question.
 
     p = argmax_Ω(score(q, key)),     o = Σ_i p_i value_i,     q ← R_j (q + o)          for hops j = 1 ... H
 
@@ -22,15 +22,15 @@ from omegamax.operators.shannon import Shannon
 _SHANNON = Shannon()
 
 
-class Hops(NamedTuple):
-    """What a memory with several hops returns."""
+class KeyValueMemoryOutput(NamedTuple):
+    """The question after the last hop, and the weights of every hop."""
 
     output: Tensor  # (..., Q, size), the question after the last hop
     weights: Tensor  # (..., hops, Q, K)
 
 
 class KeyValueMemory(nn.Module):
-    """Hops over pairs: questions (..., Q, size), keys (..., K, size) and values (..., K, size).
+    """Reads pairs in several hops: questions (..., Q, size), keys (..., K, size) and values (..., K, size).
 
     R_j are learned matrices, identities at first. Masks are those of `Attention`.
 
@@ -52,13 +52,12 @@ class KeyValueMemory(nn.Module):
             nn.init.eye_(layer.weight)  # type: ignore[arg-type]
 
     def extra_repr(self) -> str:
-        """The number of hops."""
         return shown(n_hops=len(self.update))
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None
-    ) -> Hops:
-        """The question after all hops, and what each of them looked at.
+    ) -> KeyValueMemoryOutput:
+        """Returns the question after all hops, and the weights of each hop.
 
         Arguments:
             query: (..., Q, size)
@@ -72,4 +71,4 @@ class KeyValueMemory(nn.Module):
             found, weights = self.attention(query, key, value, mask=mask, lengths=lengths)
             query = update(query + found)
             seen.append(weights)
-        return Hops(query, torch.stack(seen, -3))
+        return KeyValueMemoryOutput(query, torch.stack(seen, -3))

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks
-from omegamax.attention.addressing import NTMHead, erase_and_add
-from omegamax.attention.external_memory import ExternalMemory, Recalled
+from omegamax.attention.memories.addressing import NTMHead, erase_and_add
+from omegamax.attention.memories.external_memory import ExternalMemory, MemoryReadout
 from omegamax.attention.normalizers import Normalizer
 from omegamax.operators.shannon import Shannon
 
@@ -81,11 +81,11 @@ class TuringMemory(ExternalMemory):
         read, write = (first.expand(*batch, n, self.n_slots) for n in (self.n_reads, self.n_writes))
         return TuringState(like.new_zeros(*batch, self.n_slots, self.width), read, write, mask)
 
-    def forward(self, controller: Tensor, state: TuringState) -> Recalled:
+    def forward(self, controller: Tensor, state: TuringState) -> MemoryReadout:
         """Writes, then reads."""
         memory, read, write, mask = state
         write = self.writing(controller, memory, write, mask)
         erase, add = self.content(controller).unflatten(-1, (self.n_writes, 2, self.width)).unbind(-2)
         memory = erase_and_add(memory, write, erase.sigmoid(), add.tanh())
         read = self.reading(controller, memory, read, mask)
-        return Recalled(read @ memory, TuringState(memory, read, write, mask))
+        return MemoryReadout(read @ memory, TuringState(memory, read, write, mask))

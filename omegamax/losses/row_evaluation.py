@@ -1,10 +1,10 @@
-"""The loss of rows without Ω(y), at classes or at distributions.
+"""The loss on rows without Ω(y), at classes or at distributions.
 
     L(θ; y) − Ω(y) = max_Ω(θ) − <θ, y>          its gradient is argmax_Ω(θ) − y
 
-One solve in the forward pass; the backward pass scales the weights and subtracts the target: at one place per row if it
-is a class, so that no one-hot matrix is ever made. The row's maximum is taken off first: the loss of large scores is as
-exact as that of small ones.
+The forward pass solves once. The backward pass scales the weights and subtracts the target, at one place per row if it
+is a class, so that no one-hot matrix is ever made. The row's maximum is subtracted first, so that the loss of large
+scores is as exact as that of small ones.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from omegamax.routing import Context
 _RECORDED_BY_AUTOGRAD = (Context.NATIVE, Context.PLAIN, Context.AUTOGRAD, Context.WATCHED)
 
 
-def regrets(smooth: Operator, scores: Tensor, target: Tensor) -> Tensor:
-    """max_Ω(θ) − <θ, y>, (...), of float32 or float64 scores (..., C) at classes (...) or distributions (..., C).
+def loss_without_omega(smooth: Operator, scores: Tensor, target: Tensor) -> Tensor:
+    """Computes max_Ω(θ) − <θ, y>, (...), for float32 or float64 scores (..., C) and classes (...) or distributions.
 
-    Infinite where the target is out of the row, or where everything is.
+    It is infinite where the target, or the whole row, is masked.
     """
     parameters = smooth.parameters()
     smooth.check_fit(scores)
@@ -35,30 +35,30 @@ def regrets(smooth: Operator, scores: Tensor, target: Tensor) -> Tensor:
         scores = centred(scores)
         value = smooth.max(scores)
         return torch.where(value == -torch.inf, torch.inf, value - _inner(scores, target))
-    return _Regrets.apply(smooth, scores, target, *parameters)[0]
+    return _LossWithoutOmega.apply(smooth, scores, target, *parameters)[0]
 
 
 def centred(scores: Tensor) -> Tensor:
-    """Scores minus the largest of their row, which cancels in every loss; rows without a finite one as they are."""
+    """Subtracts the largest score of each row, which cancels in every loss; a row whose largest is infinite stays."""
     top = scores.detach().amax(-1, keepdim=True)
     return scores - torch.where(top.abs() < torch.inf, top, 0)
 
 
 def non_negative(losses: Tensor) -> Tensor:
-    """Rounding below zero becomes zero, and the derivative stays."""
+    """Raises losses that rounding made negative to zero, and keeps their derivative."""
     return losses - losses.detach().clamp(max=0)
 
 
 def _inner(scores: Tensor, target: Tensor) -> Tensor:
-    """<θ, y> per row, where 0 · −inf is 0."""
+    """Computes <θ, y> per row, with 0 · −inf = 0."""
     if not target.is_floating_point():
         return scores.gather(-1, target.unsqueeze(-1)).squeeze(-1)
     used = target != 0
     return torch.where(used, target * torch.where(used, scores, 0), 0).sum(-1)
 
 
-class _Regrets(torch.autograd.Function):
-    """max_Ω(θ) − <θ, y>, and the weights, whose derivative makes the second one."""
+class _LossWithoutOmega(torch.autograd.Function):
+    """Computes max_Ω(θ) − <θ, y> and the weights, whose derivative gives the second derivative of the loss."""
 
     @staticmethod
     def forward(ctx: Any, smooth: Operator, scores: Tensor, target: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
@@ -111,7 +111,7 @@ class _Regrets(torch.autograd.Function):
 
 
 def _minus(gradient: Tensor, per_row: Tensor, target: Tensor, soft: bool) -> Tensor:
-    """The gradient minus per_row · y; in place where nobody records, because then it is ours alone."""
+    """Subtracts per_row · y from the gradient; in place if autograd does not record, because no one else holds it."""
     if torch.is_grad_enabled():
         return gradient - per_row * target if soft else gradient.scatter_add(-1, target, -per_row)
     if soft:

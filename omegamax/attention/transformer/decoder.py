@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor
 
 from omegamax.attention.normalizers import Normalizer
-from omegamax.attention.transformer_stack import DecoderCache, StackOptions, Stepped, TransformerStack
+from omegamax.attention.transformer.stack import DecoderCache, StackOptions, StepOutput, TransformerStack
 from omegamax.operators.shannon import Shannon
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _SHANNON = Shannon()
 
 
-class Decoded(NamedTuple):
-    """What a decoder returns. Weights are per layer; None where they were not wanted."""
+class DecoderOutput(NamedTuple):
+    """Vectors of a decoder. Weights are per layer; None if not needed."""
 
     output: Tensor  # (..., N, size)
     self_weights: tuple[Tensor, ...] | None  # (..., heads, N, N)
@@ -30,7 +30,7 @@ class Decoded(NamedTuple):
 
 
 class TransformerDecoder(TransformerStack):
-    """A stack of layers that read their own past and a memory.
+    """A stack of layers that attend to their own past and to a memory.
 
     Vectors (..., N, size) and a memory (..., M, size) with the same batch axes. The options are those of
     `TransformerEncoder`, which is also the decoder without a memory. `normalizer` is for self-attention and, unless
@@ -70,7 +70,7 @@ class TransformerDecoder(TransformerStack):
         memory_mask: Tensor | None = None,
         memory_lengths: Tensor | None = None,
         need_weights: bool = False,
-    ) -> Decoded:
+    ) -> DecoderOutput:
         """Decodes all of x at once.
 
         `mask` (..., N, N) and `memory_mask` (..., N, M) are boolean and broadcast: True means "may attend"; `lengths`
@@ -96,15 +96,15 @@ class TransformerDecoder(TransformerStack):
                 f"{tuple(x.shape)} and {tuple(memory.shape)}; expand one of them"
             )
         n, m = x.shape[-2], memory.shape[-2]
-        blocked = self._blocked(x, n, n, mask=mask, lengths=lengths, causal=causal)
-        cache = self._begin(memory, self._blocked(x, n, m, mask=memory_mask, lengths=memory_lengths))
-        stepped = self._advance(self._inert(x, blocked), cache, blocked, need_weights)
-        return Decoded(stepped.output, stepped.self_weights, stepped.cross_weights)
+        allowed = self._allowed(x, n, n, mask=mask, lengths=lengths, causal=causal)
+        cache = self._begin(memory, self._allowed(x, n, m, mask=memory_mask, lengths=memory_lengths))
+        stepped = self._advance(self._without_padding(x, allowed), cache, allowed, need_weights)
+        return DecoderOutput(stepped.output, stepped.self_weights, stepped.cross_weights)
 
     def start(
         self, memory: Tensor, *, memory_mask: Tensor | None = None, memory_lengths: Tensor | None = None
     ) -> DecoderCache:
-        """The cache before the first step; `memory_mask` (..., 1, M) holds for every position.
+        """Makes the cache before the first step; `memory_mask` (..., 1, M) holds for every position.
 
         Arguments:
             memory: vectors (..., M, size)
@@ -113,11 +113,11 @@ class TransformerDecoder(TransformerStack):
         """
         self._refuse_matrix_normalizers()
         self._check_vectors("memory", memory)
-        blocked = self._blocked(memory, 1, memory.shape[-2], mask=memory_mask, lengths=memory_lengths)
-        return self._begin(memory, blocked)
+        allowed = self._allowed(memory, 1, memory.shape[-2], mask=memory_mask, lengths=memory_lengths)
+        return self._begin(memory, allowed)
 
-    def step(self, x: Tensor, cache: DecoderCache, *, need_weights: bool = False) -> Stepped:
-        """Goes on by the N positions of x, usually one; the cache it returns knows them too.
+    def step(self, x: Tensor, cache: DecoderCache, *, need_weights: bool = False) -> StepOutput:
+        """Appends the N positions of x, usually one; the returned cache holds them too.
 
         Arguments:
             x: vectors (..., N, size)

@@ -1,4 +1,4 @@
-"""The loss at a structure: a path, a tree, an alignment, given by its parts.
+"""The loss at a structure (a path, a tree, an alignment) that is given by its parts.
 
     L(θ; y) = max_Ω(θ) + Ω(y) − <θ, y>          ∇L = argmax_Ω(θ) − y
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from omegamax.inference.program import Parts
-from omegamax.losses.at_rows import non_negative
+from omegamax.losses.row_evaluation import non_negative
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.membership import Entries, is_member, sum_of
@@ -25,7 +25,7 @@ from omegamax.structures.structure import Structure, labelled_parts
 
 
 def structure_of(smooth: SmoothMax) -> Structure | None:
-    """The structure of a `Smoothed` or a `SparseMAP`; None for a smoothed maximum of rows."""
+    """Returns the structure of a `Smoothed` or a `SparseMAP`, and None for a smoothed maximum of rows."""
     found = getattr(smooth, "structure", None)
     return found if isinstance(found, Structure) else None
 
@@ -41,10 +41,10 @@ def losses_at_structure(
     target_edges: Tensor | None = None,
     check: bool = True,
 ) -> Tensor:
-    """Losses (*batch) of potentials at structures of their shape, at labels, or at marginals where Ω is known there.
+    """Computes losses (*batch) of potentials at structures of their shape, at labels, or at marginals with a known Ω.
 
-    A target that is no structure, or that uses a part of score −inf, raises where `check` is on; without the check the
-    latter has an infinite loss.
+    With `check`, a target that is not a structure, or that uses a part of score −inf, raises. Without it, a target that
+    uses a part of score −inf has an infinite loss.
     """
     problem = smooth.structure.bind(scores, lengths, mask)
     given = _parts_of_target(who, problem, scores, target)
@@ -77,7 +77,7 @@ def losses_at_structure(
 
 
 def _value(smooth: Any, problem: Problem, scores: Any, lengths: Any, mask: Any) -> Tensor:
-    """max_Ω (batch,), not yet rounded to the type of the scores: the loss is the difference of two large numbers."""
+    """Computes max_Ω (batch,) without rounding it to the type of the scores: two large numbers will be subtracted."""
     if isinstance(smooth, Smoothed):
         return smoothed_value(problem, smoothing_of(type(problem.structure).__name__, smooth.regularizer))
     if isinstance(smooth, SparseMAP):
@@ -86,7 +86,7 @@ def _value(smooth: Any, problem: Problem, scores: Any, lengths: Any, mask: Any) 
 
 
 def is_labels(scores: Any, target: Any) -> bool:
-    """Whether a target is integers with fewer axes than the (first) scores: labels, to be made a structure of."""
+    """Says whether a target holds labels: integers with fewer axes than the (first) scores."""
     like = scores[0] if isinstance(scores, tuple) and scores else scores
     if not isinstance(target, Tensor) or target.is_floating_point() or target.is_complex():
         return False
@@ -114,12 +114,12 @@ def _parts_of_target(who: str, problem: Problem, scores: Any, target: Any) -> Pa
 
 
 def _vanishes(smooth: Any) -> bool:
-    """Whether Ω is zero at every structure."""
+    """Says whether Ω is zero at every structure."""
     return isinstance(smooth, Smoothed) and smoothing_of("loss", smooth.regularizer).regularizer.zero_at_corners
 
 
 def _counts_fractions(problem: Problem) -> bool:
-    """Whether a structure may hold other numbers than whole ones: steps of an alignment have weights."""
+    """Says whether a structure may hold fractions, as an alignment with weighted steps does."""
     if not isinstance(problem.structure, DynamicProgram):
         return False
     scales = [component.scales for component in problem.lattice.components]

@@ -14,15 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks
-from omegamax.attention.averages import average, values_of
-from omegamax.attention.located import Located
-from omegamax.attention.masks import allowed_for, batch_of
+from omegamax.attention.attention import StatefulAttentionOutput
+from omegamax.attention.masking import allowed_pairs, average, batch_shape, values_or_keys
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 from omegamax.module_repr import shown
 
 
-class Window(NamedTuple):
-    """A Gaussian window over K positions."""
+class GaussianWindow(NamedTuple):
+    """A mixture of Gaussians over K positions, for every query."""
 
     scores: Tensor  # (..., Q, K), log φ(t, u)
     locations: Tensor  # (..., Q, components), κ: they only grow
@@ -30,7 +29,7 @@ class Window(NamedTuple):
 
 
 class GaussianMixtureAttention(nn.Module):
-    """Attention by place alone: every query moves the centres κ of its Gaussians forward.
+    """Attention by position alone: every query moves the centres κ of its Gaussians forward.
 
     Queries (..., Q, query_size) and values (..., K, features). The weights are φ itself and need not sum to one;
     a `normalizer` is applied to log φ instead, with Shannon it gives φ / Σφ. `state` is κ, (..., components): queries
@@ -64,8 +63,8 @@ class GaussianMixtureAttention(nn.Module):
         state: Tensor | None = None,
         mask: Tensor | None = None,
         lengths: Tensor | None = None,
-    ) -> Located:
-        """Averages of the values, the weights and κ. True in `mask` (..., Q, K) means "may attend".
+    ) -> StatefulAttentionOutput:
+        """Averages the values, and returns the weights and κ too. True in `mask` (..., Q, K) means "may attend".
 
         Arguments:
             query: (..., Q, query_size)
@@ -74,20 +73,20 @@ class GaussianMixtureAttention(nn.Module):
             mask: boolean, broadcasts to (..., Q, K)
             lengths: how many values each item has
         """
-        value = values_of("GaussianMixtureAttention", value, None)
-        allowed = allowed_for("GaussianMixtureAttention", query, value, mask=mask, lengths=lengths)
+        value = values_or_keys("GaussianMixtureAttention", value, None)
+        allowed = allowed_pairs("GaussianMixtureAttention", query, value, mask=mask, lengths=lengths)
         window = self.window(query, value.shape[-2], state=state)
-        scores = window.scores.expand(*batch_of(query, value), *window.scores.shape[-2:])
+        scores = window.scores.expand(*batch_shape(query, value), *window.scores.shape[-2:])
         if self.normalizer is not None:
             weights = normalize(self.normalizer, scores, allowed)
         else:
             weights = scores.exp()
             weights = weights if allowed is None else torch.where(allowed, weights, 0)
         weights = weights.to(value.dtype)
-        return Located(average(weights, value, allowed), weights, window.state)
+        return StatefulAttentionOutput(average(weights, value, allowed), weights, window.state)
 
-    def window(self, query: Tensor, n_keys: int, *, state: Tensor | None = None) -> Window:
-        """Log φ for every query and position, before masks.
+    def window(self, query: Tensor, n_keys: int, *, state: Tensor | None = None) -> GaussianWindow:
+        """Computes log φ for every query and position, before masks.
 
         Arguments:
             query: (..., Q, query_size)
@@ -105,8 +104,7 @@ class GaussianMixtureAttention(nn.Module):
         position = torch.arange(1, n_keys + 1, device=query.device, dtype=kappa.dtype).unsqueeze(-1)
         distance = kappa.unsqueeze(-2) - position  # (..., Q, K, components)
         scores = (log_alpha.unsqueeze(-2) - log_beta.exp().unsqueeze(-2) * distance.square()).logsumexp(-1)
-        return Window(scores, kappa, travelled[..., -1, :])
+        return GaussianWindow(scores, kappa, travelled[..., -1, :])
 
     def extra_repr(self) -> str:
-        """The number of Gaussians."""
         return shown(n_components=self.n_components, normalizer=self.normalizer)

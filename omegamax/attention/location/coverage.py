@@ -1,4 +1,4 @@
-"""Coverage: attention that knows how much of each key it has used up.
+"""Coverage: attention whose scores know how much weight each key has already received.
 
     c_tj = Σ_{s<t} weights_sj / Φ_j,      score_tj = w₂ᵀ tanh(W_q q_t + W_k k_j + w_c c_tj + b)
 
@@ -11,15 +11,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from omegamax.attention.location.location_aware import HistoryAttention
 from omegamax.attention.normalizers import Normalizer
-from omegamax.attention.recalling import RecallingAttention
 from omegamax.operators.shannon import Shannon
 
 _SHANNON = Shannon()
 
 
-class CoverageAttention(RecallingAttention):
-    """The additive score with the coverage of each key; `max_fertility` is Tu's N, None takes See's plain sum.
+class CoverageAttention(HistoryAttention):
+    """Additive attention that also sees the coverage of each key; `max_fertility` is Tu's N, None is See's plain sum.
 
     Queries (..., Q, query_size) and keys (..., K, key_size). `state` is the coverage, (..., K), zeros at first. Train
     it with `coverage_loss`, without which it learns little (See et al., section 2.3).
@@ -56,23 +56,22 @@ class CoverageAttention(RecallingAttention):
         self.of_fertility = None if max_fertility is None else nn.Linear(key_size, 1, bias=False)
 
     def features(self, state: Tensor) -> Tensor:
-        """The coverage."""
         return state.unsqueeze(-1)
 
     def advance(self, state: Tensor, weights: Tensor, key: Tensor) -> Tensor:
-        """More by the weights, over each key's fertility."""
+        """Adds the weights, divided by each key's fertility, to the coverage."""
         fertility = self.fertility(key)
         return state + (weights if fertility is None else weights / fertility)
 
     def fertility(self, key: Tensor) -> Tensor | None:
-        """Φ (..., K) of keys (..., K, key_size); None where every key has one."""
+        """Computes Φ (..., K) of keys (..., K, key_size); None means that Φ = 1."""
         if self.of_fertility is None or self.max_fertility is None:
             return None
         return self.max_fertility * self.of_fertility(key).squeeze(-1).sigmoid()
 
 
 def coverage_loss(weights: Tensor, *, coverage: Tensor | None = None) -> Tensor:
-    """What attention spends on keys it has already covered, for each query.
+    """Computes, for each query, the weight on keys that are already covered.
 
         loss_t = Σ_j min(weights_tj, c_tj),      c_t = coverage + Σ_{s<t} weights_s
 

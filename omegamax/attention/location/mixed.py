@@ -1,4 +1,4 @@
-"""Mixed attention: by content and by place.
+"""Mixed attention: by content and by position.
 
     weights_t = argmax_Ω(score(q_t, k_u) + log φ(t, u))          under Shannon, ∝ exp(score) · φ
 
@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from omegamax.attention.averages import average, values_of
-from omegamax.attention.gaussian_mixture import GaussianMixtureAttention
-from omegamax.attention.located import Located
-from omegamax.attention.masks import allowed_for
+from omegamax.attention.attention import ScoredAttention, StatefulAttentionOutput
+from omegamax.attention.location.gaussian_mixture import GaussianMixtureAttention
+from omegamax.attention.masking import allowed_pairs, average, values_or_keys, zero_unread
 from omegamax.attention.normalizers import Normalizer, normalize
-from omegamax.attention.padding import only_read
-from omegamax.attention.scored import ScoredAttention
 from omegamax.attention.scores import Score
 from omegamax.operators.shannon import Shannon
 
@@ -24,7 +21,7 @@ _SHANNON = Shannon()
 
 
 class MixedAttention(ScoredAttention):
-    """Content scores plus the logarithm of a sliding Gaussian window, then any normalizer.
+    """Adds the logarithm of a sliding Gaussian window to content scores, then applies any normalizer.
 
     Queries (..., Q, dq), keys (..., K, dk), values (..., K, features). `state` is the window's κ, (..., components).
 
@@ -56,11 +53,11 @@ class MixedAttention(ScoredAttention):
         state: Tensor | None = None,
         mask: Tensor | None = None,
         lengths: Tensor | None = None,
-    ) -> Located:
-        """Averages of the values, by default of the keys, the weights and κ. True in `mask`: "may attend"."""
-        value = values_of("MixedAttention", key, value)
-        allowed = allowed_for("MixedAttention", query, key, mask=mask, lengths=lengths)
+    ) -> StatefulAttentionOutput:
+        """Averages the values, by default the keys; also returns weights and κ. True in `mask` means "may attend"."""
+        value = values_or_keys("MixedAttention", key, value)
+        allowed = allowed_pairs("MixedAttention", query, key, mask=mask, lengths=lengths)
         window = self.location.window(query, key.shape[-2], state=state)
-        scores = self.score(query, only_read(key, allowed, query.shape[-2])) + window.scores
+        scores = self.score(query, zero_unread(key, allowed, query.shape[-2])) + window.scores
         weights = normalize(self.normalizer, scores, allowed).to(value.dtype)
-        return Located(average(weights, value, allowed), weights, window.state)
+        return StatefulAttentionOutput(average(weights, value, allowed), weights, window.state)

@@ -1,4 +1,4 @@
-"""Where a memory is read or written: by content, then by place.
+"""Addressing: where a head reads or writes a memory, by content and then by position.
 
     content      w = argmax_Ω(sharpness · cos(key, M_i))          any normalizer over the slots
     interpolate  w ← gate · w + (1 − gate) · w_before
@@ -26,7 +26,7 @@ _FAINT = 1e-6  # under the root of a squared length: a slot that is almost empty
 
 
 class Address(NamedTuple):
-    """What a head asks of the memory."""
+    """The five quantities by which a head addresses the memory."""
 
     key: Tensor  # (..., heads, width)
     sharpness: Tensor  # (..., heads, 1), positive
@@ -43,7 +43,7 @@ def content_weights(
     normalizer: Normalizer = _SHANNON,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Weights (..., heads, slots) of the slots that resemble the keys; True in mask marks slots that may be used.
+    """Weighs slots by their similarity to keys, (..., heads, slots); True in mask marks slots that may be used.
 
     The cosine is that of vectors of any length but the faintest: slots much shorter than 0.001 resemble nothing.
     """
@@ -52,12 +52,12 @@ def content_weights(
 
 
 def interpolate(weights: Tensor, before: Tensor, gate: Tensor) -> Tensor:
-    """Between the weights and those before: gate · weights + (1 − gate) · before."""
+    """Interpolates between the new weights and the last ones: gate · weights + (1 − gate) · before."""
     return before + gate * (weights - before)
 
 
 def circular_shift(weights: Tensor, shifts: Tensor, *, mask: Tensor | None = None) -> Tensor:
-    """Weights moved around the circle of slots by a distribution (..., 2r + 1) over −r ... r.
+    """Moves weights around the circle of slots by a distribution (..., 2r + 1) over −r ... r.
 
     A slot that is False in mask is taken out of the circle.
 
@@ -84,7 +84,7 @@ def circular_shift(weights: Tensor, shifts: Tensor, *, mask: Tensor | None = Non
 
 
 def sharpen(weights: Tensor, power: Tensor | float) -> Tensor:
-    """Weights to a power, and normalised again; a row of zeros stays one.
+    """Raises weights to a power and normalizes them again; a row of zeros stays zero.
 
     >>> sharpen(torch.tensor([0.5, 0.25, 0.25]), 2.0)
     tensor([0.6667, 0.1667, 0.1667])
@@ -133,7 +133,7 @@ class NTMHead(nn.Module):
         self.project = nn.Linear(controller_size, n_heads * sum(self.sizes))
 
     def address(self, controller: Tensor) -> Address:
-        """What the controller asks for, with each quantity in its range."""
+        """Computes the address from the controller's output, with each quantity in its range."""
         parts = self.project(controller).unflatten(-1, (self.n_heads, -1)).split(self.sizes, -1)
         key, sharpness, gate, shifts, power = parts
         softplus = nn.functional.softplus
@@ -141,7 +141,7 @@ class NTMHead(nn.Module):
         return Address(key.tanh(), softplus(sharpness), gate.sigmoid(), shifts, 1 + softplus(power))
 
     def forward(self, controller: Tensor, memory: Tensor, before: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Content, interpolate, shift, sharpen. A slot that is False in `mask` (..., slots) is not there.
+        """Addresses by content, interpolates, shifts, sharpens. False in `mask` (..., slots) removes a slot.
 
         Arguments:
             controller: (..., controller_size)
@@ -155,7 +155,6 @@ class NTMHead(nn.Module):
         return sharpen(circular_shift(interpolate(weights, before, gate), shifts, mask=mask), power)
 
     def extra_repr(self) -> str:
-        """The number of heads."""
         width, max_shift = self.sizes[0], self.sizes[3] // 2
         return shown(
             width=width,
@@ -167,7 +166,7 @@ class NTMHead(nn.Module):
 
 
 def erase_and_add(memory: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor:
-    """What is left of the memory, plus what is written: M ∘ Π_h (1 − w_h e_hᵀ) + Σ_h w_h a_hᵀ.
+    """Erases and writes: returns M ∘ Π_h (1 − w_h e_hᵀ) + Σ_h w_h a_hᵀ.
 
     Memory (..., slots, width), weights (..., heads, slots), erase (in 0 ... 1) and add (..., heads, width).
     """

@@ -1,7 +1,7 @@
-"""What the stacks of a Transformer share: layers, positions before them, a norm after them, and a cache for steps.
+"""The base of the Transformer's encoder and decoder: layers, positions before them, a norm after them, a cache.
 
-One position at a time, the keys and values of all that was before are kept: a step costs one row of attention, not a
-whole matrix.
+The cache keeps the keys and values of all earlier positions, so that a step costs one row of attention and not a whole
+matrix.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from typing import NamedTuple, TypedDict, cast
 from torch import Tensor, nn
 
 from omegamax import checks
-from omegamax.attention.masks import attention_mask, causal_mask
+from omegamax.attention.masking import attention_mask, causal_mask, finite_where_unread, zero_unread
 from omegamax.attention.multihead import MultiheadAttention
 from omegamax.attention.normalizers import Normalizer
-from omegamax.attention.padding import finite_unless_read, only_read
-from omegamax.attention.placements import NormPlacement, PostNorm
-from omegamax.attention.positions import Positions
-from omegamax.attention.transformer_layer import LayerCache, TransformerLayer
+from omegamax.attention.transformer.embeddings import Positions
+from omegamax.attention.transformer.layer import LayerCache, NormPlacement, PostNorm, TransformerLayer
 from omegamax.operators.shannon import Shannon
 
 _SHANNON = Shannon()
@@ -28,7 +26,7 @@ _POST_NORM = PostNorm()
 
 
 class StackOptions(TypedDict, total=False):
-    """The options of every stack; their defaults are the paper's base model, and no positions."""
+    """The options of every stack. The defaults are those of the paper's base model, without positions."""
 
     n_heads: int  # 8
     n_layers: int  # 6
@@ -42,28 +40,28 @@ class StackOptions(TypedDict, total=False):
 
 
 class DecoderCache(NamedTuple):
-    """What a stack keeps between steps. It is never changed: a step returns another."""
+    """Keys and values that a stack keeps between steps. It is never changed: a step returns a new one."""
 
     layers: tuple[LayerCache, ...]
     n_positions: int  # so far
     batch: tuple[int, ...] | None  # the batch axes; None before the first step
-    memory_blocked: Tensor | None  # (batch or 1, 1, 1, M), True = may not attend
+    memory_allowed: Tensor | None  # (batch or 1, 1, 1, M), True = may attend; None where everything is
 
     def select(self, index: Tensor) -> DecoderCache:
-        """The cache of some items of the batch, in any order and number: what a beam search does between steps."""
+        """Takes items of the batch, in any order and number, as a beam search does between steps."""
 
         def taken(kept: Tensor | None) -> Tensor | None:
             return None if kept is None else kept.index_select(0, index)
 
         layers = tuple(LayerCache(*map(taken, layer)) for layer in self.layers)
-        blocked = self.memory_blocked
-        if blocked is not None and blocked.shape[0] > 1:
-            blocked = blocked.index_select(0, index)
-        return self._replace(layers=layers, batch=tuple(index.shape), memory_blocked=blocked)
+        allowed = self.memory_allowed
+        if allowed is not None and allowed.shape[0] > 1:
+            allowed = allowed.index_select(0, index)
+        return self._replace(layers=layers, batch=tuple(index.shape), memory_allowed=allowed)
 
 
-class Stepped(NamedTuple):
-    """What a step returns. Weights are per layer; None where they were not wanted, or there is no memory."""
+class StepOutput(NamedTuple):
+    """Output of one step and the cache for the next. Weights are per layer; None if not needed or without a memory."""
 
     output: Tensor  # (..., N, size)
     cache: DecoderCache  # to go on from here
@@ -72,7 +70,7 @@ class Stepped(NamedTuple):
 
 
 class TransformerStack(nn.Module, ABC):
-    """Layers over vectors (..., N, size), which read a memory if there is a normalizer for that."""
+    """Layers over vectors (..., N, size); they attend to a memory if `cross_normalizer` is given."""
 
     def __init__(
         self,
@@ -113,17 +111,17 @@ class TransformerStack(nn.Module, ABC):
         self.dropout = nn.Dropout(dropout)
         self.size = size
 
-    def _begin(self, memory: Tensor | None = None, memory_blocked: Tensor | None = None) -> DecoderCache:
-        """The cache before the first position."""
+    def _begin(self, memory: Tensor | None = None, memory_allowed: Tensor | None = None) -> DecoderCache:
+        """Makes the cache before the first position."""
         batch = None if memory is None else tuple(memory.shape[:-2])
         flat = None if memory is None else _flat(memory)
-        if flat is not None and memory_blocked is not None:
-            flat = only_read(flat, ~memory_blocked.squeeze(1), memory_blocked.shape[-2])
+        if flat is not None and memory_allowed is not None:
+            flat = zero_unread(flat, memory_allowed.squeeze(1), memory_allowed.shape[-2])
         layers = tuple(cast(TransformerLayer, layer).start(flat) for layer in self.layers)
-        return DecoderCache(layers, 0, batch, memory_blocked)
+        return DecoderCache(layers, 0, batch, memory_allowed)
 
-    def _step(self, x: Tensor, cache: DecoderCache, need_weights: bool) -> Stepped:
-        """Goes on by the N positions of x, each of which sees itself and all before it."""
+    def _step(self, x: Tensor, cache: DecoderCache, need_weights: bool) -> StepOutput:
+        """Appends the N positions of x, each of which sees itself and all before it."""
         self._check_vectors("x", x)
         if cache.batch is not None and cache.batch != tuple(x.shape[:-2]):
             raise ValueError(
@@ -131,35 +129,35 @@ class TransformerStack(nn.Module, ABC):
                 f"{tuple(x.shape[:-2])}; cache.select(index) takes some items along"
             )
         n = x.shape[-2]
-        blocked = None if n == 1 else ~causal_mask(n, cache.n_positions + n, device=x.device)[None, None]
-        return self._advance(x, cache, blocked, need_weights)
+        allowed = None if n == 1 else causal_mask(n, cache.n_positions + n, device=x.device)[None, None]
+        return self._advance(x, cache, allowed, need_weights)
 
-    def _advance(self, x: Tensor, cache: DecoderCache, blocked: Tensor | None, need_weights: bool) -> Stepped:
+    def _advance(self, x: Tensor, cache: DecoderCache, allowed: Tensor | None, need_weights: bool) -> StepOutput:
         batch, n = tuple(x.shape[:-2]), x.shape[-2]
         x = _flat(x)
         if self.positions is not None:
             x = self.dropout(self.positions(x, start=cache.n_positions))
         layers, self_weights, cross_weights = [], [], []
         for layer, past in zip(self.layers, cache.layers):
-            x, of_self, of_memory, grown = layer(x, past, blocked, cache.memory_blocked)
+            x, of_self, of_memory, grown = layer(x, past, allowed, cache.memory_allowed)
             layers.append(grown)
             self_weights.append(of_self.reshape(*batch, *of_self.shape[1:]))
             if of_memory is not None:
                 cross_weights.append(of_memory.reshape(*batch, *of_memory.shape[1:]))
         x = x if self.norm is None else self.norm(x)
         output = x.reshape(*batch, *x.shape[1:])
-        cache = DecoderCache(tuple(layers), cache.n_positions + n, batch, cache.memory_blocked)
+        cache = DecoderCache(tuple(layers), cache.n_positions + n, batch, cache.memory_allowed)
         if not need_weights:
-            return Stepped(output, cache, None, None)
-        return Stepped(output, cache, tuple(self_weights), tuple(cross_weights) if cross_weights else None)
+            return StepOutput(output, cache, None, None)
+        return StepOutput(output, cache, tuple(self_weights), tuple(cross_weights) if cross_weights else None)
 
-    def _inert(self, x: Tensor, blocked: Tensor | None) -> Tensor:
-        """Vectors (..., N, size), finite where nobody may read them; they go through all the layers."""
-        if blocked is None:
+    def _without_padding(self, x: Tensor, allowed: Tensor | None) -> Tensor:
+        """Makes vectors (..., N, size) finite where no query may attend to them; they go through all the layers."""
+        if allowed is None:
             return x
-        return finite_unless_read(_flat(x), ~blocked.squeeze(1)).reshape(x.shape)
+        return finite_where_unread(_flat(x), allowed.squeeze(1)).reshape(x.shape)
 
-    def _blocked(
+    def _allowed(
         self,
         x: Tensor,
         n_queries: int,
@@ -169,7 +167,7 @@ class TransformerStack(nn.Module, ABC):
         lengths: Tensor | None,
         causal: bool = False,
     ) -> Tensor | None:
-        """PyTorch's meaning, True = may not attend, with an axis for heads: (batch or 1, 1, Q or 1, K)."""
+        """Combines all masks into one with an axis for heads, (batch or 1, 1, Q or 1, K); True means "may attend"."""
         shape = (*x.shape[:-2], n_queries, n_keys)
         scores = x.new_zeros(()).expand(shape)
         allowed = attention_mask(type(self).__name__, scores, mask=mask, lengths=lengths, causal=causal)
@@ -177,7 +175,7 @@ class TransformerStack(nn.Module, ABC):
             return None
         if allowed.dim() > 2:  # it depends on the item
             allowed = allowed.expand(*shape[:-2], *allowed.shape[-2:])
-        return ~_flat(allowed).unsqueeze(1)
+        return _flat(allowed).unsqueeze(1)
 
     def _check_vectors(self, name: str, x: Tensor) -> None:
         if x.dim() < 2 or x.shape[-1] != self.size:
@@ -187,12 +185,12 @@ class TransformerStack(nn.Module, ABC):
             )
 
     def _refuse_matrix_normalizers(self) -> None:
-        """A structure over queries and keys lets early queries feel later ones: nothing is causal about it."""
+        """Raises for a structure over queries and keys: in it the weights of a query depend on later queries."""
         for attention in self.modules():
             if not isinstance(attention, MultiheadAttention):
                 continue
             normalizer = attention.normalizer
-            if getattr(normalizer, "event_ndim", 1) == 2:
+            if normalizer.event_ndim == 2:
                 raise ValueError(
                     f"{type(self).__name__}: causal attention needs a normalizer of rows, got "
                     f"{type(normalizer).__name__} over the matrix of queries and keys, where every row depends on "
@@ -201,5 +199,5 @@ class TransformerStack(nn.Module, ABC):
 
 
 def _flat(x: Tensor) -> Tensor:
-    """One batch axis, whatever there was."""
+    """Flattens all batch axes into one."""
     return x.unsqueeze(0) if x.dim() == 2 else x.flatten(0, -3)

@@ -29,28 +29,26 @@ _SPREAD = 0.1  # of all tables at the beginning, as in the paper
 
 
 class WordEncoding(ABC):
-    """How the words of a sentence, `words` (..., J), are weighted before their vectors of `size` features are added."""
+    """Weights for the words of a sentence, `words` (..., J), by which their vectors of `size` features are added up."""
 
     @abstractmethod
     def weights(self, words: Tensor, size: int) -> Tensor:
-        """l, broadcasting to (..., J, size), for words (..., J); padding, word 0, is taken out elsewhere."""
+        """Computes l, which broadcasts to (..., J, size), for words (..., J); the caller masks padding, word 0."""
 
 
 @dataclass(frozen=True)
 class BagOfWords(WordEncoding):
-    """Every word alike: l = 1."""
+    """Gives every word the same weight: l = 1."""
 
     def weights(self, words: Tensor, size: int) -> Tensor:
-        """Ones."""
         return torch.ones(1, size, device=words.device)
 
 
 @dataclass(frozen=True)
 class PositionEncoding(WordEncoding):
-    """Order matters: l_kj = (1 − j/J) − (k/d)(1 − 2j/J) for feature k of d and word j of J, both from 1."""
+    """Encodes word order: l_kj = (1 − j/J) − (k/d)(1 − 2j/J) for feature k of d and word j of J, both from 1."""
 
     def weights(self, words: Tensor, size: int) -> Tensor:
-        """Weights by position; J is the number of words of each sentence."""
         n_words = (words != 0).sum(-1)[..., None, None].clamp(min=1)
         along = torch.arange(1, words.shape[-1] + 1, device=words.device).unsqueeze(-1) / n_words  # j/J
         feature = torch.arange(1, size + 1, device=words.device) / size  # k/d
@@ -58,14 +56,14 @@ class PositionEncoding(WordEncoding):
 
 
 class Tables(NamedTuple):
-    """Vectors of words, and of how many sentences ago something was said."""
+    """Embeddings of words, and of how many sentences ago something was said."""
 
     words: Tensor  # (n_words, size)
     times: Tensor  # (max_sentences, size)
 
 
 class StoryEmbeddings(nn.Module, ABC):
-    """The tables of a memory network and how hops share them.
+    """The tables of a memory network, and which hops share them.
 
     Arguments:
         n_words: the size of the vocabulary; word 0 is padding
@@ -81,19 +79,19 @@ class StoryEmbeddings(nn.Module, ABC):
 
     @abstractmethod
     def question(self) -> Tensor:
-        """B, (n_words, size)."""
+        """Returns B, (n_words, size)."""
 
     @abstractmethod
     def inputs(self, hop: int) -> Tables:
-        """A and T_A of a hop."""
+        """Returns A and T_A of a hop."""
 
     @abstractmethod
     def outputs(self, hop: int) -> Tables:
-        """C and T_C of a hop."""
+        """Returns C and T_C of a hop."""
 
     @abstractmethod
     def carry(self, question: Tensor) -> Tensor:
-        """H u.
+        """Computes H u.
 
         Arguments:
             question: (..., size), u after a hop
@@ -101,10 +99,9 @@ class StoryEmbeddings(nn.Module, ABC):
 
     @abstractmethod
     def answer(self) -> Tensor:
-        """W, (n_words, size)."""
+        """Returns W, (n_words, size)."""
 
     def extra_repr(self) -> str:
-        """The sizes."""
         return shown(n_words=self.n_words, size=self.size, n_hops=self.n_hops, max_sentences=self.max_sentences)
 
     def _table(self, n_rows: int) -> nn.Parameter:
@@ -112,7 +109,7 @@ class StoryEmbeddings(nn.Module, ABC):
 
 
 class AdjacentEmbeddings(StoryEmbeddings):
-    """What one hop reads out is what the next one looks for: n_hops + 1 pairs of tables.
+    """Shares tables between neighbouring hops: the output table of a hop is the input table of the next.
 
     Arguments:
         n_words: the size of the vocabulary; word 0 is padding
@@ -127,28 +124,23 @@ class AdjacentEmbeddings(StoryEmbeddings):
         self.times = nn.ParameterList(self._table(max_sentences) for _ in range(n_hops + 1))
 
     def question(self) -> Tensor:
-        """B = A¹."""
         return self.words[0]
 
     def inputs(self, hop: int) -> Tables:
-        """A of a hop is C of the one before."""
         return Tables(self.words[hop], self.times[hop])
 
     def outputs(self, hop: int) -> Tables:
-        """C of a hop."""
         return Tables(self.words[hop + 1], self.times[hop + 1])
 
     def carry(self, question: Tensor) -> Tensor:
-        """The question itself."""
         return question
 
     def answer(self) -> Tensor:
-        """W = C of the last hop."""
         return self.words[self.n_hops]
 
 
 class LayerWiseEmbeddings(StoryEmbeddings):
-    """Every hop has the same tables, as a recurrent network has, and H is learned.
+    """Shares the same tables between all hops, as in a recurrent network, and learns H.
 
     Arguments:
         n_words: the size of the vocabulary; word 0 is padding
@@ -165,35 +157,30 @@ class LayerWiseEmbeddings(StoryEmbeddings):
         self.update = nn.Linear(size, size, bias=False)
 
     def question(self) -> Tensor:
-        """B."""
         return self.question_words
 
     def inputs(self, hop: int) -> Tables:
-        """A."""
         return Tables(self.input_words, self.input_times)
 
     def outputs(self, hop: int) -> Tables:
-        """C."""
         return Tables(self.output_words, self.output_times)
 
     def carry(self, question: Tensor) -> Tensor:
-        """H u."""
         return self.update(question)
 
     def answer(self) -> Tensor:
-        """W."""
         return self.answer_words
 
 
-class Answered(NamedTuple):
-    """What a memory network returns."""
+class MemoryNetworkOutput(NamedTuple):
+    """Scores of the answer, and the weights of every hop."""
 
     scores: Tensor  # (..., n_words), of the answer
     weights: Tensor  # (..., hops, sentences)
 
 
 class MemoryNetwork(nn.Module):
-    """Stories (..., sentences, words) and questions (..., words), as numbers of words, to scores of answers.
+    """Maps stories (..., sentences, words) and questions (..., words), given as word numbers, to scores of answers.
 
     Word 0 is padding; a sentence of padding is no sentence. Sentences are in the order in which they were said.
 
@@ -217,11 +204,10 @@ class MemoryNetwork(nn.Module):
         self.normalizer = normalizer
 
     def extra_repr(self) -> str:
-        """How words make a sentence, and the normalizer."""
         return shown(encoding=self.encoding, normalizer=self.normalizer)
 
-    def forward(self, story: Tensor, question: Tensor) -> Answered:
-        """Scores of every word as the answer, and the sentences that each hop looked at.
+    def forward(self, story: Tensor, question: Tensor) -> MemoryNetworkOutput:
+        """Scores every word as the answer; returns the weights of each hop over the sentences too.
 
         Arguments:
             story: integers (..., sentences, words)
@@ -245,7 +231,7 @@ class MemoryNetwork(nn.Module):
             weights = normalize(self.normalizer, state @ memory.transpose(-1, -2), spoken.unsqueeze(-2))
             state = self.embeddings.carry(state) + weights @ content
             seen.append(weights.squeeze(-2))
-        return Answered((state @ self.embeddings.answer().T).squeeze(-2), torch.stack(seen, -2))
+        return MemoryNetworkOutput((state @ self.embeddings.answer().T).squeeze(-2), torch.stack(seen, -2))
 
     def _encode(self, words: Tensor, table: Tensor) -> Tensor:
         """(..., J) to (..., size)."""
