@@ -86,12 +86,13 @@ test: $(installed)
 	OMEGAMAX_KERNELS=reference; export OMEGAMAX_KERNELS; \
 	  $(pytest) -m "not slow" $(CURDIR)/tests/laws $(abspath $(wildcard tests/test_*.py))
 
-# The steps of lint and the tests run side by side; each step's output is kept together.
+# The steps of lint and the tests run side by side; what one step of lint prints is kept together.
 check: $(installed)
-	@$(MAKE) --no-print-directory -j3 -Otarget lint-format lint-rules lint-layers lint-types quick-tests
+	@$(MAKE) --no-print-directory -j3 lint quick-tests
 
 lint: $(installed)
-	@$(MAKE) --no-print-directory -j2 -Otarget lint-format lint-rules lint-layers lint-types
+	@$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j2) -Otarget \
+	  lint-format lint-rules lint-layers lint-types
 
 lint-format: $(installed)
 	$(bin)/ruff format --check .
