@@ -173,12 +173,12 @@ def check(model: nn.Module, **inputs: Any) -> tuple[str, ...]:
             f"check: attn_implementation must be one that omegamax registered, got {shown}; call register() and then "
             'model.set_attn_implementation("sparsemax")'
         )
-    watch = _Watch()
+    counter = _SoftmaxCounter()
 
     def spied(attend: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., tuple[Tensor, Tensor]]:
         def spy(module: nn.Module, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
             callers.append(names.get(id(module), type(module).__name__))
-            with watch.paused():
+            with counter.paused():
                 return attend(module, *args, **kwargs)
 
         return spy
@@ -188,8 +188,8 @@ def check(model: nn.Module, **inputs: Any) -> tuple[str, ...]:
         for name, attend in _REGISTERED.items():
             functions.register(name, spied(attend))
         model.eval()
-        with torch.no_grad(), watch:
-            model(**(inputs or _few_words(model)))
+        with torch.no_grad(), counter:
+            model(**(inputs or _small_inputs(model)))
     finally:
         for name, attend in _REGISTERED.items():
             functions.register(name, attend)
@@ -198,18 +198,18 @@ def check(model: nn.Module, **inputs: Any) -> tuple[str, ...]:
     kind = type(model).__name__
     if not callers:
         raise ValueError(
-            f"check: {kind} must call the attention it was given, got no call and {watch.n_softmax} softmax of its "
+            f"check: {kind} must call the attention it was given, got no call and {counter.n_softmax} softmax of its "
             "own; this architecture ignores attn_implementation, so use another, or replace its attention modules"
         )
-    if watch.n_softmax:
+    if counter.n_softmax:
         checks.warn(
-            f"check: all attention of {kind} must be reached, got {len(callers)} calls beside {watch.n_softmax} "
+            f"check: all attention of {kind} must be reached, got {len(callers)} calls beside {counter.n_softmax} "
             "softmax of its own; see which modules are missing from the names that check returns",
         )
     return tuple(dict.fromkeys(callers))
 
 
-class _Watch(TorchDispatchMode):
+class _SoftmaxCounter(TorchDispatchMode):
     """Counts the softmax attentions that a model computes for itself."""
 
     def __init__(self) -> None:
@@ -232,7 +232,7 @@ class _Watch(TorchDispatchMode):
         self._pauses -= 1
 
 
-def _few_words(model: Any) -> dict[str, Tensor]:
+def _small_inputs(model: Any) -> dict[str, Tensor]:
     """Returns small inputs to run the model on."""
     main, config = getattr(model, "main_input_name", "input_ids"), model.config
     if main == "pixel_values" and hasattr(config, "image_size"):

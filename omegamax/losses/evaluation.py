@@ -97,13 +97,15 @@ def loss_of(
     if isinstance(target, Tensor) and target.is_floating_point():
         at = check_distribution(who, target, rows, dim)
         shared = smoothed(rows, at, label_smoothing) if label_smoothing else at
-        losses = _at_scale(smooth, rows, lambda omega, x: _at_distributions(omega, x, shared))
+        losses = _with_temperature(smooth, rows, lambda omega, x: _losses_at_distributions(omega, x, shared))
         per_row = None if weight is None else (at * weight.to(at)).sum(-1)
     else:
         index, kept = read_index(who, target, rows, ignore_index)
         if kept is not None:  # what they hold, NaN too, must not reach the gradient, not even that of a temperature
             rows = torch.where(kept.unsqueeze(-1), rows, 0)
-        losses = _at_scale(smooth, rows, lambda omega, x: _at_classes(omega, x, index, kept, label_smoothing))
+        losses = _with_temperature(
+            smooth, rows, lambda omega, x: _losses_at_classes(omega, x, index, kept, label_smoothing)
+        )
         per_row = None if kept is None else kept.to(rows.dtype)
         if weight is not None:
             chosen = weight.to(rows)[index]
@@ -121,25 +123,25 @@ def widened(scores: Any) -> tuple[Any, torch.dtype | None]:
     return (wide[0] if isinstance(scores, Tensor) else type(scores)(*wide)), dtype if dtype in _HALVES else None
 
 
-def _at_scale(smooth: SmoothMax, rows: Tensor, losses_of: Any) -> Tensor:
+def _with_temperature(smooth: SmoothMax, rows: Tensor, losses_of: Any) -> Tensor:
     """Computes L_{γΩ}(θ; y) = γ L_Ω(θ/γ; y); an infinite loss stays, and has no derivative with respect to γ."""
     if not isinstance(smooth, Scaled):
         return losses_of(smooth, rows)
     checks.check_row_parameter("Scaled", "gamma", smooth.gamma, rows)
-    losses = _at_scale(smooth.inner, smooth._divided(rows), losses_of)
+    losses = _with_temperature(smooth.inner, smooth._divided(rows), losses_of)
     infinite = losses == torch.inf
     return torch.where(infinite, losses, torch.where(infinite, 0, losses) * smooth._per_problem())
 
 
-def _at_classes(smooth: Operator, rows: Tensor, index: Tensor, kept: Tensor | None, smoothing: float) -> Tensor:
+def _losses_at_classes(smooth: Operator, rows: Tensor, index: Tensor, kept: Tensor | None, smoothing: float) -> Tensor:
     if smoothing == 0 and smooth.zero_at_corners:
         losses = non_negative(loss_without_omega(smooth, rows, index))
     else:
-        losses = _at_distributions(smooth, rows, smoothed_one_hot(rows, index, smoothing))
+        losses = _losses_at_distributions(smooth, rows, smoothed_one_hot(rows, index, smoothing))
     return losses if kept is None else torch.where(kept, losses, 0)
 
 
-def _at_distributions(smooth: Operator, rows: Tensor, target: Tensor) -> Tensor:
+def _losses_at_distributions(smooth: Operator, rows: Tensor, target: Tensor) -> Tensor:
     """Adds Ω(y), on the classes whose score is not −inf."""
     found = loss_without_omega(smooth, rows, target)
     if smooth.zero_at_corners:

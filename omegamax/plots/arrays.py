@@ -13,7 +13,7 @@ Name = TypeVar("Name")
 
 
 def to_cpu_tensor(given: Any) -> Any:
-    """Returns a CPU tensor without its gradient; what is not an array comes back unchanged, for the caller to refuse."""
+    """Returns a CPU tensor without its gradient; what is not an array is returned unchanged, to be refused later."""
     if isinstance(given, Tensor):
         return given.detach().cpu()
     if isinstance(given, list):

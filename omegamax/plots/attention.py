@@ -53,7 +53,7 @@ def attention_map(
     """
     weights = to_cpu_tensor(weights)
     check_map("attention_map", "weights", weights)
-    return _drawn(
+    return _draw_maps(
         "attention_map",
         {title: weights},
         {title: typesetting.title(title, max_characters=_LONGEST_TITLE)},
@@ -94,7 +94,7 @@ def attention_maps(
     shares = {
         name: f": {share_of_zeros(each, rounded[name])}" if each.numel() else "" for name, each in weights.items()
     }
-    return _drawn(
+    return _draw_maps(
         "attention_maps",
         weights,
         {name: typesetting.title(name, max_characters=_LONGEST_TITLE) + share for name, share in shares.items()},
@@ -143,7 +143,7 @@ class _Plan(NamedTuple):
     narrow: bool  # titles are wider than their maps
 
 
-class _Words(NamedTuple):
+class _MapText(NamedTuple):
     """The title and the labels of a map."""
 
     title: str
@@ -151,7 +151,7 @@ class _Words(NamedTuple):
     columns: list[str]
 
 
-def _drawn(
+def _draw_maps(
     who: str,
     weights: Mapping[str, Tensor],
     titles: Mapping[str, str],
@@ -164,7 +164,7 @@ def _drawn(
     across: int | None = None,
 ) -> Figure:
     words = [
-        _Words(
+        _MapText(
             titles[name],
             typesetting.labels(who, "rows", rows.get(name, ()), matrix.shape[0]),
             typesetting.labels(who, "columns", columns.get(name, ()), matrix.shape[1]),
@@ -180,7 +180,7 @@ def _drawn(
         max(1, *(matrix.shape[0] for matrix in weights.values())),
         max(1, *(matrix.shape[1] for matrix in weights.values())),
     )
-    plan = _plan(room, words) if across is None else _plan_of(min(across, len(words)), room, words)
+    plan = _choose_plan(room, words) if across is None else _plan_of(min(across, len(words)), room, words)
     tallest = max((float(m.nan_to_num(0, 0, 0).max()) for m in weights.values() if m.numel()), default=0.0)
     top = tallest if tallest > 0 else 1.0
     with figure_style([*weights, *(label for each in words for label in (*each.rows, *each.columns))]):
@@ -199,21 +199,21 @@ def _drawn(
                 draw_marks(axes, marked[name], cell=min(plan.cell))
             below = place + plan.across >= len(words)  # nothing under this one
             first = place % plan.across == 0
-            _label(axes, words[place], plan, left=not shared or first, below=not shared or below)
+            _draw_labels(axes, words[place], plan, left=not shared or first, below=not shared or below)
             axes.set_title(plan.titles[place], loc="left", pad=3)
         for axes in grid[len(words) :]:
             axes.remove()
         grey = any(bool(((matrix == 0) & ~rounded[name]).any()) for name, matrix in weights.items())
-        _scale(figure, image, plan, grey=grey)
+        _draw_colour_bar(figure, image, plan, grey=grey)
     return figure
 
 
-def _differ(words: Sequence[_Words]) -> bool:
+def _differ(words: Sequence[_MapText]) -> bool:
     """Says whether every map needs labels of its own."""
     return len({(tuple(each.rows), tuple(each.columns)) for each in words}) > 1
 
 
-def _plan(room: tuple[int, int], words: Sequence[_Words]) -> _Plan:
+def _choose_plan(room: tuple[int, int], words: Sequence[_MapText]) -> _Plan:
     """Puts as many maps across as leave legible cells, four at most; if none does, it maximises the cells."""
     plans = {across: _plan_of(across, room, words) for across in range(min(8, len(words)), 0, -1)}
     legible = 0.085 if any(each.columns for each in words) else 0.06
@@ -227,7 +227,7 @@ def _plan(room: tuple[int, int], words: Sequence[_Words]) -> _Plan:
     return plans[math.ceil(len(words) / math.ceil(len(words) / chosen.across))]  # two and two, not three and one
 
 
-def _plan_of(across: int, room: tuple[int, int], words: Sequence[_Words]) -> _Plan:
+def _plan_of(across: int, room: tuple[int, int], words: Sequence[_MapText]) -> _Plan:
     """Finds the largest square cells with which this many maps across fit a page."""
     n_rows, n_columns = room
     lines = math.ceil(len(words) / across)
@@ -244,7 +244,7 @@ def _plan_of(across: int, room: tuple[int, int], words: Sequence[_Words]) -> _Pl
     foot = 0.08 + (longest if upright else size_of_columns / 72 if under else 0.0)
     feet = foot * (lines if own else 1)
     slot = max(wide * n_columns, min(_LINE, max(typesetting.width(each.title, _TITLE) for each in words)))
-    titles = tuple(_broken(each.title, slot) for each in words)
+    titles = tuple(_wrap_title(each.title, slot) for each in words)
     head = 0.1 + 0.16 * max(title.count("\n") + 1 for title in titles)
 
     wide = max(0.02, min(wide, (_PAGE[1] - 0.1 - feet - head * lines) / lines / n_rows))
@@ -258,12 +258,12 @@ def _type_size(cell: float) -> float:
     return min(8.5, max(_SMALLEST_TYPE, 66 * cell))
 
 
-def _broken(title: str, slot: float) -> str:
+def _wrap_title(title: str, slot: float) -> str:
     """Breaks a title into lines of this many inches."""
     return textwrap.fill(title, max(8, int(slot / typesetting.width("n", _TITLE)) + 1))
 
 
-def _label(axes: Axes, words: _Words, plan: _Plan, *, left: bool, below: bool) -> None:
+def _draw_labels(axes: Axes, words: _MapText, plan: _Plan, *, left: bool, below: bool) -> None:
     rows, columns = words.rows if left else [], words.columns if below else []
     every = max(1, math.ceil(plan.type_size[1] / 72 / plan.cell[1] - 0.2))
     axes.set_yticks(range(0, len(rows), every), rows[::every], fontsize=plan.type_size[1])
@@ -276,7 +276,7 @@ def _label(axes: Axes, words: _Words, plan: _Plan, *, left: bool, below: bool) -
     axes.tick_params(pad=2)
 
 
-def _scale(figure: Figure, image: AxesImage, plan: _Plan, *, grey: bool) -> None:
+def _draw_colour_bar(figure: Figure, image: AxesImage, plan: _Plan, *, grey: bool) -> None:
     """Draws one colour bar for all maps."""
     shown = [axes for axes in figure.axes if axes.get_visible()]
     high = plan.size[1] > 1.3
