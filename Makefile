@@ -156,7 +156,7 @@ sanitize: $(sanitized)/.built
 
 $(sanitized)/.built: $(venv)/.sanitize $(sources)
 	$(bin)/cmake -S . -B $(sanitized) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(bin))/ninja \
-	  -DCMAKE_CXX_COMPILER=$(CXX) -DPython_EXECUTABLE=$(abspath $(bin))/python -DOMEGAMAX_SANITIZE=ON
+	  -DCMAKE_CXX_COMPILER=$(CXX) -DPython_EXECUTABLE=$(abspath $(bin))/python -DOMEGAMAX_SANITIZE=ON -DOMEGAMAX_WERROR=ON
 	$(bin)/cmake --build $(sanitized)
 	@touch $@
 

@@ -3,6 +3,7 @@
 A cell is forward / forward + backward, each relative to torch.softmax on the same tensor. Below 1 is faster. A name
 without a number stands for the operator as users get it: fusedmax and groupmax with strength 0.1, oscarmax with
 min(0.01, 1/d), sqpnormmax with p = 1.5. The README's table is made by `python benchmarks/rows.py` on a quiet machine.
+`--arch v3` measures what a processor with AVX2 but without AVX-512 runs.
 """
 
 from __future__ import annotations
