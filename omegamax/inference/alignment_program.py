@@ -50,7 +50,7 @@ class AlignmentProgram(Program):
             return self.value(wide(parts))
         scores = _readable(parts[0])
         value, kept = _room(scores)
-        routing.native.alignment_value(*self._grid(scores, kept), value.data_ptr(), *_launch(scores))
+        routing.native.alignment_value(*self._grid(scores, kept), routing.address(value), *_launch(scores))
         if self._has_grown(scores, value):
             return self.value(wide(parts))
         return value, (value.clone(), kept)  # an output may not be part of the state
@@ -64,7 +64,7 @@ class AlignmentProgram(Program):
             return self.value_ahead(wide(parts))
         (value, kept), found = _room(scores), torch.empty(scores.shape, dtype=scores.dtype)
         grid = self._grid(scores, kept)
-        routing.native.alignment_both(*grid, value.data_ptr(), found.data_ptr(), *_launch(scores))
+        routing.native.alignment_both(*grid, routing.address(value), routing.address(found), *_launch(scores))
         if self._has_grown(scores, value):
             return self.value_ahead(wide(parts))
         return value, (value.clone(), kept, found)
@@ -78,7 +78,7 @@ class AlignmentProgram(Program):
         scores, (value, kept) = _readable(parts[0]), state
         found = torch.empty(scores.shape, dtype=scores.dtype)
         routing.native.alignment_marginals(
-            *self._grid(scores, kept), value.data_ptr(), found.data_ptr(), *_launch(scores)
+            *self._grid(scores, kept), routing.address(value), routing.address(found), *_launch(scores)
         )
         return Swept((found,), (), ())
 
@@ -89,7 +89,11 @@ class AlignmentProgram(Program):
         scores, (value, kept, *_), along = _readable(parts[0]), state, direction[0].contiguous()
         found = torch.empty(scores.shape, dtype=scores.dtype)
         routing.native.alignment_tangent(
-            *self._grid(scores, kept), value.data_ptr(), along.data_ptr(), found.data_ptr(), *_launch(scores)
+            *self._grid(scores, kept),
+            routing.address(value),
+            routing.address(along),
+            routing.address(found),
+            *_launch(scores),
         )
         return Swept((found,), (), ())
 
@@ -115,20 +119,20 @@ class AlignmentProgram(Program):
         band_stride = 0 if self.first is None or self.first.shape[0] == 1 else self.first.shape[1]
         return (
             scores.element_size(),
-            scores.data_ptr(),
+            routing.address(scores),
             scores.stride(0),
             scores.stride(1),
             self.scale,
-            self.lengths.data_ptr(),
-            0 if self.first is None else self.first.data_ptr(),
-            0 if self.last is None else self.last.data_ptr(),
+            routing.address(self.lengths),
+            0 if self.first is None else routing.address(self.first),
+            0 if self.last is None else routing.address(self.last),
             band_stride,
             int(self.packed),
             self.kind,
             scores.shape[1],
             scores.shape[2],
             self.n_columns,
-            kept.data_ptr(),
+            routing.address(kept),
         )
 
 

@@ -36,10 +36,10 @@ class BestArborescenceProgram(Program):
         size, lengths = scores.shape[1], self.lengths.contiguous()
         routing.native.arborescence_best(
             scores.element_size(),
-            scores.data_ptr(),
-            lengths.data_ptr(),
-            value.data_ptr(),
-            arcs.data_ptr(),
+            routing.address(scores),
+            routing.address(lengths),
+            routing.address(value),
+            routing.address(arcs),
             size,
             int(self.single_root),
             scores.shape[0],

@@ -77,7 +77,7 @@ class BudgetProgram(Program):
         batch, n = scores.shape
         getattr(routing.native, f"budget_{sweep}")(
             scores.element_size(),
-            *(tensor.data_ptr() for tensor in tensors),
+            *(routing.address(tensor) for tensor in tensors),
             n,
             self.lo,
             self.hi,

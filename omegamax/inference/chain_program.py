@@ -86,8 +86,8 @@ class ChainProgram(Program):
             parts[0].element_size(),
             memory.addresses,
             memory.strides,
-            self.lengths.data_ptr(),
-            *(a.data_ptr() if isinstance(a, Tensor) else a for a in arguments),
+            routing.address(self.lengths),
+            *(routing.address(a) if isinstance(a, Tensor) else a for a in arguments),
             self.omega,
             n_places,
             n_tags,
@@ -117,4 +117,4 @@ def _memory(parts: Parts) -> _Memory:
 
 
 def _addresses(tensors: Parts) -> list[int]:
-    return [tensor.data_ptr() for tensor in tensors] + [0] * (4 - len(tensors))
+    return [routing.address(tensor) for tensor in tensors] + [0] * (4 - len(tensors))

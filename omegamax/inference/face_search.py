@@ -60,9 +60,9 @@ def _find_compiled(
     faces = routing.native.sparsemap(
         int(kind),
         sizes,
-        [tensor.data_ptr() for tensor in integers],
-        0 if numbers is None else routing.unwrapped(numbers).data_ptr(),
-        scores.data_ptr(),
+        [routing.address(tensor) for tensor in integers],
+        0 if numbers is None else routing.address(routing.unwrapped(numbers)),
+        routing.address(scores),
         *scores.shape,
         oracle.n_regularized,
         options.max_iter,
@@ -90,9 +90,9 @@ def _find_with_callback(
     known = _known(start, scores)
     faces = routing.native.sparsemap_with(
         ask,
-        asked.data_ptr(),
-        answer.data_ptr(),
-        scores.data_ptr(),
+        routing.address(asked),
+        routing.address(answer),
+        routing.address(scores),
         *scores.shape,
         oracle.n_regularized,
         options.max_iter,
@@ -124,7 +124,7 @@ def _written(faces: Any, scores: Tensor, wants_face: bool) -> Certificate:
     probabilities, values = scores.new_empty(n_items, width), scores.new_empty(n_entries)
     gaps = scores.new_empty(n_items)
     found = Certificate(endings, gaps, n_calls, n_vertices, probabilities, places, values, owners, factor)
-    addresses = [tensor.data_ptr() for tensor in found]
+    addresses = [routing.address(tensor) for tensor in found]
     faces.write(*addresses[:-1], addresses[-1] if wants_face else 0, n_parts)
     return found
 

@@ -56,7 +56,7 @@ class Ranking:
             return KBest(self._topology, self._first, scores, values).top(self._goals[item], k)
         tails = self._topology.tails
         best, edges, sizes, complete = routing.native.kbest(
-            tails.data_ptr(),
+            routing.address(tails),
             self._first.ctypes.data,
             *tails.shape,
             self._topology.n_leaves,

@@ -71,9 +71,9 @@ class MatrixTreeProgram(Program):
         lengths = self.lengths.contiguous()
         getattr(routing.native, name)(
             scores.element_size(),
-            scores.data_ptr(),
-            lengths.data_ptr(),
-            *(tensor.data_ptr() for tensor in tensors),
+            routing.address(scores),
+            routing.address(lengths),
+            *(routing.address(tensor) for tensor in tensors),
             size,
             int(self.single_root),
             batch,

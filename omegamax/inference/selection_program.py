@@ -33,10 +33,10 @@ class SelectionProgram(Program):
         value, chosen = scores.new_empty(scores.shape[0]), torch.empty_like(scores)
         routing.native.selection(
             scores.element_size(),
-            scores.data_ptr(),
-            lengths.data_ptr(),
-            value.data_ptr(),
-            chosen.data_ptr(),
+            routing.address(scores),
+            routing.address(lengths),
+            routing.address(value),
+            routing.address(chosen),
             scores.shape[1],
             self.lo,
             self.hi,

@@ -85,7 +85,7 @@ class TreeProgram(Program):
         batch, size = scores.shape[:2]
         getattr(routing.native, f"{self.name}_{sweep}")(
             scores.element_size(),
-            *(tensor.data_ptr() for tensor in tensors),
+            *(routing.address(tensor) for tensor in tensors),
             size,
             self.option,
             self.omega,

@@ -43,7 +43,7 @@ def sample_heads(
         lengths = program.lengths.contiguous()
         routing.native.arborescence_sample(
             own.element_size(),
-            *(tensor.data_ptr() for tensor in (own, lengths, levels, roots, seeds, heads)),
+            *(routing.address(tensor) for tensor in (own, lengths, levels, roots, seeds, heads)),
             size,
             batch,
             max_steps(size),
