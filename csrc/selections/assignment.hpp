@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "core/buffer.hpp"
+#include "core/interruption.hpp"
 #include "core/simd.hpp"
 
 namespace omegamax {
@@ -80,8 +81,11 @@ class Assignment {
   static std::int64_t padded(std::int64_t n) { return (n + kWide - 1) / kWide * kWide; }
 
   bool complete() {
-    for (std::int64_t i = 0; i < rows_; ++i)
-      if (column_[i] == kFree && !augment(i)) return false;
+    for (std::int64_t i = 0; i < rows_; ++i) {
+      if (column_[i] != kFree) continue;
+      check_interruption();  // a large problem takes seconds
+      if (!augment(i)) return false;
+    }
     return true;
   }
 
