@@ -43,11 +43,9 @@ class Page:
         self._parts = [f"<h1>{escape(title)}</h1>"]
 
     def heading(self, text: str, *, level: int = 2) -> None:
-        """Adds a heading."""
         self._parts.append(f"<h{level}>{escape(text)}</h{level}>")
 
     def paragraph(self, text: str, *, small: bool = False) -> None:
-        """Adds plain text."""
         self._parts.append(f"<p{' class=small' if small else ''}>{escape(text)}</p>")
 
     def code(self, text: str) -> None:

@@ -39,7 +39,6 @@ class MetricsLog:
         self.n_lines = len(kept)
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Writes one line."""
         self._file.write((json.dumps(record, allow_nan=False) + "\n").encode())
         self._file.flush()
 
@@ -48,7 +47,6 @@ class MetricsLog:
         sync_file(self._file)
 
     def close(self) -> None:
-        """Closes the file."""
         self._file.close()
 
 

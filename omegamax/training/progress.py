@@ -36,7 +36,7 @@ class Progress(ABC):
 
     @abstractmethod
     def message(self, text: str) -> None:
-        """Shows a sentence."""
+        """Shows a sentence to the person who watches."""
 
     @abstractmethod
     def close(self) -> None:
@@ -44,7 +44,7 @@ class Progress(ABC):
 
 
 class Silent(Progress):
-    """Shows nothing."""
+    """Shows nothing, for runs inside other programs."""
 
     def start(self, *, step: int, n_steps: int, epochs: int) -> None: ...
 
@@ -189,7 +189,6 @@ class Speed:
         self._n_items, self._began = 0, time.monotonic()
 
     def add(self, n_items: int) -> None:
-        """Counts more items."""
         self._n_items += n_items
 
     def rate(self) -> float:
