@@ -164,7 +164,10 @@ def in_native_memory(*tensors: Tensor) -> bool:
         return False
     if is_compiling() or transforms_active() or is_tracing() or _n_modes():
         return False
-    return all(type(t) in _PLAIN_TYPES and t.is_cpu and t.dtype in _NATIVE_DTYPES for t in tensors)
+    for tensor in tensors:  # a generator would cost more than the question
+        if type(tensor) not in _PLAIN_TYPES or not tensor.is_cpu or tensor.dtype not in _NATIVE_DTYPES:
+            return False
+    return True
 
 
 def needs_grad(*tensors: Any) -> bool:

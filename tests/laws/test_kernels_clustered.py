@@ -11,6 +11,7 @@ import torch
 from cases import fused, normal, oscar
 from kernel_cases import DTYPES, INF, NAN, check_differentiable, dense_jacobian, same_labels, times, tolerance
 from oracles.simplex_qp import by_orderings
+from threads import with_threads
 
 from omegamax.kernels.fusedmax import fusedmax, fusedmax_product
 from omegamax.kernels.oscarmax import oscarmax, oscarmax_product
@@ -176,10 +177,7 @@ def test_large_rows(arch, clustered):
     torch.testing.assert_close(
         product.native(weights, groups, v), product.reference(weights, groups, v), atol=1e-5, rtol=1e-4
     )
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    assert torch.equal(kernel.native(x, strength)[0], weights)
-    torch.set_num_threads(threads)
+    assert torch.equal(with_threads(1, lambda: kernel.native(x, strength)[0]), weights)
 
 
 def test_products_can_be_differentiated_and_batched(clustered):
