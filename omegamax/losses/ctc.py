@@ -46,7 +46,7 @@ class CTCLoss(nn.Module):
         self.regularizer = regularizer
 
     def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
-        """The loss of frames against targets.
+        """Computes the loss of frames against targets.
 
         Arguments:
             log_probs: (T, batch, classes) or (T, classes)
@@ -66,7 +66,6 @@ class CTCLoss(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        """The arguments."""
         return shown(
             blank=self.blank,
             reduction=self.reduction,

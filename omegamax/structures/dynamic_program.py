@@ -51,7 +51,7 @@ class DynamicProgram(Structure):
         """Returns the node, as the description numbers it, in which each item ends, (batch,)."""
 
     def compiled_for(self, problem: Problem, omega: Omega) -> Program | None:
-        """Returns the compiled program for an Ω among `compiled_omegas`, None for sizes that it does not take."""
+        """Returns the compiled program for `omega`, one of `compiled_omegas`, None for sizes that it does not take."""
         return None
 
     def compiled_program(self, problem: Problem, regularizer: Regularizer) -> Program | None:

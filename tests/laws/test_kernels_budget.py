@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from threads import marginals_and_product, same_with_any_threads
 
 import omegamax as om
 from omegamax import routing
@@ -123,19 +124,9 @@ def test_selection_equals_its_twin(n, dtype, arch):
 @omegas
 def test_threads_and_memory(structure, omega, arch):
     potentials, lengths = torch.randn(33, 25, dtype=torch.float64, requires_grad=True), torch.arange(33) % 25 + 1
-    before, found = torch.get_num_threads(), []
-    try:
-        for n_threads in (1, 2, 3):
-            torch.set_num_threads(n_threads)
-            marginals = structure.argmax(potentials, omega, lengths=lengths)
-            (product,) = torch.autograd.grad(marginals.square().sum(), potentials)
-            found.append((marginals.detach(), product))
-    finally:
-        torch.set_num_threads(before)
-    for marginals, product in found[1:]:
-        assert torch.equal(marginals, found[0][0]) and torch.equal(product, found[0][1])
+    found, _ = same_with_any_threads(lambda: marginals_and_product(structure, potentials, omega, lengths))
     spread = potentials.detach().mT.contiguous().mT
-    assert torch.equal(structure.argmax(spread, omega, lengths=lengths), found[0][0])
+    assert torch.equal(structure.argmax(spread, omega, lengths=lengths), found)
 
 
 def test_transforms(arch):

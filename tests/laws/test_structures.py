@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,26 +85,19 @@ def test_expected_structure_is_the_mean_of_the_random_walk(case, omega, backend)
     weights = parts_of(case.structure.argmax(potentials, omega, **case.options()))
     for item in range(len(case.lengths)):
         every = members(case, potentials, item)
-        total, mean = 0.0, [0.0 for _ in weights]
-        for y in every:
-            batch = [torch.zeros_like(part) for part in parts_of(potentials)]
-            for part, component in zip(batch, y):
-                part[item] = torch.from_numpy(component)
-            log_prob = _log_prob_of_one(case, potentials, batch, omega, item)
-            total += np.exp(log_prob)
-            mean = [m + np.exp(log_prob) * component for m, component in zip(mean, y)]
-        assert total == pytest.approx(1)
-        for part, m in zip(weights, mean):
-            np.testing.assert_allclose(part[item].numpy(), m, atol=1e-10)
+        prob = _log_probs(case, potentials, every, omega, item).exp()
+        assert prob.sum().item() == pytest.approx(1)
+        for part, components in zip(weights, zip(*every)):
+            mean = np.tensordot(prob.numpy(), np.stack(components), 1)
+            np.testing.assert_allclose(part[item].numpy(), mean, atol=1e-10)
 
 
-def _log_prob_of_one(case, potentials, batch, omega, item):
-    """The other items of the batch get a structure of their own, so that the call is legal."""
-    best = parts_of(case.structure.map(potentials, **case.options()))
-    filled = [
-        torch.where(torch.arange(len(b)).reshape(-1, *(1,) * (b.dim() - 1)) == item, b, m) for b, m in zip(batch, best)
-    ]
-    return case.structure.log_prob(potentials, like(potentials, filled), omega, **case.options())[item].item()
+def _log_probs(case, potentials, every, omega, item):
+    """Of all members of one item, as a batch in which that item is repeated."""
+    repeated = [part[item].expand(len(every), *part.shape[1:]) for part in parts_of(potentials)]
+    chosen = [torch.from_numpy(np.stack(components)) for components in zip(*every)]
+    options = replace(case, lengths=[case.lengths[item]] * len(every)).options()
+    return case.structure.log_prob(like(potentials, repeated), like(potentials, chosen), omega, **options)
 
 
 @structures

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from omegamax import routing
 from omegamax.kernels.structures.omega import Omega
 from omegamax.kernels.structures.structure_kernel import launch
 
@@ -89,4 +90,4 @@ def _readable(parts: Parts) -> tuple[Parts, list[int], list[int]]:
 
 
 def _addresses(tensors: Any) -> list[int]:
-    return [tensor.data_ptr() for tensor in tensors] + [0] * (4 - len(tensors))
+    return [routing.address(tensor) for tensor in tensors] + [0] * (4 - len(tensors))

@@ -79,9 +79,9 @@ def solve_with_compiled_oracle(
     faces = routing.native.sparsemap(
         int(oracle.kind),
         oracle.sizes,
-        [tensor.data_ptr() for tensor in integers],
-        0 if numbers is None else numbers.data_ptr(),
-        scores.data_ptr(),
+        [routing.address(tensor) for tensor in integers],
+        0 if numbers is None else routing.address(numbers),
+        routing.address(scores),
         n_items,
         n_parts,
         n_regularized,
@@ -118,9 +118,9 @@ def solve_with_function(
     n_items, n_parts = scores.shape
     faces = routing.native.sparsemap_with(
         ask,
-        asked.data_ptr(),
-        answer.data_ptr(),
-        scores.data_ptr(),
+        routing.address(asked),
+        routing.address(answer),
+        routing.address(scores),
         n_items,
         n_parts,
         n_regularized,
@@ -161,6 +161,6 @@ def _certificate(faces: Any, scores: Tensor, face: bool) -> Certificate:
         owners=torch.empty(n_entries, dtype=torch.int64),
         factor=scores.new_empty(n_items, width if face else 0, width),
     )
-    addresses = [tensor.data_ptr() for tensor in found]
+    addresses = [routing.address(tensor) for tensor in found]
     faces.write(*addresses[:-1], addresses[-1] if face else 0, n_parts)
     return found

@@ -52,7 +52,7 @@ def launch(entry: str, *arguments: Any, itemsize: int, n_items: int, cost: int) 
     Tensors among the arguments are passed as addresses, None as address 0. `itemsize` is the size of one score, 4 or 8;
     `cost` is roughly the work of one item, by which threads share the batch.
     """
-    given = [a if type(a) in _PLAIN else 0 if a is None else a.data_ptr() for a in arguments]
+    given = [a if type(a) in _PLAIN else 0 if a is None else routing.address(a) for a in arguments]
     getattr(routing.native, entry)(itemsize, *given, n_items, cost, torch.get_num_threads())
 
 
