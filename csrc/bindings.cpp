@@ -108,7 +108,9 @@ struct Job {
   Interruption* interruption = nullptr;
   static void range(const void* self, std::int64_t begin, std::int64_t end) {
     const Job& job = *static_cast<const Job*>(self);
-    if (job.interruption != nullptr) job.interruption->check();
+    if (job.interruption == nullptr) return job.run(*job.problem, begin, end);
+    job.interruption->check();
+    const InterruptionScope scope(job.interruption);
     job.run(*job.problem, begin, end);
   }
 };
@@ -148,7 +150,7 @@ void launch(void (*run)(const Problem&, std::int64_t, std::int64_t), const Probl
   // At least a few rows each where there are enough: some kernels solve rows side by side.
   const std::int64_t share = std::min<std::int64_t>(kRowsAtOnce, rows / (2 * std::max(threads, 1)));
   const std::int64_t grain = problem.columns > 0 ? std::max<std::int64_t>({1, share, kGrain / problem.columns}) : rows;
-  if (rows <= grain || rows * std::max<std::int64_t>(problem.columns, 1) < kLong)
+  if (rows * std::max<std::int64_t>(problem.columns, 1) < kLong)
     return Team::run(rows, grain, threads, &Job<Problem>::range, &job);
   Interruption interruption(&signal_came);
   const Job<Problem> watched{&problem, run, &interruption};

@@ -1,4 +1,4 @@
-// The best assignment of rows to columns: the twin of inference/assignment.py, with vectors over the columns.
+// The best assignment of rows to columns: the twin of kernels/structures/assignment.py, with vectors over the columns.
 //
 //     minimise  sum over i of costs[i, column(i)]   over one-to-one maps of rows into columns,  rows <= columns
 //
@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "core/buffer.hpp"
+#include "core/interruption.hpp"
 #include "core/simd.hpp"
 
 namespace omegamax {
@@ -80,8 +81,11 @@ class Assignment {
   static std::int64_t padded(std::int64_t n) { return (n + kWide - 1) / kWide * kWide; }
 
   bool complete() {
-    for (std::int64_t i = 0; i < rows_; ++i)
-      if (column_[i] == kFree && !augment(i)) return false;
+    for (std::int64_t i = 0; i < rows_; ++i) {
+      if (column_[i] != kFree) continue;
+      check_interruption();  // a large problem takes seconds
+      if (!augment(i)) return false;
+    }
     return true;
   }
 

@@ -80,9 +80,9 @@ class Solver(Kernel[F]):
             given = 0, parameters[0]
         elif parameters:
             held = self._given(rows, parameters)  # until the end of the call: their addresses are given away
-            given = [a if type(a) in _NUMBERS else a.data_ptr() for a in held]
+            given = [a if type(a) in _NUMBERS else routing.address(a) for a in held]
         count, threads = rows.numel() // columns, torch.get_num_threads()
-        addresses = rows.data_ptr(), *given, weights.data_ptr(), *self._unwanted
+        addresses = rows.data_ptr(), *given, weights.data_ptr(), *self._unwanted  # the native call checks the first
         self._entry(rows.itemsize, *addresses, count, columns, threads)  # type: ignore[misc]
         return weights
 
@@ -155,5 +155,5 @@ def launch(name: str, rows: Tensor, *arguments: Any) -> None:
     """Calls the native entry `name` on row-major memory; tensors among the arguments are passed as addresses."""
     columns = rows.shape[-1]
     count = rows.numel() // columns if columns else 0
-    addresses = [a if type(a) in _NUMBERS else a.data_ptr() for a in arguments]
+    addresses = [a if type(a) in _NUMBERS else routing.address(a) for a in arguments]
     getattr(routing.native, name)(rows.itemsize, *addresses, count, columns, torch.get_num_threads())
