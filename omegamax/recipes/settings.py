@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, get_args, get_type_hints
 
+from omegamax.operator_table import for_attention, option_help
 from omegamax.recipes.visible import quoted
 
 Kind = TypeVar("Kind")
@@ -111,15 +112,11 @@ def _fits(value: Any, hint: Any) -> bool:
 class AttentionSettings:
     """Which normalizer, and its parameters; None means the operator's own default."""
 
-    attention: str = option(
-        "softmax", "softmax, sparsemax, entmax15, entmax, sqpnormmax, fusedmax, oscarmax, hard or none"
-    )
+    attention: str = option("softmax", f"{', '.join(f.function for f in for_attention())}, hard or none")
     gamma: float = option(1.0, "temperature: larger is smoother", most=_LARGEST)
-    strength: float | None = option(
-        None, "penalty of fusedmax (0.1) or oscarmax (0.01; in rows of over 100 places, 1/places)", most=_LARGEST
-    )
-    alpha: float | None = option(None, "order of entmax (1.5)", most=_LARGEST)
-    p: float | None = option(None, "norm of sqpnormmax (1.5)", most=_LARGEST)
+    strength: float | None = option(None, option_help("strength"), most=_LARGEST)
+    alpha: float | None = option(None, option_help("alpha"), most=_LARGEST)
+    p: float | None = option(None, option_help("p"), most=_LARGEST)
 
 
 @dataclass(frozen=True)
