@@ -36,7 +36,7 @@ from omegamax.operators.tsallis import Tsallis
 from omegamax.smoothmax import SmoothMax
 from omegamax.wrong_kinds import instead_of, kind_of
 
-_HARD, _SHANNON, _SQUARED_NORM, _ENTMAX15, _OSCAR = Hard(), Shannon(), SquaredNorm(), Tsallis(ENTMAX15.fixed), Oscar()
+_HARD, _SHANNON, _SQUARED_NORM, _ENTMAX15 = Hard(), Shannon(), SquaredNorm(), Tsallis(ENTMAX15.fixed)
 
 
 def hardmax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask: Tensor | None = None) -> Tensor:
@@ -144,7 +144,7 @@ def entmax(
     >>> entmax(torch.tensor([1.0, 0.5, -2.0]), alpha=2.0)
     tensor([0.7500, 0.2500, 0.0000])
     """
-    tsallis = _leaf("entmax", Tsallis, alpha, scores, dim)
+    tsallis = operator_of("entmax", Tsallis, alpha, scores, dim)
     return _weights("entmax", tsallis, scores, dim, gamma, mask)
 
 
@@ -169,7 +169,7 @@ def sqpnormmax(
     >>> sqpnormmax(torch.tensor([1.0, 0.5, -2.0]))
     tensor([0.8474, 0.1526, 0.0000])
     """
-    squared_pnorm = _leaf("sqpnormmax", SquaredPNorm, p, scores, dim)
+    squared_pnorm = operator_of("sqpnormmax", SquaredPNorm, p, scores, dim)
     return _weights("sqpnormmax", squared_pnorm, scores, dim, gamma, mask)
 
 
@@ -199,7 +199,7 @@ def fusedmax(
     >>> fusedmax(torch.tensor([1.0, 0.9, -1.0]), strength=0.1)
     tensor([0.5000, 0.5000, 0.0000])
     """
-    fused = _leaf("fusedmax", Fused, strength, scores, dim)
+    fused = operator_of("fusedmax", Fused, strength, scores, dim)
     return _weights("fusedmax", fused, scores, dim, gamma, mask)
 
 
@@ -231,7 +231,7 @@ def oscarmax(
     >>> oscarmax(torch.tensor([1.0, -1.0, 0.95]), strength=0.1)
     tensor([0.5000, 0.0000, 0.5000])
     """
-    oscar = _OSCAR if strength is None else _leaf("oscarmax", Oscar, strength, scores, dim)
+    oscar = operator_of("oscarmax", Oscar, strength, scores, dim)
     return _weights("oscarmax", oscar, scores, dim, gamma, mask)
 
 
@@ -322,6 +322,8 @@ def smooth_argmax(
     >>> smooth_argmax(torch.tensor([1.0, 0.9, -1.0]), SquaredNorm())
     tensor([0.5500, 0.4500, 0.0000])
     """
+    if isinstance(regularizer, Operator):
+        return _weights("smooth_argmax", regularizer, scores, dim, gamma, mask)
     return argmax_along("smooth_argmax", _smooth("smooth_argmax", regularizer), scores, dim, gamma, mask)
 
 
@@ -352,6 +354,8 @@ def argmax_along(
     who: str, smooth: SmoothMax, scores: Tensor, dim: int, gamma: float | Tensor, mask: Tensor | None
 ) -> Tensor:
     """Moves `dim` last, applies mask and temperature, solves, and moves the weights back."""
+    if dim == -1 and mask is None and type(gamma) is float and gamma == 1 and isinstance(smooth, Operator):
+        return evaluation.weights(smooth, scores, who)
     smooth, scores = _standard_form(who, smooth, scores, dim, gamma, mask)
     weights = smooth.argmax(scores)
     return weights if dim == -1 else weights.movedim(-1, dim)
@@ -360,7 +364,7 @@ def argmax_along(
 def _weights(
     who: str, operator: Operator, scores: Tensor, dim: int, gamma: float | Tensor, mask: Tensor | None
 ) -> Tensor:
-    """`argmax_along` for an operator of this library, quickly in the usual case."""
+    """`argmax_along` for what is known to be an operator, quickly in the usual case."""
     if dim == -1 and mask is None and type(gamma) is float and gamma == 1:
         return evaluation.weights(operator, scores, who)
     return argmax_along(who, operator, scores, dim, gamma, mask)
@@ -384,17 +388,17 @@ def _standard_form(
     return smooth, scores
 
 
-def _leaf(
+def operator_of(
     who: str, regularizer: type[KernelRegularizer], parameter: Any, scores: Tensor, dim: int
 ) -> KernelRegularizer:
-    """The regularizer with this parameter, which is checked; with a plain number it is made once and kept."""
-    if type(parameter) is float and not routing.is_compiling():
+    """The regularizer with this parameter, which is checked; with a plain number or None it is made once and kept."""
+    if (type(parameter) is float or parameter is None) and not routing.is_compiling():
         return _kept(who, regularizer, parameter)
     return regularizer.for_caller(who, with_dim_last(parameter, scores, dim))
 
 
 @lru_cache(maxsize=128)
-def _kept(who: str, regularizer: type[KernelRegularizer], number: float) -> KernelRegularizer:
+def _kept(who: str, regularizer: type[KernelRegularizer], number: float | None) -> KernelRegularizer:
     return regularizer.for_caller(who, number)
 
 

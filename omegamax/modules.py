@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks
-from omegamax.functional import argmax_along, with_dim_last
+from omegamax.functional import argmax_along, operator_of, with_dim_last
 from omegamax.groups import check_groups
 from omegamax.module_repr import shown
 from omegamax.operator_table import ENTMAX15
@@ -89,8 +89,9 @@ class ArgmaxModule(nn.Module, ABC):
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         """Weights with the shape of scores; True in mask marks what may receive weight."""
-        smooth = self.regularizer(scores)
-        return argmax_along(type(self).__name__, smooth, scores, self.dim, _current(self.gamma), mask)
+        smooth, gamma = self.regularizer(scores), self.gamma
+        gamma = gamma() if isinstance(gamma, Above) else gamma
+        return argmax_along(type(self).__name__, smooth, scores, self.dim, gamma, mask)
 
     def extra_repr(self) -> str:
         """The axis and the hyper-parameters; of a tensor its shape. An `Above` is a module and shows itself."""
@@ -114,11 +115,11 @@ class OperatorModule(ArgmaxModule):
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Ω with the current value of its parameter, which may have learned since it was checked."""
-        parameter = self.regularizer_class.facts.parameter
-        if parameter is None:
-            return self.regularizer_class()
-        value = with_dim_last(_current(getattr(self, parameter.name)), scores, self.dim)
-        return self.regularizer_class.for_caller(type(self).__name__, value)
+        regularizer = self.regularizer_class
+        if regularizer.facts.parameter is None:
+            return regularizer()
+        value = _current(getattr(self, regularizer.facts.parameter.name))
+        return operator_of(type(self).__name__, regularizer, value, scores, self.dim)
 
 
 def _current(parameter: Any) -> Any:
@@ -170,7 +171,7 @@ class Entmax15(OperatorModule):
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Ω of its order."""
-        return Tsallis(ENTMAX15.fixed)
+        return operator_of("Entmax15", Tsallis, ENTMAX15.fixed, scores, self.dim)
 
 
 class Entmax(OperatorModule):

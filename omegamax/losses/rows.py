@@ -81,9 +81,7 @@ class RowLoss(Loss):
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Ω with the current value of its parameter, which may have learned since it was checked."""
         parameter = self.regularizer_class.facts.parameter
-        if parameter is None:
-            return self.regularizer_class()
-        value = self._current(getattr(self, parameter.name), scores)
+        value = None if parameter is None else self._current(getattr(self, parameter.name), scores)
         return self.regularizer_class.for_caller(type(self).__name__, value)
 
     def smooth(self, scores: Any) -> SmoothMax:

@@ -39,9 +39,9 @@ class GroupLasso(KernelRegularizer):
         self.hold("groups", check_groups("GroupLasso", self.groups))
 
     @classmethod
-    def for_caller(cls, who: str, strength: Any, groups: Any = ()) -> GroupLasso:
-        """The leaf with these parameters, which are checked once; `who` is the caller that an error names."""
-        leaf = super().for_caller(who, strength)
+    def for_caller(cls, who: str, value: Any = None, groups: Any = ()) -> GroupLasso:
+        """The leaf with this strength and these groups, checked once; `who` is the caller that an error names."""
+        leaf = super().for_caller(who, value)
         leaf.hold("groups", check_groups(who, groups))
         return leaf
 

@@ -36,7 +36,7 @@ class Operator(SmoothMax):
 
     in_graphs: ClassVar[bool] = False  # `torch_operators` can rebuild it, so it can be a node of a graph
     learnable: ClassVar[str | None] = None  # the field that may be a tensor
-    numbers: Any = None  # the arguments of a solver kernel, where there is one and they are numbers
+    native_numbers: Any = None  # what its native solver takes beside the scores, where that is nothing but numbers
 
     @abc.abstractmethod
     def solve(self, scores: Tensor) -> Solution:

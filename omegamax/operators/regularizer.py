@@ -77,7 +77,7 @@ class KernelRegularizer(Regularizer):
         cls.symmetric, cls.zero_stays_zero = facts.symmetric, facts.zero_stays_zero
         cls.zero_at_corners = facts.zero_at_corners
         if facts.parameter is None:
-            cls.numbers = ()
+            cls.native_numbers = ()
         elif facts.parameter.may_be_tensor:
             cls.learnable = facts.parameter.name
 
@@ -86,10 +86,11 @@ class KernelRegularizer(Regularizer):
             self._check_and_hold(type(self).__name__, getattr(self, self.facts.parameter.name))
 
     @classmethod
-    def for_caller(cls: type[K], who: str, value: float | Tensor | None) -> K:
-        """The leaf with this parameter, which is checked once; `who` is the caller that an error names."""
+    def for_caller(cls: type[K], who: str, value: float | Tensor | None = None) -> K:
+        """The leaf with this parameter (None if it has none), checked once; `who` is the caller that an error names."""
         leaf = object.__new__(cls)
-        leaf._check_and_hold(who, value)
+        if cls.facts.parameter is not None:
+            leaf._check_and_hold(who, value)
         return leaf
 
     def _check_and_hold(self, who: str, value: float | Tensor | None) -> None:
@@ -103,13 +104,14 @@ class KernelRegularizer(Regularizer):
         return not self.facts.sparse
 
     def hold(self, field: str, value: Any) -> None:
-        """Sets the one field, and notes it for the solver unless it is a tensor."""
+        """Sets the one field, and notes what the native solver takes unless that is a tensor or part of a graph."""
         object.__setattr__(self, field, value)
-        object.__setattr__(self, "numbers", None if isinstance(value, Tensor) else (value,))
+        is_number = not isinstance(value, Tensor) and not routing.is_compiling()
+        object.__setattr__(self, "native_numbers", self.solver.native_numbers((value,)) if is_number else None)
 
     def arguments(self, scores: Tensor) -> tuple[Any, ...]:
-        """What the solver takes beside the scores: the fields of the leaf."""
-        return self.numbers if self.numbers is not None else (getattr(self, self.learnable or ""),)
+        """What the solver takes beside the scores: the field of the leaf."""
+        return () if self.facts.parameter is None else (getattr(self, self.facts.parameter.name),)
 
     def solve(self, scores: Tensor) -> Solution:
         """The maximiser, the maximum and the certificate."""
