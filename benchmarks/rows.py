@@ -3,6 +3,7 @@
 A cell is forward / forward + backward, each relative to torch.softmax on the same tensor. Below 1 is faster. A name
 without a number stands for the operator as users get it: fusedmax and groupmax with strength 0.1, oscarmax with
 min(0.01, 1/d), sqpnormmax with p = 1.5. The README's table is made by `python benchmarks/rows.py` on a quiet machine.
+`--arch v3` measures what a processor with AVX2 but without AVX-512 runs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 from timing import fastest, write
 
 import omegamax as om
+from omegamax import routing
 
 SHAPES = [(4096, 64), (4096, 512), (1024, 4096), (64, 65536)]
 SCORES = {
@@ -151,7 +153,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=0.4, help="per contestant and cell (default %(default)s)")
     parser.add_argument("--threads", type=int, default=2, help="threads for torch and omegamax (default %(default)s)")
+    parser.add_argument(
+        "--arch", default="auto", help="instruction set of the kernels: v4 (AVX-512), v3 (AVX2) or baseline"
+    )
     arguments = parser.parse_args()
+    if arguments.arch != "auto":
+        routing.native.use_arch(arguments.arch)
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     seconds = arguments.seconds
@@ -170,7 +177,8 @@ def main() -> None:
         ("Total variation, n = 65536", ["input", "strength", "ns per entry", "relative to noise"], total_variation()),
         ("Import, seconds", ["what", "seconds"], import_time()),
     ]
-    write("rows", "Row operators", sections)
+    suffix = "" if arguments.arch == "auto" else f"_{arguments.arch}"
+    write("rows", "Row operators", sections, suffix=suffix)
 
 
 if __name__ == "__main__":

@@ -64,8 +64,10 @@ def versions() -> dict[str, str]:
     return found
 
 
-def write(name: str, title: str, sections: list[tuple[str, list[str], list[list[object]]]]) -> None:
-    """Tables as Markdown for people and JSON for programs, with the versions."""
+def write(
+    name: str, title: str, sections: list[tuple[str, list[str], list[list[object]]]], *, suffix: str = ""
+) -> None:
+    """Tables as Markdown for people and JSON for programs, with the versions, in `name` + `suffix`."""
     RESULTS.mkdir(exist_ok=True)
     lines = [
         f"# {title}",
@@ -76,9 +78,9 @@ def write(name: str, title: str, sections: list[tuple[str, list[str], list[list[
     for heading, header, rows in sections:
         lines += [f"## {heading}", "", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
         lines += ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows] + [""]
-    (RESULTS / f"{name}.md").write_text("\n".join(lines))
+    (RESULTS / f"{name}{suffix}.md").write_text("\n".join(lines))
     data = {"versions": versions(), "sections": [{"heading": h, "header": c, "rows": r} for h, c, r in sections]}
-    (RESULTS / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n")
+    (RESULTS / f"{name}{suffix}.json").write_text(json.dumps(data, indent=1) + "\n")
     print("\n".join(lines))
 
 
