@@ -25,6 +25,7 @@ from omegamax.operators import evaluation
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
 from omegamax.operators.hard import Hard
+from omegamax.operators.norm_entropy import NormEntropy
 from omegamax.operators.operator import Operator
 from omegamax.operators.oscar import Oscar
 from omegamax.operators.regularizer import KernelRegularizer
@@ -171,6 +172,37 @@ def sqpnormmax(
     """
     squared_pnorm = operator_of("sqpnormmax", SquaredPNorm, p, scores, dim)
     return _weights("sqpnormmax", squared_pnorm, scores, dim, gamma, mask)
+
+
+def normmax(
+    scores: Tensor,
+    dim: int = -1,
+    *,
+    alpha: float | Tensor = NormEntropy.alpha,
+    gamma: float | Tensor = 1.0,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """The argmax regularized by the alpha-norm of the weights, alpha > 1.
+
+        argmax_{p in simplex}  <p, scores> - gamma * ||p||_alpha
+
+    Sparse, and the more even over its support the larger alpha is (Blondel, Martins & Niculae, 2020). `alpha` may be a
+    tensor that broadcasts against scores with size 1 along `dim`, and its gradient is exact.
+
+    Arguments:
+        scores: a floating tensor with any axes; −inf takes an entry out of its row
+        dim: the axis of the rows
+        alpha: the order of the norm, above 1 and finite
+        gamma: the temperature: a positive number, or a tensor with size 1 along `dim`, which may learn
+        mask: boolean, broadcasts to the scores; True means "may receive weight"
+
+    Returns weights shaped as the scores; a row with nothing allowed gives zeros.
+
+    >>> normmax(torch.tensor([1.0, 0.5, -2.0]))
+    tensor([0.6890, 0.3110, 0.0000])
+    """
+    norm_entropy = operator_of("normmax", NormEntropy, alpha, scores, dim)
+    return _weights("normmax", norm_entropy, scores, dim, gamma, mask)
 
 
 def fusedmax(

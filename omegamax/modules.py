@@ -19,6 +19,7 @@ from omegamax.operator_table import ENTMAX15
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
 from omegamax.operators.hard import Hard
+from omegamax.operators.norm_entropy import NormEntropy
 from omegamax.operators.oscar import Oscar
 from omegamax.operators.regularizer import KernelRegularizer
 from omegamax.operators.shannon import Shannon
@@ -208,6 +209,25 @@ class SqPNormMax(OperatorModule):
     def __init__(self, dim: int = -1, *, p: float = SquaredPNorm.p, gamma: float | Tensor | Above = 1.0) -> None:
         super().__init__(dim, gamma=gamma)
         self._hold_parameter(p)
+
+
+class Normmax(OperatorModule):
+    """`normmax` as a layer; `alpha=Above(1.0, start=2.0, shape=(heads, 1, 1))` learns one order per head.
+
+    Arguments:
+        dim: the axis of the rows
+        alpha: the order of the norm, above 1: a number, a tensor, or an `Above` that learns
+        gamma: the temperature: a number, a tensor, or an `Above` that learns
+    """
+
+    regularizer_class = NormEntropy
+    alpha: float | Tensor | Above
+
+    def __init__(
+        self, dim: int = -1, *, alpha: float | Tensor | Above = NormEntropy.alpha, gamma: float | Tensor | Above = 1.0
+    ) -> None:
+        super().__init__(dim, gamma=gamma)
+        self._hold_parameter(alpha)
 
 
 class Fusedmax(OperatorModule):

@@ -82,6 +82,10 @@ class OperatorFacts:
 _ALPHA = Parameter(
     "alpha", 1.5, "order", 1.0, "at least 1 and finite", "1 is softmax, 1.5 entmax15, 2 sparsemax"
 )  # fmt: skip
+_NORM_ALPHA = Parameter(
+    "alpha", 2.0, "order", 1.0, "above 1 and finite", "2 is the Euclidean norm, and near 1 it is hardmax",
+    may_equal_least=False,
+)  # fmt: skip
 _P = Parameter(
     "p", 1.5, "norm", 1.0, "in (1, 2]", "2 is sparsemax, 1.5 the paper's choice",
     may_equal_least=False, most=2.0, may_be_tensor=False,
@@ -112,6 +116,9 @@ ENTMAX = OperatorFacts(
 SQPNORMMAX = OperatorFacts(
     "sqpnormmax", "SquaredPNorm", "SqPNormMax", "SqPNormMaxLoss", "½(‖p‖_p² − 1)", "#CC79A7", _P,
 )  # fmt: skip
+NORMMAX = OperatorFacts(
+    "normmax", "NormEntropy", "Normmax", "NormmaxLoss", "‖p‖_α − 1", "#4B5A3C", _NORM_ALPHA,
+)  # fmt: skip
 FUSEDMAX = OperatorFacts(
     "fusedmax", "Fused", "Fusedmax", "FusedmaxLoss", "½(‖p‖² − 1) + λ Σ |p_{i+1} − p_i|", "#D55E00", STRENGTH,
     in_lineups=0.1, symmetric=False, zero_at_corners=False, zero_stays_zero=False, exports=False,
@@ -128,7 +135,7 @@ GROUPMAX = OperatorFacts(
 
 # In the order of tables and pictures.
 TABLE: tuple[OperatorFacts, ...] = (
-    HARDMAX, SOFTMAX, ENTMAX15, ENTMAX, SPARSEMAX, SQPNORMMAX, FUSEDMAX, OSCARMAX, GROUPMAX,
+    HARDMAX, SOFTMAX, ENTMAX15, ENTMAX, SPARSEMAX, SQPNORMMAX, NORMMAX, FUSEDMAX, OSCARMAX, GROUPMAX,
 )  # fmt: skip
 OPERATORS: dict[str, OperatorFacts] = {facts.function: facts for facts in TABLE}
 

@@ -89,6 +89,7 @@ from omegamax.losses import GroupmaxLoss as GroupmaxLoss
 from omegamax.losses import Loss as Loss
 from omegamax.losses import MarginLoss as MarginLoss
 from omegamax.losses import MarginSparseMAPLoss as MarginSparseMAPLoss
+from omegamax.losses import NormmaxLoss as NormmaxLoss
 from omegamax.losses import OscarmaxLoss as OscarmaxLoss
 from omegamax.losses import PerceptronLoss as PerceptronLoss
 from omegamax.losses import SoftDTWDivergenceLoss as SoftDTWDivergenceLoss
@@ -102,6 +103,7 @@ from omegamax.losses import entmax_loss as entmax_loss
 from omegamax.losses import fenchel_young_loss as fenchel_young_loss
 from omegamax.losses import fusedmax_loss as fusedmax_loss
 from omegamax.losses import groupmax_loss as groupmax_loss
+from omegamax.losses import normmax_loss as normmax_loss
 from omegamax.losses import oscarmax_loss as oscarmax_loss
 from omegamax.losses import softmax_loss as softmax_loss
 from omegamax.losses import sparsemax_loss as sparsemax_loss

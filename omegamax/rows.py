@@ -6,6 +6,7 @@ from omegamax.functional import fusedmax as fusedmax
 from omegamax.functional import gate as gate
 from omegamax.functional import groupmax as groupmax
 from omegamax.functional import hardmax as hardmax
+from omegamax.functional import normmax as normmax
 from omegamax.functional import oscarmax as oscarmax
 from omegamax.functional import smooth_argmax as smooth_argmax
 from omegamax.functional import smooth_max as smooth_max
@@ -18,6 +19,7 @@ from omegamax.modules import Entmax15 as Entmax15
 from omegamax.modules import Fusedmax as Fusedmax
 from omegamax.modules import Groupmax as Groupmax
 from omegamax.modules import Hardmax as Hardmax
+from omegamax.modules import Normmax as Normmax
 from omegamax.modules import Oscarmax as Oscarmax
 from omegamax.modules import Softmax as Softmax
 from omegamax.modules import Sparsemax as Sparsemax
@@ -27,6 +29,7 @@ from omegamax.operators import Fused as Fused
 from omegamax.operators import GridTV as GridTV
 from omegamax.operators import GroupLasso as GroupLasso
 from omegamax.operators import Hard as Hard
+from omegamax.operators import NormEntropy as NormEntropy
 from omegamax.operators import Oscar as Oscar
 from omegamax.operators import Regularizer as Regularizer
 from omegamax.operators import Scaled as Scaled

@@ -116,6 +116,10 @@ def square_pnorm(order):
     return lambda p, _: 0.5 * ((p**order).sum() ** (2 / order) - 1)
 
 
+def norm(alpha):
+    return lambda p, _: (p**alpha).sum() ** (1 / alpha) - 1
+
+
 def fused(strength):
     return lambda p, _: half_square(p, _) + strength * np.abs(np.diff(p)).sum()
 
@@ -155,6 +159,15 @@ def pnorm_hessian(order):
     return hessian
 
 
+def norm_hessian(alpha):
+    def hessian(p, _):
+        norm = (p**alpha).sum() ** (1 / alpha)
+        r = p / norm
+        return (alpha - 1) / norm * (np.diag(r ** (alpha - 2)) - np.outer(r ** (alpha - 1), r ** (alpha - 1)))
+
+    return hessian
+
+
 def power_hessian(alpha):
     return lambda p, _: np.diag(p ** (alpha - 2))
 
@@ -173,6 +186,10 @@ def _pnorm(order: float) -> Case:
     return Case(
         f"sqpnormmax({order})", table.SQPNORMMAX, square_pnorm(order), {"p": order}, hessian=pnorm_hessian(order)
     )
+
+
+def _norm(alpha: float) -> Case:
+    return Case(f"normmax({alpha})", table.NORMMAX, norm(alpha), {"alpha": alpha}, hessian=norm_hessian(alpha))
 
 
 def _fused(strength: float) -> Case:
@@ -201,12 +218,28 @@ SOFTMAX = Case("softmax", table.SOFTMAX, shannon, {}, hessian=power_hessian(1))
 SPARSEMAX = Case("sparsemax", table.SPARSEMAX, half_square, {}, quadratic=True, hessian=power_hessian(2))
 ENTMAX15 = Case("entmax15", table.ENTMAX15, tsallis(1.5), {}, hessian=power_hessian(1.5), half_window=2.0)
 ENTMAX13, ENTMAX3 = _entmax(1.3), _entmax(3.0)
-PNORM = _pnorm(1.5)
+PNORM, NORM = _pnorm(1.5), _norm(2.0)
 FUSED, OSCAR, GROUP = _fused(0.1), _oscar(0.05), _group(0.2)
 
-CASES = [HARD, SOFTMAX, SPARSEMAX, ENTMAX15, ENTMAX13, ENTMAX3, PNORM, _pnorm(1.2), FUSED, _fused(0.7), OSCAR, GROUP]
+CASES = [
+    HARD,
+    SOFTMAX,
+    SPARSEMAX,
+    ENTMAX15,
+    ENTMAX13,
+    ENTMAX3,
+    PNORM,
+    _pnorm(1.2),
+    NORM,
+    _norm(1.3),
+    _norm(5.0),
+    FUSED,
+    _fused(0.7),
+    OSCAR,
+    GROUP,
+]
 SMOOTH = [case for case in CASES if case is not HARD]  # with a derivative worth the name
-ONE_EACH = [HARD, SOFTMAX, SPARSEMAX, ENTMAX15, ENTMAX13, PNORM, FUSED, OSCAR, GROUP]  # where a test is slow
+ONE_EACH = [HARD, SOFTMAX, SPARSEMAX, ENTMAX15, ENTMAX13, PNORM, NORM, FUSED, OSCAR, GROUP]  # where a test is slow
 LEARNABLE = [case for case in CASES if case.learnable and case.name != "fusedmax(0.7)"]
 
 

@@ -16,6 +16,7 @@ from omegamax.losses.evaluation import loss_of
 from omegamax.operator_table import ENTMAX15
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
+from omegamax.operators.norm_entropy import NormEntropy
 from omegamax.operators.oscar import Oscar
 from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
@@ -99,6 +100,24 @@ def sqpnormmax_loss(scores: Tensor, target: Tensor, *, p: float = SquaredPNorm.p
     Returns one number, or (...) with `reduction="none"`.
     """
     return loss_of("sqpnormmax_loss", SquaredPNorm.for_caller("sqpnormmax_loss", p), scores, target, **options)
+
+
+def normmax_loss(
+    scores: Tensor, target: Tensor, *, alpha: float | Tensor = NormEntropy.alpha, dim: int = -1, **options: Any
+) -> Tensor:
+    """The loss whose gradient is normmax(scores, alpha) - y; a tensor `alpha` gets its own gradient.
+
+    Arguments:
+        scores: scores (..., C) of the classes
+        target: classes (...), integers, or distributions (..., C)
+        alpha: the order of the norm, above 1: a number, or a tensor with size 1 along `dim`
+        dim: the axis of the classes; 1 for PyTorch's layout (N, C, ...)
+        options: `reduction`, `weight`, `ignore_index`, `label_smoothing` and `mask`, as in `fenchel_young_loss`
+
+    Returns one number, or (...) with `reduction="none"`.
+    """
+    norm_entropy = NormEntropy.for_caller("normmax_loss", with_dim_last(alpha, scores, dim))
+    return loss_of("normmax_loss", norm_entropy, scores, target, dim=dim, **options)
 
 
 def fusedmax_loss(

@@ -4,6 +4,7 @@
     SparsemaxLoss     SquaredNorm      Martins & Astudillo, ICML 2016
     EntmaxLoss        Tsallis(α)       Peters, Niculae & Martins, ACL 2019; α = 1.5 is Entmax15Loss
     SqPNormMaxLoss    SquaredPNorm(p)  Niculae & Blondel, NIPS 2017, as the rest
+    NormmaxLoss       NormEntropy(α)   Blondel, Martins & Niculae, JMLR 2020
     FusedmaxLoss      Fused            neighbouring classes share weight: ordinal and spatial labels
     OscarmaxLoss      Oscar            classes in clusters, wherever they are
     GroupmaxLoss      GroupLasso       classes in given groups
@@ -26,6 +27,7 @@ from omegamax.module_repr import unless
 from omegamax.operator_table import ENTMAX15
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
+from omegamax.operators.norm_entropy import NormEntropy
 from omegamax.operators.oscar import Oscar
 from omegamax.operators.regularizer import KernelRegularizer
 from omegamax.operators.scaled import Scaled
@@ -210,6 +212,21 @@ class SqPNormMaxLoss(RowLoss):
     def __init__(self, p: float = SquaredPNorm.p, **options: Any) -> None:
         super().__init__(**options)
         self._hold_parameter(p)
+
+
+class NormmaxLoss(RowLoss):
+    """The loss of normmax, zero once the target leads by 1; `alpha` as in `EntmaxLoss` may learn.
+
+    Arguments:
+        alpha: the order of the norm, above 1
+        options: `gamma`, `reduction`, `dim`, `weight`, `ignore_index` and `label_smoothing`, as in `SoftmaxLoss`
+    """
+
+    regularizer_class = NormEntropy
+
+    def __init__(self, alpha: Learnable = NormEntropy.alpha, **options: Any) -> None:
+        super().__init__(**options)
+        self._hold_parameter(alpha)
 
 
 class FusedmaxLoss(RowLoss):

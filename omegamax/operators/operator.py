@@ -86,7 +86,11 @@ class Operator(SmoothMax):
         for parameter in self.parameters():
             checks.check_row_parameter(type(self).__name__, self.learnable or "", parameter, scores)
 
-    # The rest is the same for every operator.
+    def hold(self, field: str, value: Any) -> None:
+        """Sets a field of a leaf that is being made: a frozen dataclass refuses later changes."""
+        object.__setattr__(self, field, value)
+
+    # The rest is the same for every operator: no leaf writes it again.
 
     def parameters(self) -> tuple[Tensor, ...]:
         """The learnable field, where it is a tensor: an input of the autograd Function."""
@@ -102,10 +106,6 @@ class Operator(SmoothMax):
         twin = copy.copy(self)
         twin.hold(self.learnable or "", parameters[0])
         return twin
-
-    def hold(self, field: str, value: Any) -> None:
-        """Sets a field of a leaf that is being made: a frozen dataclass refuses later changes."""
-        object.__setattr__(self, field, value)
 
     def max(self, scores: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
         """max_Ω of the scores, one number per problem. Its gradient is `argmax`."""
