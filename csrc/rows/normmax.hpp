@@ -10,10 +10,15 @@
 // precision: for large alpha the weights rise steeply where they leave zero, and c has to be known better than a float.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
 #include "core/buffer.hpp"
 #include "core/problems.hpp"
 #include "core/rows.hpp"
 #include "core/vector_math.hpp"
+#include "rows/candidates.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -46,17 +51,22 @@ inline double normmax_level(const double* shifted, std::int64_t count, double e)
 }
 
 template <class T>
-inline void normmax_row(const T* x, T* weights, T* value, std::int64_t n, double alpha, T* peaks, double* kept) {
-  const Top<T> found = find_top(x, n, peaks);
+struct NormmaxBuffers {
+  T* peaks;
+  T* shifted;  // what `gather_above` writes beside the positions
+  std::int32_t* position;
+  double* kept;
+};
+
+template <class T>
+inline void normmax_row(const T* x, T* weights, T* value, std::int64_t n, double alpha, NormmaxBuffers<T> buffers) {
+  const Top<T> found = find_top(x, n, buffers.peaks);
   const bool valid = alpha > 1 && alpha < kInfinity<double>;
   if (!valid || !found.usual()) return fill_unusual(!valid || found.bad, weights, value, n);
   const double e = 1 / (alpha - 1), top = found.score;
-  const T floor = just_below(found.score - 1);
-  std::int64_t count = 0;
-  for (std::int64_t i = 0; i < n; ++i) {  // no branch: write, and move on only if it counts
-    kept[count] = x[i] - top;
-    count += x[i] > floor;
-  }
+  const std::int64_t count = gather_above(x, n, found.score, just_below(T(-1)), buffers.shifted, buffers.position);
+  double* const kept = buffers.kept;
+  for (std::int64_t i = 0; i < count; ++i) kept[i] = x[buffers.position[i]] - top;
   const double c = normmax_level(kept, count, e), r = 1 / c;
   const bool linear = e == 1;
   double sum = 0;
@@ -66,47 +76,69 @@ inline void normmax_row(const T* x, T* weights, T* value, std::int64_t n, double
     sum += kept[i];
   }
   const double scale = 1 / sum;
-  std::int64_t at = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const bool inside = x[i] > floor;
-    weights[i] = inside ? static_cast<T>(kept[at] * scale) : T(0);
-    at += inside;
-  }
+  std::fill(weights, weights + n, T(0));
+  for (std::int64_t i = 0; i < count; ++i) weights[buffers.position[i]] = static_cast<T>(kept[i] * scale);
   *value = static_cast<T>(top + (1 - c));
 }
 
 template <class T>
 void run(const Normmax<T>& problem, std::int64_t begin, std::int64_t end) {
-  const std::int64_t n = problem.columns;
-  Buffer buffer(Buffer::size<T>(peaks_size<T>(n)) + Buffer::size<double>(n + 1));
-  T* peaks = buffer.take<T>(peaks_size<T>(n));
-  double* kept = buffer.take<double>(n + 1);
+  const std::int64_t n = problem.columns, room = n + kSlack;
+  Buffer buffer(Buffer::size<T>(peaks_size<T>(n)) + Buffer::size<T>(room) + Buffer::size<std::int32_t>(room) +
+                Buffer::size<double>(n));
+  NormmaxBuffers<T> buffers{};
+  buffers.peaks = buffer.take<T>(peaks_size<T>(n));
+  buffers.shifted = buffer.take<T>(room);
+  buffers.position = buffer.take<std::int32_t>(room);
+  buffers.kept = buffer.take<double>(n);
   for (std::int64_t row = begin; row < end; ++row)
     normmax_row(problem.scores + row * n, problem.weights + row * n, problem.value + row, n,
-                problem.alphas != nullptr ? problem.alphas[row] : problem.alpha, peaks, kept);
+                problem.alphas != nullptr ? problem.alphas[row] : problem.alpha, buffers);
+}
+
+// The positions with weight, in order; NaN counts. Blocks without any are passed over.
+template <class T>
+inline std::int64_t find_support(const T* weights, std::int64_t n, std::int32_t* position) {
+  constexpr std::int64_t kStep = 32;
+  std::int64_t count = 0;
+  for (std::int64_t first = 0; first < n; first += kStep) {
+    const std::int64_t last = first + kStep < n ? first + kStep : n;
+    int hits = 0;
+#pragma omp simd reduction(| : hits)
+    for (std::int64_t i = first; i < last; ++i) hits |= weights[i] != 0;
+    if (hits == 0) continue;
+    for (std::int64_t i = first; i < last; ++i) {  // no branch: write, and move on only if it counts
+      position[count] = static_cast<std::int32_t>(i);
+      count += weights[i] != 0;
+    }
+  }
+  return count;
 }
 
 // Jacobian times direction. tau moves by <p, v>, so z moves by v' = v - <p, v> on the support and
 //
 //     J v = m v' - p <m, v'>,    m = p / ((alpha - 1) z) = p (p/N)^(1 - alpha) / (alpha - 1),    N = ||p||_alpha.
 //
-// `p`, `v` and `logs` have room for the support of a row.
+// The arrays have room for the support of a row.
+struct NormmaxProductBuffers {
+  double *p, *v, *logs;
+  std::int32_t* position;
+};
+
 template <class T>
-inline void normmax_product_row(const T* weights, const T* direction, T* out, std::int64_t n, double alpha, double* p,
-                                double* v, double* logs) {
-  std::int64_t count = 0;
+inline void normmax_product_row(const T* weights, const T* direction, T* out, std::int64_t n, double alpha,
+                                NormmaxProductBuffers buffers) {
+  double *const p = buffers.p, *const v = buffers.v, *const logs = buffers.logs;
+  const std::int64_t count = find_support(weights, n, buffers.position);
   double mass = 0, mean = 0, top = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    p[count] = weights[i];
-    v[count] = direction[i];
-    count += weights[i] != 0;  // NaN counts, and makes the row NaN
-    mass += weights[i];
+  for (std::int64_t i = 0; i < count; ++i) {
+    p[i] = weights[buffers.position[i]];
+    v[i] = direction[buffers.position[i]];
+    mass += p[i];  // NaN makes the row NaN
   }
   const bool valid = alpha > 1 && alpha < kInfinity<double>;
-  if (!(mass > 0) || !valid) {
-    for (std::int64_t i = 0; i < n; ++i) out[i] = mass == 0 && valid ? T(0) : kNaN<T>;
-    return;
-  }
+  std::fill(out, out + n, valid && mass >= 0 ? T(0) : kNaN<T>);
+  if (!valid || !(mass > 0)) return;
 #pragma omp simd reduction(+ : mean) reduction(max : top)
   for (std::int64_t i = 0; i < count; ++i) {
     mean += p[i] * v[i];
@@ -126,24 +158,21 @@ inline void normmax_product_row(const T* weights, const T* direction, T* out, st
     logs[i] = p[i] * exp_of<double>((1 - alpha) * (logs[i] - log_norm)) * steep * (v[i] - mean);
     inner += logs[i];
   }
-  std::int64_t at = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const bool inside = weights[i] != 0;
-    out[i] = inside ? static_cast<T>(logs[at] - p[at] * inner) : T(0);
-    at += inside;
-  }
+  for (std::int64_t i = 0; i < count; ++i) out[buffers.position[i]] = static_cast<T>(logs[i] - p[i] * inner);
 }
 
 template <class T>
 void run(const NormmaxProduct<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;
-  Buffer buffer(3 * Buffer::size<double>(n + 1));
-  double* p = buffer.take<double>(n + 1);
-  double* v = buffer.take<double>(n + 1);
-  double* logs = buffer.take<double>(n + 1);
+  Buffer buffer(3 * Buffer::size<double>(n) + Buffer::size<std::int32_t>(n + 1));
+  NormmaxProductBuffers buffers{};
+  buffers.p = buffer.take<double>(n);
+  buffers.v = buffer.take<double>(n);
+  buffers.logs = buffer.take<double>(n);
+  buffers.position = buffer.take<std::int32_t>(n + 1);
   for (std::int64_t row = begin; row < end; ++row)
     normmax_product_row(problem.weights + row * n, problem.direction + row * n, problem.product + row * n, n,
-                        problem.alphas != nullptr ? problem.alphas[row] : problem.alpha, p, v, logs);
+                        problem.alphas != nullptr ? problem.alphas[row] : problem.alpha, buffers);
 }
 
 }  // namespace OMEGAMAX_ARCH
