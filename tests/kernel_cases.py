@@ -33,7 +33,7 @@ THRESHOLD_KERNELS = [
     ThresholdKernel(sparsemax, sparsemax_product),
     ThresholdKernel(
         entmax, entmax_product, (1.0, 1 + 1e-6, 1.05, 1.3, 1.5, 1.9, 2.0, 2.5, 3.0, 10.0),
-        few=(1 + 1e-9, 1.3, 1.5, 1.9, 2.0, 2.5),
+        few=(1 + 1e-9, 1.3, 1.5, 1.9, 2.0, 3.0),
     ),
     ThresholdKernel(sqpnormmax, sqpnormmax_product, (1.01, 1.2, 1.5, 1.8, 2.0), few=(1.2, 1.5, 2.0)),
     ThresholdKernel(normmax, normmax_product, (1.01, 1.3, 2.0, 3.0, 10.0), few=(1.01, 2.0, 7.0)),
