@@ -1,8 +1,8 @@
 // Normmax rows: argmax over the simplex of <p, x> - ||p||_alpha, 1 < alpha < inf (Blondel, Martins & Niculae, 2020).
 //
-// With e = 1/(alpha - 1) and z = (x - tau)_+ the weights are z^e divided by their sum, and tau solves sum z^(1 + e) = 1;
-// the value of the maximum is tau + 1. Relative to the largest z, called c, u = (1 - d/c)_+ with d = max x - x, and c is
-// where the norm of z,
+// With e = 1/(alpha - 1) and z = (x - tau)_+ the weights are z^e divided by their sum, and tau solves sum z^(1 + e) =
+// 1; the value of the maximum is tau + 1. Relative to the largest z, called c, u = (1 - d/c)_+ with d = max x - x, and
+// c is where the norm of z,
 //
 //     c B^(1/(1 + e)) = 1,    B = sum u^(1 + e),    n^(-1/(1 + e)) <= c <= 1,
 //
