@@ -9,14 +9,12 @@ import argparse
 import importlib
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable
 
 import numpy as np
-import timing
 import torch
-from timing import fastest, write
+from timing import Section, both_ways, fastest, run
 
 import omegamax as om
 
@@ -34,33 +32,15 @@ def load(name: str):
 
 
 def ours_on_features(x: torch.Tensor, y: torch.Tensor, omega: om.Regularizer) -> Callable[[], None]:
-    leaf = x.clone().requires_grad_()
-
-    def run() -> None:
-        leaf.grad = None
-        om.soft_dtw(leaf, y, regularizer=omega).sum().backward()
-
-    return run
+    return both_ways(lambda x: om.soft_dtw(x, y, regularizer=omega), x)
 
 
 def ours_on_costs(costs: torch.Tensor, omega: om.Regularizer) -> Callable[[], None]:
-    leaf = costs.clone().requires_grad_()
-
-    def run() -> None:
-        leaf.grad = None
-        om.soft_dtw_from_costs(leaf, regularizer=omega).sum().backward()
-
-    return run
+    return both_ways(lambda costs: om.soft_dtw_from_costs(costs, regularizer=omega), costs)
 
 
 def on_features(loss: Callable, x: torch.Tensor, y: torch.Tensor) -> Callable[[], None]:
-    leaf = x.clone().requires_grad_()
-
-    def run() -> None:
-        leaf.grad = None
-        loss(leaf, y).sum().backward()
-
-    return run
+    return both_ways(lambda x: loss(x, y), x)
 
 
 def torch_peers(x: torch.Tensor, y: torch.Tensor) -> dict[str, Callable[[], None] | str]:
@@ -181,20 +161,12 @@ def memory() -> list[list[object]]:
     return table
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1.0, help="per contestant (default %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="threads for torch and omegamax (default %(default)s)")
-    parser.add_argument("--clock", choices=["perf_counter", "process_time"], default="perf_counter")
-    arguments = parser.parse_args()
-    timing.clock = getattr(time, arguments.clock)
-    torch.set_num_threads(arguments.threads)
+def sections(options: argparse.Namespace) -> list[Section]:
     numba = load("numba")
     if not isinstance(numba, str):  # the peers' threads: as many, where there are as many cores
-        numba.set_num_threads(min(arguments.threads, numba.config.NUMBA_NUM_THREADS))
-    torch.manual_seed(0)
-    seconds = arguments.seconds
-    sections = [
+        numba.set_num_threads(min(options.threads, numba.config.NUMBA_NUM_THREADS))
+    seconds = options.seconds
+    return [
         (
             "Soft-DTW, forward + backward",
             ["batch × M × N", "peer", "peer, ms", "omegamax, ms", "times faster"],
@@ -208,8 +180,7 @@ def main() -> None:
             memory(),
         ),
     ]
-    write("alignments", "Alignments", sections)
 
 
 if __name__ == "__main__":
-    main()
+    run("alignments", "Alignments", __doc__, sections, seconds=1.0)

@@ -10,7 +10,7 @@ import os
 import sys
 
 import torch
-from timing import fastest, write
+from timing import Section, fastest, run
 
 import omegamax as om
 
@@ -171,16 +171,10 @@ def _peak(function, leaves) -> float:
     return float(most)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=0.4, help="per contestant and cell (default %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="threads for torch and omegamax (default %(default)s)")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    torch.manual_seed(0)
-    seconds = arguments.seconds
+def sections(options: argparse.Namespace) -> list[Section]:
+    seconds = options.seconds
     load = f"load of the machine at the start {os.getloadavg()[0]:.1f}"
-    sections = [
+    return [
         (
             f"Forward + backward of max, factored, float32 ({load})",
             ["batch × N × C", "what", "ms", "times Shannon"],
@@ -199,8 +193,7 @@ def main() -> None:
         ("Lists, 32×128×32", ["what", "ms"], lists(seconds)),
         ("Memory of forward + backward, in copies of the potentials", ["form", "Ω", "copies"], memory()),
     ]
-    write("chains", "Chains", sections)
 
 
 if __name__ == "__main__":
-    main()
+    run("chains", "Chains", __doc__, sections)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 import torch
-from timing import fastest, write
+from timing import Section, fastest, run
 
 import omegamax as om
 
@@ -110,13 +110,7 @@ def rows(seconds: float, batch: int) -> list[list[object]]:
     return table
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=0.4, help="per contestant and cell (default %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="threads for torch and omegamax (default %(default)s)")
-    parser.add_argument("--batch", type=int, default=32, help="items (default %(default)s)")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+def sections(options: argparse.Namespace) -> list[Section]:
     header = [
         "graph",
         "forward, ms",
@@ -126,9 +120,12 @@ def main() -> None:
         "most",
         "residual",
     ]
-    table = rows(arguments.seconds, arguments.batch)
-    write("factor_graphs", "Factor graphs", [(f"LP-SparseMAP, batch of {arguments.batch}", header, table)])
+    return [(f"LP-SparseMAP, batch of {options.batch}", header, rows(options.seconds, options.batch))]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--batch", type=int, default=32, help="items (default %(default)s)")
 
 
 if __name__ == "__main__":
-    main()
+    run("factor_graphs", "Factor graphs", __doc__, sections, add_options=add_options)

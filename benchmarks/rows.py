@@ -13,10 +13,9 @@ import subprocess
 import sys
 
 import torch
-from timing import fastest, write
+from timing import Section, both_ways, fastest, run
 
 import omegamax as om
-from omegamax import routing
 
 SHAPES = [(4096, 64), (4096, 512), (1024, 4096), (64, 65536)]
 SCORES = {
@@ -45,16 +44,6 @@ def operators(rows: int, columns: int) -> dict:
     }
 
 
-def both_ways(function, scores: torch.Tensor, gradient: torch.Tensor):
-    leaf = scores.clone().requires_grad_()
-
-    def run() -> None:
-        function(leaf).backward(gradient)
-        leaf.grad = None
-
-    return run
-
-
 def ratios(seconds: float) -> list[list[object]]:
     table = []
     for rows, columns in SHAPES:
@@ -69,8 +58,8 @@ def ratios(seconds: float) -> list[list[object]]:
                     )
                 back = fastest(
                     {
-                        "torch": both_ways(lambda x: torch.softmax(x, -1), scores, gradient),
-                        "om": both_ways(function, scores, gradient),
+                        "torch": both_ways(lambda x: torch.softmax(x, -1), scores, gradient=gradient),
+                        "om": both_ways(function, scores, gradient=gradient),
                     },
                     seconds=seconds,
                 )
@@ -97,7 +86,11 @@ def against_entmax(seconds: float) -> list[list[object]]:
             with torch.no_grad():
                 ahead = fastest({"om": lambda: ours(scores), "peer": lambda: theirs(scores)}, seconds=seconds)
             back = fastest(
-                {"om": both_ways(ours, scores, gradient), "peer": both_ways(theirs, scores, gradient)}, seconds=seconds
+                {
+                    "om": both_ways(ours, scores, gradient=gradient),
+                    "peer": both_ways(theirs, scores, gradient=gradient),
+                },
+                seconds=seconds,
             )
             table.append([f"{rows}×{columns}", name, ahead["peer"] / ahead["om"], back["peer"] / back["om"]])
     return table
@@ -150,20 +143,9 @@ def import_time() -> list[list[object]]:
     return [["import omegamax, after torch", best]]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=0.4, help="per contestant and cell (default %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="threads for torch and omegamax (default %(default)s)")
-    parser.add_argument(
-        "--arch", default="auto", help="instruction set of the kernels: v4 (AVX-512), v3 (AVX2) or baseline"
-    )
-    arguments = parser.parse_args()
-    if arguments.arch != "auto":
-        routing.native.use_arch(arguments.arch)
-    torch.set_num_threads(arguments.threads)
-    torch.manual_seed(0)
-    seconds = arguments.seconds
-    sections = [
+def sections(options: argparse.Namespace) -> list[Section]:
+    seconds = options.seconds
+    return [
         (
             "Time relative to torch.softmax: forward / forward + backward",
             ["rows × columns", "scores", *operators(1, 8)],
@@ -178,9 +160,7 @@ def main() -> None:
         ("Total variation, n = 65536", ["input", "strength", "ns per entry", "relative to noise"], total_variation()),
         ("Import, seconds", ["what", "seconds"], import_time()),
     ]
-    suffix = "" if arguments.arch == "auto" else f"_{arguments.arch}"
-    write("rows", "Row operators", sections, suffix=suffix)
 
 
 if __name__ == "__main__":
-    main()
+    run("rows", "Row operators", __doc__, sections)

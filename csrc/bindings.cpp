@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "hypergraphs/kbest.hpp"
-#include "core/team.hpp"
 #include "core/fields.hpp"
 #include "core/problems.hpp"
+#include "core/team.hpp"
+#include "hypergraphs/kbest.hpp"
 #include "sparsemap/bindings.hpp"
 
 namespace nb = nanobind;
@@ -75,7 +75,9 @@ void use_arch(const std::string& name) {
 struct Address {
   std::uintptr_t bits;
   template <class P>
-  operator P*() const { return reinterpret_cast<P*>(bits); }
+  operator P*() const {
+    return reinterpret_cast<P*>(bits);
+  }
 };
 
 // The same, or working memory until the end of the call where Python does not want these results (address 0).
@@ -85,7 +87,9 @@ class Wanted {
       : unwanted_(bits == 0 ? new char[static_cast<std::size_t>(bytes)] : nullptr),
         address_{bits == 0 ? reinterpret_cast<std::uintptr_t>(unwanted_.get()) : bits} {}
   template <class P>
-  operator P*() const { return address_; }
+  operator P*() const {
+    return address_;
+  }
 
  private:
   std::unique_ptr<char[]> unwanted_;
@@ -95,7 +99,7 @@ class Wanted {
 constexpr std::int64_t kRowsAtOnce = 16;
 constexpr std::int64_t kGrain = 1 << 14;  // elements a thread takes at a time
 
-constexpr std::int64_t kLong = 1 << 22;   // elements that may take so long that a signal should be heard meanwhile
+constexpr std::int64_t kLong = 1 << 22;  // elements that may take so long that a signal should be heard meanwhile
 
 template <class Problem>
 struct Job {
@@ -104,13 +108,15 @@ struct Job {
   Interruption* interruption = nullptr;
   static void range(const void* self, std::int64_t begin, std::int64_t end) {
     const Job& job = *static_cast<const Job*>(self);
-    if (job.interruption != nullptr) job.interruption->check();
+    if (job.interruption == nullptr) return job.run(*job.problem, begin, end);
+    job.interruption->check();
+    const InterruptionScope scope(job.interruption);
     job.run(*job.problem, begin, end);
   }
 };
 
-// Every problem begins with the address of what it reads. A tensor whose storage has been released (`resize_(0)`) keeps its
-// shape, and its address is null, or its offset into nothing: no program has memory that low.
+// Every problem begins with the address of what it reads. A tensor whose storage has been released (`resize_(0)`) keeps
+// its shape, and its address is null, or its offset into nothing: no program has memory that low.
 template <class Problem>
 std::uintptr_t first_address(const Problem& problem) {
   std::uintptr_t first;
@@ -131,8 +137,9 @@ std::uintptr_t first_address(const SoftDtw<T>& problem) {
 template <class Problem>
 void check_memory(const Problem& problem) {
   if (first_address(problem) < kLowest)
-    throw nb::value_error("omegamax: scores must hold numbers, got a tensor whose storage has been released; keep its "
-                          "storage, or pass a clone made before");
+    throw nb::value_error(
+        "omegamax: scores must hold numbers, got a tensor whose storage has been released; keep its "
+        "storage, or pass a clone made before");
 }
 
 template <class Problem>
@@ -143,7 +150,7 @@ void launch(void (*run)(const Problem&, std::int64_t, std::int64_t), const Probl
   // At least a few rows each where there are enough: some kernels solve rows side by side.
   const std::int64_t share = std::min<std::int64_t>(kRowsAtOnce, rows / (2 * std::max(threads, 1)));
   const std::int64_t grain = problem.columns > 0 ? std::max<std::int64_t>({1, share, kGrain / problem.columns}) : rows;
-  if (rows <= grain || rows * std::max<std::int64_t>(problem.columns, 1) < kLong)
+  if (rows * std::max<std::int64_t>(problem.columns, 1) < kLong)
     return Team::run(rows, grain, threads, &Job<Problem>::range, &job);
   Interruption interruption(&signal_came);
   const Job<Problem> watched{&problem, run, &interruption};
@@ -199,11 +206,17 @@ struct Argument<ChainStrides> {
 
 // The fields of a problem, with those of a grid or of a chain in their place.
 template <class Field>
-struct Flat { using Type = std::tuple<Field>; };
+struct Flat {
+  using Type = std::tuple<Field>;
+};
 template <class T>
-struct Flat<AlignmentGrid<T>> { using Type = Fields<AlignmentGrid<T>>; };
+struct Flat<AlignmentGrid<T>> {
+  using Type = Fields<AlignmentGrid<T>>;
+};
 template <class T>
-struct Flat<ChainParts<T>> { using Type = Fields<ChainParts<T>>; };
+struct Flat<ChainParts<T>> {
+  using Type = Fields<ChainParts<T>>;
+};
 template <class... Field>
 auto flatten(std::tuple<Field...>) -> decltype(std::tuple_cat(std::declval<typename Flat<Field>::Type>()...));
 template <class Problem>
@@ -272,9 +285,11 @@ nb::tuple kbest(At tails, At first, std::int64_t n_tails, std::int64_t n_edges, 
 NB_MODULE(_native, m) {
   m.doc() = "Row kernels of omegamax.";
   Team::prepare();
-  m.def("threads_are_borrowed", [] { return Team::is_borrowed(); },
-        "Whether PyTorch's own threads do the work, or a pool of omegamax's.");
-  m.def("arch", [] { return active.load()->arch; }, "The instruction set in use.");
+  m.def(
+      "threads_are_borrowed", [] { return Team::is_borrowed(); },
+      "Whether PyTorch's own threads do the work, or a pool of omegamax's.");
+  m.def(
+      "arch", [] { return active.load()->arch; }, "The instruction set in use.");
   m.def("supported_archs", &supported_archs, "The instruction sets this processor can run, the best first.");
   m.def("use_arch", &use_arch, "Forces an instruction set, or 'auto'; for tests and benchmarks.");
 

@@ -158,7 +158,6 @@ def check_strength(who: str, strength: Any) -> None:
 
 
 def check_finite(who: str, name: str, number: Any, fix: str) -> None:
-    """A finite number."""
     holds = _is_number(number) and -math.inf < number < math.inf
     _check_number(who, name, number, holds, "finite", fix, kind="a number")
 
@@ -211,7 +210,6 @@ def check_owl_weights(who: str, weights: Any, x: Any, dim: int) -> None:
 
 
 def check_count(who: str, name: str, number: Any) -> None:
-    """A positive integer."""
     if not isinstance(number, int) or isinstance(number, bool):
         raise TypeError(f"{who}: {name} must be an int, got {type(number).__name__}; ask for at least 1")
     if number < 1:
@@ -219,7 +217,6 @@ def check_count(who: str, name: str, number: Any) -> None:
 
 
 def check_tolerance(who: str, name: str, number: Any) -> None:
-    """A positive number."""
     holds, fix = _is_number(number) and 0 < number < math.inf, "leave it out for the accuracy of the scores' type"
     _check_number(who, name, number, holds, "positive and finite", fix, kind="a number")
 
@@ -260,7 +257,9 @@ def check_event(who: str, name: str, tensor: Any, event: tuple[int | None, ...],
         raise TypeError(f"{who}: {name} must be floating point, got {tensor.dtype}; convert it with .float()")
     shape = tuple(tensor.shape)
     found = shape[len(shape) - len(event) :]
-    fits = len(shape) >= len(event) and all(size >= 1 and wanted in (None, size) for wanted, size in zip(event, found))
+    fits = len(shape) >= len(event)
+    for wanted, size in zip(event, found):
+        fits = fits and size >= 1 and wanted in (None, size)
     if not fits:
         raise ValueError(f"{who}: {name} must have the shape {layout}, no size zero, got {shape}; see help({who})")
 

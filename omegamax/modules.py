@@ -66,6 +66,7 @@ class ArgmaxModule(nn.Module, ABC):
     `gamma` is a number, a tensor, or an `Above` that learns.
     """
 
+    event_ndim: ClassVar[int] = 1
     rows_sum_to_one: ClassVar[bool] = True
 
     gamma: float | Tensor | Above

@@ -17,7 +17,7 @@ EXPECTED = """
     smooth_max smooth_argmax gate Differentiable Scaled Regularizer
     SmoothMax Solution project_simplex prox_tv1d prox_oscar prox_owl prox_group isotonic_regression
     sample gumbel_argmax straight_through_argmax Above
-    Structure DynamicProgram Smoothed SparseMAP Sparsemap Polytope WithExtra
+    Structure DynamicProgram Smoothed SparseMAP SparseMAPSolution Polytope WithExtra
     CRF Chain CTC Dag Hypergraph HypergraphBuilder ctc_loss FactorGraph FactorGraphBuilder
     FenchelYoungLoss PerceptronLoss CRFLoss SparseMAPLoss
     MarginLoss MarginSparseMAPLoss CTCLoss SoftDTWLoss fenchel_young_loss

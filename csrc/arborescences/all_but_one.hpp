@@ -1,7 +1,7 @@
 // Every word of a graph as the last one that elimination leaves, for the price of one inverse.
 //
-// Words are split in halves: one half is eliminated and the other one is treated alone, and so on down to one word. What
-// is done with a word that is alone, and with what elimination left behind, is the business of a visitor:
+// Words are split in halves: one half is eliminated and the other one is treated alone, and so on down to one word.
+// What is done with a word that is alone, and with what elimination left behind, is the business of a visitor:
 //
 //     leaf(each, level, word)     the word is alone with the root; false to stop
 //     settled(each, level)        the first half has been treated and is about to be eliminated
@@ -77,8 +77,8 @@ class AllButOne {
   }
 
   template <class Visitor>
-  bool treat(int level, const Weights& given, std::int64_t n, std::int64_t keep, std::int64_t turn,
-             std::int64_t first, bool grounded, Visitor& visitor) {
+  bool treat(int level, const Weights& given, std::int64_t n, std::int64_t keep, std::int64_t turn, std::int64_t first,
+             bool grounded, Visitor& visitor) {
     Halved& at = levels_[level];
     at.first = first, at.size = n, at.keep = keep, at.turn = turn, at.crown = 0;
     copy(given, at);

@@ -30,8 +30,8 @@ class BestArborescence {
         state_(memory_.take<signed char>(size)), root_arc_(take()), node_(take()), path_(take()), active_(take()),
         up_(take()), first_(take()), next_(take()), enters_(take()) {}
 
-  // The best head of every word 1..n, from scores [head * size + modifier]; false where there is no tree. Ties go to the
-  // lowest node, and a contracted node counts as the lowest of its nodes.
+  // The best head of every word 1..n, from scores [head * size + modifier]; false where there is no tree. Ties go to
+  // the lowest node, and a contracted node counts as the lowest of its nodes.
   template <class T>
   bool solve(const T* scores, std::int64_t n, bool single_root, std::int32_t* heads) {
     prepare(scores, n);
@@ -187,8 +187,8 @@ class BestArborescence {
   double* root_gain_;  // the same from the root
   double* taken_;      // of every node, contracted ones behind the words: the gain of the arc that it chose
   signed char* state_;
-  std::int32_t *root_arc_, *node_, *path_, *active_;          // of slots
-  std::int32_t *up_, *first_, *next_, *enters_;               // of nodes: the cycle around, the nodes inside, the arc
+  std::int32_t *root_arc_, *node_, *path_, *active_;  // of slots
+  std::int32_t *up_, *first_, *next_, *enters_;       // of nodes: the cycle around, the nodes inside, the arc
 };
 
 // Whether all scores that a tree could use are numbers or -inf.

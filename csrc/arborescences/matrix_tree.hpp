@@ -4,15 +4,15 @@
 // (Tutte 1948; Koo, Globerson, Carreras & Collins 2007). Neither is computed so: determinants lose everything when the
 // graph is close to a cycle that no arc enters. State reduction (state_reduction.hpp) adds, multiplies and divides
 // positive numbers only. It runs on plain doubles as long as no product of two of them can leave their range, which is
-// looked at in every step, and on logarithms otherwise; both are exact to rounding, so that there is no condition number
-// to judge.
+// looked at in every step, and on logarithms otherwise; both are exact to rounding, so that there is no condition
+// number to judge.
 //
 // The probability that h is the head of m needs the graph with m as the last word left:
 //
 //     mu[h, m] = w[h, m] u[h] / sum over h of w[h, m] u[h],      u[h] = P(the walk from h reaches the root before m)
 //
-// after elimination of all others (all_but_one.hpp): about 1.3 n^3 multiplications for all probabilities, as many as for
-// the inverse. Along a direction the same code runs on pairs (a number, its derivative).
+// after elimination of all others (all_but_one.hpp): about 1.3 n^3 multiplications for all probabilities, as many as
+// for the inverse. Along a direction the same code runs on pairs (a number, its derivative).
 #pragma once
 
 #include "arborescences/all_but_one.hpp"
@@ -25,8 +25,9 @@ inline void fill_item(T* to, std::int64_t count, T value) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = value;
 }
 
-// u[h, m] for all pairs: rows of heads, columns of words. A word that was eliminated goes where its p says, so its row is
-// the mean of the rows of those that were left: u[k, .] = sum over h of p_k[h] u[h, .], with u[0, m] = 1, u[m, m] = 0.
+// u[h, m] for all pairs: rows of heads, columns of words. A word that was eliminated goes where its p says, so its row
+// is the mean of the rows of those that were left: u[k, .] = sum over h of p_k[h] u[h, .], with u[0, m] = 1, u[m, m] =
+// 0.
 template <class Field>
 class Reaching {
  public:
@@ -34,8 +35,7 @@ class Reaching {
   using Numbers = typename Field::template Of<Doubles>;
 
   // Rows are longer by a vector: what is computed beyond the columns in hand lands in columns that come later.
-  explicit Reaching(std::int64_t words)
-      : memory_(Field::kPlanes * (words + 1) * stride_of(words)), rows_(words + 1) {}
+  explicit Reaching(std::int64_t words) : memory_(Field::kPlanes * (words + 1) * stride_of(words)), rows_(words + 1) {}
 
   void start(std::int64_t words) {
     stride_ = stride_of(words);
@@ -81,8 +81,8 @@ class Reaching {
     for (std::int64_t m = 0; m <= words; m += kLanes<double>) {
       Sum<Field> sum;
       for (std::int64_t h = 0; h <= words; ++h) {
-        const Numbers here = Field::times(number_at(w.row(h) + m, w.plane, Numbers{}),
-                                          number_at(row(h) + m, plane_, Numbers{}));
+        const Numbers here =
+            Field::times(number_at(w.row(h) + m, w.plane, Numbers{}), number_at(row(h) + m, plane_, Numbers{}));
         put(row(h) + m, plane_, here);
         sum.see(here);
       }

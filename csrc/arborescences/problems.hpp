@@ -48,10 +48,10 @@ template <class T>
 struct ArborescenceSample {
   const T* scores;
   const std::int64_t* lengths;
-  const double* levels;        // (items, size, size): [modifier, head], sums of the probabilities of heads 0..head
-  const std::int64_t* roots;   // per sample: the node that the walks end in; -1 where there is no tree
-  const std::int64_t* seeds;   // per sample
-  std::int64_t* heads;         // (samples, size): of every node, -1 where it has none
+  const double* levels;       // (items, size, size): [modifier, head], sums of the probabilities of heads 0..head
+  const std::int64_t* roots;  // per sample: the node that the walks end in; -1 where there is no tree
+  const std::int64_t* seeds;  // per sample
+  std::int64_t* heads;        // (samples, size): of every node, -1 where it has none
   std::int64_t size, items, max_steps, columns;
 };
 

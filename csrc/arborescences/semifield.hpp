@@ -1,13 +1,13 @@
-// Positive numbers, in four forms that share their names. They can be added, multiplied and divided, and nothing is ever
-// subtracted: every result is right to a few units in the last place, however far apart the numbers are.
+// Positive numbers, in four forms that share their names. They can be added, multiplied and divided, and nothing is
+// ever subtracted: every result is right to a few units in the last place, however far apart the numbers are.
 //
 //   Linear       x                      as long as nothing leaves the range of a double
 //   Log          log x                  always
 //   LinearMoved  x and dx               with the derivative along a direction
 //   LogMoved     log x and dx / x
 //
-// A number is one `Single` or one `Pair`; V is double, or a vector of them. In memory the second parts of all numbers of
-// an array lie `plane` doubles behind the first ones.
+// A number is one `Single` or one `Pair`; V is double, or a vector of them. In memory the second parts of all numbers
+// of an array lie `plane` doubles behind the first ones.
 #pragma once
 
 #include "core/vector_math.hpp"
@@ -15,8 +15,14 @@
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
-template <class V> struct Single { V x; };
-template <class V> struct Pair { V x, rate; };
+template <class V>
+struct Single {
+  V x;
+};
+template <class V>
+struct Pair {
+  V x, rate;
+};
 
 inline Single<double> number_at(const double* at, std::int64_t, Single<double>) { return {*at}; }
 inline Pair<double> number_at(const double* at, std::int64_t plane, Pair<double>) { return {*at, at[plane]}; }
@@ -110,22 +116,26 @@ struct LogMoved : LogRange {
 
 // Many numbers added up, in every lane: they are shown once (`see`) and then again (`add`), so that logarithms need one
 // exponential each. Where kTwice is false the first round may be left out.
-template <class Field> struct Sum;
-template <> struct Sum<Linear> {
+template <class Field>
+struct Sum;
+template <>
+struct Sum<Linear> {
   static constexpr bool kTwice = false;
   Doubles sum{};
   void see(Single<Doubles>) {}
   void add(Single<Doubles> a) { sum += a.x; }
   Single<Doubles> result() const { return {sum}; }
 };
-template <> struct Sum<LinearMoved> {
+template <>
+struct Sum<LinearMoved> {
   static constexpr bool kTwice = false;
   Doubles sum{}, rate{};
   void see(Pair<Doubles>) {}
   void add(Pair<Doubles> a) { sum += a.x, rate += a.rate; }
   Pair<Doubles> result() const { return {sum, rate}; }
 };
-template <> struct Sum<Log> {
+template <>
+struct Sum<Log> {
   static constexpr bool kTwice = true;
   Doubles top = -kInfinity<double> - Doubles{}, sum{};
   void see(Single<Doubles> a) { top = larger(a.x, top); }
@@ -133,7 +143,8 @@ template <> struct Sum<Log> {
   Single<Doubles> result() const { return {based() + log_of<Doubles>(sum)}; }
   Doubles based() const { return top == -kInfinity<double> - Doubles{} ? Doubles{} : top; }
 };
-template <> struct Sum<LogMoved> : Sum<Log> {
+template <>
+struct Sum<LogMoved> : Sum<Log> {
   Doubles rate{};
   void see(Pair<Doubles> a) { top = larger(a.x, top); }
   void add(Pair<Doubles> a) {

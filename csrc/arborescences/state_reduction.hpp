@@ -6,8 +6,8 @@
 //     d_k = sum over h of w[h, k]        p[h] = w[h, k] / d_k        w[h, m] += w[k, m] p[h]
 //
 // over the nodes that remain; the loops w[m, m] that arise are left out, because the diagonal of the Laplacian is not
-// stored but summed anew. The sum over all trees is the product of the d_k: this is Gaussian elimination on the Laplacian
-// of the matrix-tree theorem, where the diagonal entry is the sum of the others.
+// stored but summed anew. The sum over all trees is the product of the d_k: this is Gaussian elimination on the
+// Laplacian of the matrix-tree theorem, where the diagonal entry is the sum of the others.
 //
 // With a single root its arcs count to first order only (a tree has one of them): d_k is the sum over words, and row 0
 // is carried along by the same update. A word that no remaining word can be the head of has no such sum: it must be the
@@ -15,10 +15,10 @@
 // from the root.
 #pragma once
 
-#include "core/buffer.hpp"
-#include "core/rows.hpp"
-#include "core/problems.hpp"
 #include "arborescences/semifield.hpp"
+#include "core/buffer.hpp"
+#include "core/problems.hpp"
+#include "core/rows.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -42,8 +42,7 @@ class Reduction {
   using Number = typename Field::template Of<double>;
   using Numbers = typename Field::template Of<Doubles>;
 
-  explicit Reduction(std::int64_t words)
-      : width_(whole_vectors(words + 1)), column_(Field::kPlanes * width_) {}
+  explicit Reduction(std::int64_t words) : width_(whole_vectors(words + 1)), column_(Field::kPlanes * width_) {}
 
   static Number at(const double* x, std::int64_t plane) { return number_at(x, plane, Number{}); }
   static Numbers vector_at(const double* x, std::int64_t plane) { return number_at(x, plane, Numbers{}); }
@@ -98,8 +97,7 @@ class Reduction {
   }
 
   // sum of x y.
-  static Number dot(const double* x, std::int64_t x_plane, const double* y, std::int64_t y_plane,
-                    std::int64_t padded) {
+  static Number dot(const double* x, std::int64_t x_plane, const double* y, std::int64_t y_plane, std::int64_t padded) {
     return sum_of([=](std::int64_t i) { return Field::times(vector_at(x + i, x_plane), vector_at(y + i, y_plane)); },
                   padded);
   }

@@ -12,8 +12,7 @@ enum class Kind { kUsual, kImpossible, kNotNumbers };
 // Scores of one item as double precision logarithms: rows of `stride`, -inf where there is no arc.
 class LogWeights {
  public:
-  explicit LogWeights(std::int64_t words)
-      : tops_(Weights::stride_of(words)), memory_(Weights::plane_of(words)) {}
+  explicit LogWeights(std::int64_t words) : tops_(Weights::stride_of(words)), memory_(Weights::plane_of(words)) {}
 
   // Of words 1..n under the root 0.
   template <class T>

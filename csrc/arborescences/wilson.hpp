@@ -3,8 +3,8 @@
 // From each word in turn a walk goes to heads at random until it meets the tree, and its path without loops joins the
 // tree. The loops may take for ever (two words that are each other's only likely heads), so the steps are limited; when
 // they are used up, the heads are drawn one after the other instead, each from its distribution given those before
-// (all_but_one.hpp). The two together stay exact: a walk may be read as popping cycles off stacks of arcs, and which cycles
-// are popped is independent of the tree below them, hence the number of steps is independent of the tree.
+// (all_but_one.hpp). The two together stay exact: a walk may be read as popping cycles off stacks of arcs, and which
+// cycles are popped is independent of the tree below them, hence the number of steps is independent of the tree.
 #pragma once
 
 #include "arborescences/all_but_one.hpp"
@@ -88,8 +88,8 @@ class Drawing {
     return h == m ? Field::kZero : Field::times(Number{w_.row(h)[m]}, Number{reached_.get()[h]}).x;
   }
 
-  // u of every node: the probability to reach the root before the word that is left. Indexed by words; a level sees them
-  // through its order.
+  // u of every node: the probability to reach the root before the word that is left. Indexed by words; a level sees
+  // them through its order.
   bool reach(const AllButOne<Field>& each, int depth) {
     double *u = reached_.get(), *local = spare_.get();
     for (std::int64_t i = 0; i < width_; ++i) u[i] = Field::kZero;
@@ -140,8 +140,8 @@ class Drawing {
 class TreeSampler {
  public:
   explicit TreeSampler(std::int64_t size)
-      : logs_(size - 1), memory_(Weights::plane_of(size - 1)), levels_(size), drawn_(size), next_(size),
-        names_(size), linear_(size - 1), logarithmic_(size - 1), in_linear_(size - 1), in_logs_(size - 1) {}
+      : logs_(size - 1), memory_(Weights::plane_of(size - 1)), levels_(size), drawn_(size), next_(size), names_(size),
+        linear_(size - 1), logarithmic_(size - 1), in_linear_(size - 1), in_logs_(size - 1) {}
 
   // Loop-erased walks that end in `root`; false when the steps are used up.
   bool walk(const double* sums, std::int64_t size, std::int64_t n, std::int64_t root, std::int64_t max_steps,

@@ -75,32 +75,34 @@ template <class T>
 void run(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t end) {
   if constexpr (sizeof(T) == 8) return sweep(p, begin, end);
   else
-    chains::each_stretch(p, begin, end, [&](std::int64_t from, std::int64_t to) { sweep(p, from, to); },
-                         [&](std::int64_t number, const chains::ChainItem<T>& chain) {
-                           chains::WideItem item(p, chain);
-                           chains::WideParts found(p.n_tags, chain.length, chain.dense());
-                           sweep(item.value(), 0, 1);
-                           sweep(item.marginals(found), 0, 1);
-                           chains::ChainOutput<T> out(p.weights, number, p.n_tags, p.n_places);
-                           found.write(out);
-                         });
+    chains::each_stretch(
+        p, begin, end, [&](std::int64_t from, std::int64_t to) { sweep(p, from, to); },
+        [&](std::int64_t number, const chains::ChainItem<T>& chain) {
+          chains::WideItem item(p, chain);
+          chains::WideParts found(p.n_tags, chain.length, chain.dense());
+          sweep(item.value(), 0, 1);
+          sweep(item.marginals(found), 0, 1);
+          chains::ChainOutput<T> out(p.weights, number, p.n_tags, p.n_places);
+          found.write(out);
+        });
 }
 
 template <class T>
 void run(const ChainTangent<T>& p, std::int64_t begin, std::int64_t end) {
   if constexpr (sizeof(T) == 8) return sweep(p, begin, end);
   else
-    chains::each_stretch(p, begin, end, [&](std::int64_t from, std::int64_t to) { sweep(p, from, to); },
-                         [&](std::int64_t number, const chains::ChainItem<T>& chain) {
-                           chains::WideItem item(p, chain);
-                           chains::WideParts along(p.n_tags, chain.length, chain.dense());
-                           chains::WideParts found(p.n_tags, chain.length, chain.dense());
-                           along.read(chains::ChainItem<T>(p.direction, number, p.n_tags, chain.length));
-                           sweep(item.value(), 0, 1);
-                           sweep(item.tangent(along, found), 0, 1);
-                           chains::ChainOutput<T> out(p.weights, number, p.n_tags, p.n_places);
-                           found.write(out);
-                         });
+    chains::each_stretch(
+        p, begin, end, [&](std::int64_t from, std::int64_t to) { sweep(p, from, to); },
+        [&](std::int64_t number, const chains::ChainItem<T>& chain) {
+          chains::WideItem item(p, chain);
+          chains::WideParts along(p.n_tags, chain.length, chain.dense());
+          chains::WideParts found(p.n_tags, chain.length, chain.dense());
+          along.read(chains::ChainItem<T>(p.direction, number, p.n_tags, chain.length));
+          sweep(item.value(), 0, 1);
+          sweep(item.tangent(along, found), 0, 1);
+          chains::ChainOutput<T> out(p.weights, number, p.n_tags, p.n_places);
+          found.write(out);
+        });
 }
 
 }  // namespace OMEGAMAX_ARCH

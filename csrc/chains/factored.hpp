@@ -14,14 +14,20 @@ namespace omegamax {
 namespace OMEGAMAX_ARCH {
 namespace chains {
 
-template <class T> constexpr T kFaint = T(1e-26);
-template <class T> constexpr T kLogFaint = T(-59.8672);
-template <> inline constexpr double kFaint<double> = 1e-280;
-template <> inline constexpr double kLogFaint<double> = -644.7238;
+template <class T>
+constexpr T kFaint = T(1e-26);
+template <class T>
+constexpr T kLogFaint = T(-59.8672);
+template <>
+inline constexpr double kFaint<double> = 1e-280;
+template <>
+inline constexpr double kLogFaint<double> = -644.7238;
 
 // Numbers too small for full precision would slow the processor down, and weigh nothing.
 template <class V>
-inline V without_dust(V x) { return x < Format<typename Traits<V>::Number>::kTiny - V{} ? V{} : x; }
+inline V without_dust(V x) {
+  return x < Format<typename Traits<V>::Number>::kTiny - V{} ? V{} : x;
+}
 
 // The transitions of an item, prepared.
 template <class T>
@@ -51,10 +57,10 @@ class SoftTransitions {
     for (std::int64_t i = 0; i < tags_; ++i)
       for (std::int64_t j = 0; j < tags_; ++j) turned[j * width_ + i] = matrix[i * width_ + j];
   }
-  const T* tops() const { return memory_.get(); }                           // c
-  const T* logs() const { return tops() + width_; }                         // T - c
-  const T* weights() const { return logs() + tags_ * width_; }              // W
-  const T* turned() const { return weights() + tags_ * width_; }            // W transposed
+  const T* tops() const { return memory_.get(); }                 // c
+  const T* logs() const { return tops() + width_; }               // T - c
+  const T* weights() const { return logs() + tags_ * width_; }    // W
+  const T* turned() const { return weights() + tags_ * width_; }  // W transposed
 
  private:
   std::int64_t tags_, width_;

@@ -1,4 +1,4 @@
-// The sweep down of chain_factored.hpp: visits, shares r = visits / s, and the pairs of tags A_i W_ij r_j.
+// The sweep down of factored.hpp: visits, shares r = visits / s, and the pairs of tags A_i W_ij r_j.
 #pragma once
 
 #include "chains/factored.hpp"
@@ -90,28 +90,27 @@ class SoftVisits {
     for (int r = places.count - 1; r >= 0; --r) {
       const T *visits = at(r), *a = places.a(r), *inverse = places.inverse(r);
       T *share = shares(r), *in = arriving(r), *before = at(r - 1);
-      for (std::int64_t j = 0; j < width_; j += kLanes<T>)
-        store<T>(share + j, load(visits + j) * load(inverse + j));
+      for (std::int64_t j = 0; j < width_; j += kLanes<T>) store<T>(share + j, load(visits + j) * load(inverse + j));
       combine(share, nodes.transitions.turned(), tags_, width_, in);
       for (std::int64_t i = 0; i < width_; i += kLanes<T>) store<T>(before + i, load(in + i) * load(a + i));
       if (places.any_faint[r])
-        any |= columns.each(chain, nodes, places.first + r, visits,
-                            [&](std::int64_t j, std::int64_t, Vector<T> of_power) {
-                              const Vector<T> here = of_power * load(visits + j);
-                              for (std::int64_t i = 0; i < tags_; ++i) {
-                                const Vector<T> flow = columns.power(i) * here;
-                                before[i] += sum_lanes<T>(flow);
-                                if (faint) store<T>(faint + i * width_ + j, load(faint + i * width_ + j) + flow);
-                              }
-                            });
+        any |=
+            columns.each(chain, nodes, places.first + r, visits, [&](std::int64_t j, std::int64_t, Vector<T> of_power) {
+              const Vector<T> here = of_power * load(visits + j);
+              for (std::int64_t i = 0; i < tags_; ++i) {
+                const Vector<T> flow = columns.power(i) * here;
+                before[i] += sum_lanes<T>(flow);
+                if (faint) store<T>(faint + i * width_ + j, load(faint + i * width_ + j) + flow);
+              }
+            });
       restore_visits(before, width_);
     }
     for (int r = places.count; r < kTogether; ++r) fill(shares(r), width_, T(0));
     return any;
   }
   T* at(int r) const { return memory_.get() + (r + 1) * width_; }  // visits; from r = -1
-  T* shares(int r) const { return at(r + kTogether); }          // visits / s
-  T* arriving(int r) const { return at(r + 2 * kTogether); }    // W shares
+  T* shares(int r) const { return at(r + kTogether); }             // visits / s
+  T* arriving(int r) const { return at(r + 2 * kTogether); }       // W shares
 
  private:
   std::int64_t tags_, width_;

@@ -1,4 +1,4 @@
-// The Hessian product of chain_factored.hpp. With V = W * (direction of the transitions), b' the moves of the node
+// The Hessian product of factored.hpp. With V = W * (direction of the transitions), b' the moves of the node
 // values and r = visits / s, h = (moves of visits - u' visits) / s:
 //
 //     up     u'_j = (sum_i A_i b'_i W_ij + sum_i A_i V_ij) / s_j
@@ -27,7 +27,8 @@ void factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t
   T *v = matrices.get(), *v_turned = v + square;
   T *still = v_turned + square, *moving = still + square, *faint = moving + square;  // sums of outer products
   T *y = products.get(), *weighted = y + few, *moved_shares = weighted + few;
-  T *moves = all_moves.get(), *means = moves + p.n_places * width;  // of the values with, and without, emissions: b', u'
+  T *moves = all_moves.get(),
+    *means = moves + p.n_places * width;  // of the values with, and without, emissions: b', u'
   const Vector<T> zero{};
   for (std::int64_t item = begin; item < end; ++item) {
     const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]), along(p.direction, item, tags, p.lengths[item]);
@@ -78,15 +79,14 @@ void factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t
         for (std::int64_t j = 0; j < width; j += kLanes<T>)
           store<T>(mean + j, (load(x + j) + load(y + r * width + j)) * load(places.inverse(r) + j));
         if (places.any_faint[r])
-          columns.each(chain, nodes, place, nullptr,
-                       [&](std::int64_t j, std::int64_t lanes, Vector<T> of_power) {
-                         Vector<T> sum = load(mean + j);
-                         for (std::int64_t i = 0; i < tags; ++i) {
-                           const Vector<T> weight = columns.power(i) * of_power;
-                           sum += weight * row_moves(place, i, j, lanes, weight);
-                         }
-                         store(mean + j, sum);
-                       });
+          columns.each(chain, nodes, place, nullptr, [&](std::int64_t j, std::int64_t lanes, Vector<T> of_power) {
+            Vector<T> sum = load(mean + j);
+            for (std::int64_t i = 0; i < tags; ++i) {
+              const Vector<T> weight = columns.power(i) * of_power;
+              sum += weight * row_moves(place, i, j, lanes, weight);
+            }
+            store(mean + j, sum);
+          });
         add_rows(move, mean, along.emissions(place), tags, T(0));
       }
     }
@@ -116,17 +116,17 @@ void factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t
           store<T>(moved_before + i, load(weighted + r * width + i) * load(visits.arriving(r) + i) +
                                          load(places.a(r) + i) * (load(y + r * width + i) + load(x + i)));
         if (places.any_faint[r])
-          any_faint |= columns.each(chain, nodes, place, here,
-                                    [&](std::int64_t j, std::int64_t lanes, Vector<T> of_power) {
-                                      const Vector<T> in = load(here + j), moved_in = load(moved + j);
-                                      for (std::int64_t i = 0; i < tags; ++i) {
-                                        const Vector<T> weight = columns.power(i) * of_power;
-                                        const Vector<T> d = row_moves(place, i, j, lanes, weight) - load(mean + j);
-                                        const Vector<T> flow = weight > zero ? weight * (d * in + moved_in) : zero;
-                                        moved_before[i] += sum_lanes<T>(flow);
-                                        store<T>(faint + i * width + j, load(faint + i * width + j) + flow);
-                                      }
-                                    });
+          any_faint |=
+              columns.each(chain, nodes, place, here, [&](std::int64_t j, std::int64_t lanes, Vector<T> of_power) {
+                const Vector<T> in = load(here + j), moved_in = load(moved + j);
+                for (std::int64_t i = 0; i < tags; ++i) {
+                  const Vector<T> weight = columns.power(i) * of_power;
+                  const Vector<T> d = row_moves(place, i, j, lanes, weight) - load(mean + j);
+                  const Vector<T> flow = weight > zero ? weight * (d * in + moved_in) : zero;
+                  moved_before[i] += sum_lanes<T>(flow);
+                  store<T>(faint + i * width + j, load(faint + i * width + j) + flow);
+                }
+              });
         exchange(moved_before, moved);
       }
       for (int r = count; r < kTogether; ++r) {

@@ -17,8 +17,7 @@ class HardLocal {
       const std::int64_t blocks = (width_ - j) / kLanes<T>;
       if (blocks >= kSideBySide) solve_blocks<kSideBySide>(b, matrix + j, u + j);
       else
-        for (std::int64_t k = 0; k < blocks; ++k)
-          solve_blocks<1>(b, matrix + j + k * kLanes<T>, u + j + k * kLanes<T>);
+        for (std::int64_t k = 0; k < blocks; ++k) solve_blocks<1>(b, matrix + j + k * kLanes<T>, u + j + k * kLanes<T>);
     }
   }
   void prepare(const T*) const {}
@@ -31,8 +30,7 @@ class HardLocal {
     Vector<T> top[kBlocks];
     for (int k = 0; k < kBlocks; ++k) top[k] = splat(-kInfinity<T>);
     for (std::int64_t i = 0; i < tags_; ++i)
-      for (int k = 0; k < kBlocks; ++k)
-        top[k] = larger(b[i] + load(matrix + i * width_ + k * kLanes<T>), top[k]);
+      for (int k = 0; k < kBlocks; ++k) top[k] = larger(b[i] + load(matrix + i * width_ + k * kLanes<T>), top[k]);
     for (int k = 0; k < kBlocks; ++k) store(u + k * kLanes<T>, top[k]);
   }
 

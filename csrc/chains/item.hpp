@@ -11,7 +11,9 @@ namespace OMEGAMAX_ARCH {
 namespace chains {
 
 template <class T>
-inline std::int64_t padded(std::int64_t n) { return (n + kLanes<T> - 1) / kLanes<T> * kLanes<T>; }
+inline std::int64_t padded(std::int64_t n) {
+  return (n + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
+}
 
 // What is special about numbers: NaN or +inf among them; finite ones of a size that leaves a float no digits for the
 // small ones beside them (spaced by a thousandth and more; a double has enough).
@@ -96,8 +98,8 @@ struct ChainItem {
       : first(p.at.first + item * p.strides.first),
         transitions(p.at.transitions ? p.at.transitions + item * p.strides.transitions : nullptr),
         start(p.at.start ? p.at.start + item * p.strides.start : nullptr),
-        end(p.at.end ? p.at.end + item * p.strides.end : nullptr),
-        n_tags(tags), width(padded<T>(tags)), length(length_) {}
+        end(p.at.end ? p.at.end + item * p.strides.end : nullptr), n_tags(tags), width(padded<T>(tags)),
+        length(length_) {}
 
   bool dense() const { return transitions == nullptr; }
 
@@ -160,9 +162,8 @@ struct ChainOutput {
   ChainOutput(const ChainPointers<T>& w, std::int64_t item, std::int64_t tags, std::int64_t places)
       : first(w.first + item * places * tags * (w.transitions ? 1 : tags)),
         transitions(w.transitions ? w.transitions + item * tags * tags : nullptr),
-        start(w.start ? w.start + item * tags : nullptr),
-        end(w.end ? w.end + item * tags : nullptr),
-        n_tags(tags), n_places(places) {}
+        start(w.start ? w.start + item * tags : nullptr), end(w.end ? w.end + item * tags : nullptr), n_tags(tags),
+        n_places(places) {}
 
   bool dense() const { return transitions == nullptr; }
   std::int64_t per_place() const { return dense() ? n_tags * n_tags : n_tags; }

@@ -7,8 +7,8 @@
 
 namespace omegamax {
 
-// Chains (batch items are the rows). `first` is (places, tags, tags) in dense form, where `transitions`, `start` and `end`
-// are null, and the emissions (places, tags) in factored form.
+// Chains (batch items are the rows). `first` is (places, tags, tags) in dense form, where `transitions`, `start` and
+// `end` are null, and the emissions (places, tags) in factored form.
 template <class T>
 struct ChainPointers {
   T* first;

@@ -103,8 +103,8 @@ class SparseColumns {
   // Scores up to here have no weight in any of the first `lanes` columns, whatever else is added.
   T floor(std::int64_t lanes) {
     bound();
-    const Vector<T> limit = safe_ + tau_ * T(Power::kOrder) -
-                            8 * std::numeric_limits<T>::epsilon() * (larger(safe_, -safe_) + T(2));
+    const Vector<T> limit =
+        safe_ + tau_ * T(Power::kOrder) - 8 * std::numeric_limits<T>::epsilon() * (larger(safe_, -safe_) + T(2));
     T lowest = kInfinity<T>;
     T each[kLanes<T>];
     store<T>(each, best_.rank[0] > splat(-kInfinity<T>) ? limit : splat(-kInfinity<T>));

@@ -83,8 +83,7 @@ void sparse_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t e
     }
     const T *values = p.values + item * p.n_places * tags, *levels = p.levels + item * p.n_places * tags;
     const auto block_at = [&](std::int64_t place, std::int64_t j, std::int64_t lanes) {
-      return SparseBlock<Power, T>(load(tops + place * width + j),
-                                   load_lanes(levels + place * tags + j, lanes, T(0)));
+      return SparseBlock<Power, T>(load(tops + place * width + j), load_lanes(levels + place * tags + j, lanes, T(0)));
     };
     // How a row of scores moves, where it has weight.
     const auto row_moves = [&](std::int64_t place, std::int64_t i, std::int64_t j, std::int64_t lanes, Vector<T> z) {

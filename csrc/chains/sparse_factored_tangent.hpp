@@ -1,4 +1,4 @@
-// The Hessian product of chain_sparse_factored.hpp: J = diag(s) - s s' / sum s at every node that is visited.
+// The Hessian product of sparse_factored.hpp: J = diag(s) - s s' / sum s at every node that is visited.
 #pragma once
 
 #include "chains/sparse_factored.hpp"

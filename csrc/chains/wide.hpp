@@ -9,8 +9,8 @@ namespace omegamax {
 namespace OMEGAMAX_ARCH {
 namespace chains {
 
-// The first number of an item's state is NaN where the sweep up has found it large: the sweeps that follow need not look
-// at its scores again.
+// The first number of an item's state is NaN where the sweep up has found it large: the sweeps that follow need not
+// look at its scores again.
 template <class Problem>
 inline auto* first_of_state(const Problem& p, std::int64_t item, const ChainItem<float>& chain) {
   return (p.values ? p.values : p.levels) + item * chain.state_row(p.n_places);
@@ -75,7 +75,8 @@ class WideItem {
     return {parts_.parts(), &length_, &total_, at_, level_, weights.weights(), omega_, length_, tags_, 0};
   }
   ChainTangent<double> tangent(const WideParts& along, const WideParts& weights) const {
-    return {parts_.parts(), &length_, &total_, at_, level_, along.parts(), weights.weights(), omega_, length_, tags_, 0};
+    return {parts_.parts(),    &length_, &total_, at_,   level_, along.parts(),
+            weights.weights(), omega_,   length_, tags_, 0};
   }
   double found() const { return value_; }
 

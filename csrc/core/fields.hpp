@@ -19,7 +19,8 @@ using Another = AnyField;
 template <class Struct, class Numbers, class = void>
 struct TakesFields : std::false_type {};
 template <class Struct, std::size_t... i>
-struct TakesFields<Struct, std::index_sequence<i...>, std::void_t<decltype(Struct{Another<i>{}...})>> : std::true_type {};
+struct TakesFields<Struct, std::index_sequence<i...>, std::void_t<decltype(Struct{Another<i>{}...})>> : std::true_type {
+};
 
 constexpr std::size_t kMostFields = 14;
 template <class Struct, std::size_t n = kMostFields>
@@ -32,10 +33,10 @@ constexpr std::size_t count_fields() {
 template <class Struct>
 auto take_apart(Struct& s) {
   constexpr std::size_t n = count_fields<Struct>();
-#define OMEGAMAX_TAKE(number, ...)              \
-  if constexpr (n == number) {                  \
-    auto& [__VA_ARGS__] = s;                    \
-    return std::make_tuple(__VA_ARGS__);        \
+#define OMEGAMAX_TAKE(number, ...)       \
+  if constexpr (n == number) {           \
+    auto& [__VA_ARGS__] = s;             \
+    return std::make_tuple(__VA_ARGS__); \
   }
   OMEGAMAX_TAKE(2, a, b)
   OMEGAMAX_TAKE(3, a, b, c)

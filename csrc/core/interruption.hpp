@@ -47,4 +47,25 @@ class Interruption {
   std::atomic<bool> stop_{false};
 };
 
+// The interruption of the call that this thread works for, or nullptr. A kernel in which one row or item may take long
+// looks here; between rows the launch looks itself.
+inline thread_local Interruption* current_interruption = nullptr;
+
+class InterruptionScope {
+ public:
+  explicit InterruptionScope(Interruption* interruption) : before_(current_interruption) {
+    current_interruption = interruption;
+  }
+  ~InterruptionScope() { current_interruption = before_; }
+  InterruptionScope(const InterruptionScope&) = delete;
+  InterruptionScope& operator=(const InterruptionScope&) = delete;
+
+ private:
+  Interruption* before_;
+};
+
+inline void check_interruption() {
+  if (current_interruption != nullptr) current_interruption->check();
+}
+
 }  // namespace omegamax

@@ -1,6 +1,7 @@
 // A small pool of threads that survives fork() and follows the thread count of each call.
 //
-// For processes in which PyTorch's own threads cannot be used (team.hpp). The caller always works too, so a call that finds the pool busy (two Python threads at once) simply runs alone.
+// For processes in which PyTorch's own threads cannot be used (team.hpp). The caller always works too, so a call that
+// finds the pool busy (two Python threads at once) simply runs alone.
 #pragma once
 
 #include <pthread.h>
@@ -87,9 +88,7 @@ class Pool {
     while (workers_ < helpers) {
       try {
         std::thread([this] { work(); }).detach();
-      } catch (const std::system_error&) {
-        break;
-      }
+      } catch (const std::system_error&) { break; }
       ++workers_;
     }
     return std::min(helpers, workers_);

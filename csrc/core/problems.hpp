@@ -1,20 +1,21 @@
 // What each kernel reads and writes: plain data, the same for every instruction set.
 //
 // A kernel is three things with one name:
-//   1. a struct in one of the files below (for a structure, an item of the batch plays the role of a row),
+//   1. a struct in csrc/<room>/problems.hpp (for a structure, an item of the batch plays the role of a row),
 //   2. `run(const Problem<T>&, begin, end)` in csrc/<room>/<name>.hpp, which handles rows begin..end,
-//   3. a line in one of the lists of kernels below and one in bindings.cpp.
-// Each list is compiled in a file of its own (csrc/<room>/kernels.cpp), once per instruction set.
+//   3. a line in one of the lists of kernels below.
+// Each list is compiled in a file of its own (csrc/<room>/kernels.cpp), once per instruction set, and bindings.cpp
+// gives all of them to Python.
 #pragma once
 
 #include <cstdint>
 
 #include "arborescences/problems.hpp"
 #include "chains/problems.hpp"
-#include "sparsemap/oracle.hpp"
 #include "grids/problems.hpp"
 #include "rows/problems.hpp"
 #include "selections/problems.hpp"
+#include "sparsemap/oracle.hpp"
 #include "trees/problems.hpp"
 
 namespace omegamax {
@@ -92,7 +93,7 @@ namespace omegamax {
 // One entry per kernel and type, filled once per instruction set.
 struct Table {
   const char* arch;
-#define OMEGAMAX_ENTRY(Name)                                                     \
+#define OMEGAMAX_ENTRY(Name)                                                      \
   void (*Name##_float)(const Name<float>&, std::int64_t begin, std::int64_t end); \
   void (*Name##_double)(const Name<double>&, std::int64_t begin, std::int64_t end);
   OMEGAMAX_KERNELS(OMEGAMAX_ENTRY)
@@ -103,8 +104,9 @@ struct Table {
 
 }  // namespace omegamax
 
-// Enters a list of kernels into the table of this instruction set (OMEGAMAX_ARCH). Code compiled per instruction set must
-// not use templates of the standard library that the linker could merge across sets: everything lives in its namespace.
+// Enters a list of kernels into the table of this instruction set (OMEGAMAX_ARCH). Code compiled per instruction set
+// must not use templates of the standard library that the linker could merge across sets: everything lives in its
+// namespace.
 #define OMEGAMAX_FILL_ENTRY(Name) \
   table.Name##_float = run;       \
   table.Name##_double = run;

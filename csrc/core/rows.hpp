@@ -8,7 +8,8 @@ namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
 constexpr int kBlock = 8;  // vectors in a block
-template <class T> constexpr std::int64_t kBlockSize = kBlock * kLanes<T>;
+template <class T>
+constexpr std::int64_t kBlockSize = kBlock* kLanes<T>;
 
 // Calls f(offset, lanes) for each vector of a row; lanes is constant but in the last call.
 template <class T, class F>
@@ -116,13 +117,19 @@ inline bool has_bad(const T* x, std::int64_t n) {
 }
 
 template <class T>
-inline std::int64_t block_count(std::int64_t n) { return (n + kBlockSize<T> - 1) / kBlockSize<T>; }
+inline std::int64_t block_count(std::int64_t n) {
+  return (n + kBlockSize<T> - 1) / kBlockSize<T>;
+}
 
 // Room for the peaks of a row, or for all of it as candidates with the slack that `compress` needs.
 template <class T>
-inline std::int64_t peaks_size(std::int64_t n) { return block_count<T>(n) * kLanes<T>; }
+inline std::int64_t peaks_size(std::int64_t n) {
+  return block_count<T>(n) * kLanes<T>;
+}
 template <class T>
-inline std::int64_t candidates_size(std::int64_t n) { return n + (kBlock + 1) * kLanes<T>; }
+inline std::int64_t candidates_size(std::int64_t n) {
+  return n + (kBlock + 1) * kLanes<T>;
+}
 
 // A row that has no answer: all masked, or not all numbers.
 template <class T>

@@ -73,7 +73,9 @@ inline Vector<T> load(const T* from) {
 }
 
 template <class T>
-inline void store(T* to, Vector<T> x) { __builtin_memcpy(to, &x, sizeof x); }
+inline void store(T* to, Vector<T> x) {
+  __builtin_memcpy(to, &x, sizeof x);
+}
 
 // The first `count` lanes from memory, `fill` in the others; count < kLanes.
 template <class T>
@@ -81,8 +83,7 @@ inline Vector<T> load_some(const T* from, std::int64_t count, T fill) {
 #if defined(__AVX512F__)
   if constexpr (sizeof(T) == 4)
     return (Floats)_mm512_mask_loadu_ps((__m512)splat(fill), static_cast<__mmask16>((1u << count) - 1), from);
-  else
-    return (Doubles)_mm512_mask_loadu_pd((__m512d)splat(fill), static_cast<__mmask8>((1u << count) - 1), from);
+  else return (Doubles)_mm512_mask_loadu_pd((__m512d)splat(fill), static_cast<__mmask8>((1u << count) - 1), from);
 #else
   Vector<T> x = splat(fill);
   for (int lane = 0; lane < kLanes<T>; ++lane)
@@ -94,10 +95,8 @@ inline Vector<T> load_some(const T* from, std::int64_t count, T fill) {
 template <class T>
 inline void store_some(T* to, std::int64_t count, Vector<T> x) {
 #if defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4)
-    _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), (__m512)x);
-  else
-    _mm512_mask_storeu_pd(to, static_cast<__mmask8>((1u << count) - 1), (__m512d)x);
+  if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), (__m512)x);
+  else _mm512_mask_storeu_pd(to, static_cast<__mmask8>((1u << count) - 1), (__m512d)x);
 #else
   for (int lane = 0; lane < kLanes<T>; ++lane)
     if (lane < count) to[lane] = x[lane];
@@ -142,7 +141,9 @@ inline V root(V x) {
 
 // 1/x, but for the last digits: an estimate of the processor where it has one, improved by Newton's method.
 template <class V>
-inline V roughly_inverse(V x) { return typename Traits<V>::Number(1) / x; }
+inline V roughly_inverse(V x) {
+  return typename Traits<V>::Number(1) / x;
+}
 #if defined(__AVX512F__)
 inline Floats roughly_inverse(Floats x) {
   const Floats estimate = (Floats)_mm512_rcp14_ps((__m512)x);
@@ -158,7 +159,9 @@ inline Floats roughly_inverse(Floats x) {
 // The square root of a positive number to within an ulp: an estimate and one step of Newton's method, where that is
 // several times faster than the instruction.
 template <class V>
-inline V nearly_root(V x) { return root(x); }
+inline V nearly_root(V x) {
+  return root(x);
+}
 #if defined(__AVX512F__)
 inline Floats nearly_root(Floats x) {
   const __m512 inverse = _mm512_rsqrt14_ps((__m512)x), estimate = _mm512_mul_ps((__m512)x, inverse);
@@ -206,17 +209,16 @@ inline unsigned where_greater(Doubles a, Doubles b) {
   return bits;
 #endif
 }
-template <class T> constexpr unsigned kAllLanes = static_cast<unsigned>((std::uint64_t(1) << kLanes<T>) - 1);
+template <class T>
+constexpr unsigned kAllLanes = static_cast<unsigned>((std::uint64_t(1) << kLanes<T>)-1);
 
 // Writes the lanes chosen by `bits` one after the other and returns how many; may write a whole vector.
 template <class T>
 inline std::int64_t compress(T* to, Vector<T> x, unsigned bits) {
 #if defined(__AVX512F__)
   // Compress in the register, then store: the compress-to-memory instruction is microcoded on some processors.
-  if constexpr (sizeof(T) == 4)
-    store(to, (Floats)_mm512_maskz_compress_ps(static_cast<__mmask16>(bits), (__m512)x));
-  else
-    store(to, (Doubles)_mm512_maskz_compress_pd(static_cast<__mmask8>(bits), (__m512d)x));
+  if constexpr (sizeof(T) == 4) store(to, (Floats)_mm512_maskz_compress_ps(static_cast<__mmask16>(bits), (__m512)x));
+  else store(to, (Doubles)_mm512_maskz_compress_pd(static_cast<__mmask8>(bits), (__m512d)x));
   return __builtin_popcount(bits);
 #else
   std::int64_t count = 0;

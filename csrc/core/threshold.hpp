@@ -12,25 +12,46 @@
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
-
 struct Linear {
   static constexpr double kOrder = 1;
   static constexpr int kPeaksFrom = 2;  // blocks in a row from which the detour over its peaks pays
-  template <class V> static V slope(V z, V one) { return z > V{} ? one : V{}; }
-  template <class V> static V weight(V z) { return z; }
-  template <class V> static V step(V sum, V slope) { return (sum - typename Traits<V>::Number(1)) / slope; }
+  template <class V>
+  static V slope(V z, V one) {
+    return z > V{} ? one : V{};
+  }
+  template <class V>
+  static V weight(V z) {
+    return z;
+  }
+  template <class V>
+  static V step(V sum, V slope) {
+    return (sum - typename Traits<V>::Number(1)) / slope;
+  }
   // A step after which no other is needed: none, for its end may have fewer scores above it.
-  template <class T> static T enough(std::int64_t) { return 0; }
+  template <class T>
+  static T enough(std::int64_t) {
+    return 0;
+  }
 };
 
 struct Square {
   static constexpr double kOrder = 2;
   static constexpr int kPeaksFrom = 4;
-  template <class V> static V slope(V z, V) { return z; }
-  template <class V> static V weight(V z) { return z * z; }
-  template <class V> static V step(V sum, V slope) { return (sum - root(sum)) / slope; }
+  template <class V>
+  static V slope(V z, V) {
+    return z;
+  }
+  template <class V>
+  static V weight(V z) {
+    return z * z;
+  }
+  template <class V>
+  static V step(V sum, V slope) {
+    return (sum - root(sum)) / slope;
+  }
   // What a step leaves is of second order: the sum of the weights is off by at most n times its square.
-  template <class T> static T enough(std::int64_t n) {
+  template <class T>
+  static T enough(std::int64_t n) {
     return root(std::numeric_limits<T>::epsilon() / static_cast<T>(4 * n));
   }
 };
@@ -132,9 +153,8 @@ inline void write_row(const T* x, T* weights, T* value, std::int64_t n, T top, T
   for (std::int64_t i = 0; i < n; i += kBlockSize<T>) {
     const std::int64_t size = n - i < kBlockSize<T> ? n - i : kBlockSize<T>;
     if (is_empty(i)) {
-      each_vector<T>(size, [&](std::int64_t at, std::int64_t lanes) {
-        store_lanes(weights + i + at, lanes, Vector<T>{});
-      });
+      each_vector<T>(size,
+                     [&](std::int64_t at, std::int64_t lanes) { store_lanes(weights + i + at, lanes, Vector<T>{}); });
       continue;
     }
     Vector<T> moment{};
@@ -147,7 +167,8 @@ inline void write_row(const T* x, T* weights, T* value, std::int64_t n, T top, T
     });
     moments.add(moment);
   }
-  // max_Omega = max x + (q (1 + tau) + tau + sum p^(1 + 1/q)) q / (q + 1), from Omega = q^2/(q + 1) (sum p^(1 + 1/q) - 1)
+  // max_Omega = max x + (q (1 + tau) + tau + sum p^(1 + 1/q)) q / (q + 1), from Omega = q^2/(q + 1) (sum p^(1 + 1/q) -
+  // 1)
   constexpr double q = Power::kOrder;
   const double exact = static_cast<double>(threshold.high) + threshold.low;
   *value = top + static_cast<T>((q * (1 + exact) + exact + moments.total()) * q / (q + 1));
@@ -173,8 +194,8 @@ inline void threshold_row(const T* x, T* weights, T* value, std::int64_t n, T* p
     return Listing<T>{candidates, pad(candidates, count, T(-4))};
   };
   const bool whole = n > Power::kPeaksFrom * kBlockSize<T> && most_above(peaks, peaks_size<T>(n), floor);
-  const Threshold<T> threshold = whole ? find_threshold<Power>(WholeRow<T>{x, n, top, scale}, tau)
-                                       : find_threshold<Power>(listed(), tau);
+  const Threshold<T> threshold =
+      whole ? find_threshold<Power>(WholeRow<T>{x, n, top, scale}, tau) : find_threshold<Power>(listed(), tau);
 
   write_row<Power>(x, weights, value, n, top, threshold, [&](std::int64_t i) {
     const Vector<T> peak = load(peaks + i / kBlock);

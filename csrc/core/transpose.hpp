@@ -42,7 +42,9 @@ inline void transpose_part(Vector<T>* tile) {
 }
 
 template <class T>
-inline void transpose(Vector<T>* tile) { transpose_part<T, kLanes<T>>(tile); }
+inline void transpose(Vector<T>* tile) {
+  transpose_part<T, kLanes<T>>(tile);
+}
 
 // Two rows become one, in which neighbouring blocks of `distance` lanes are added up.
 template <int distance, class T>
@@ -62,9 +64,9 @@ inline Vector<T> sums_of_lanes(const T* vectors) {
 #pragma GCC unroll 16
   for (int i = 0; i < kLanes<T>; ++i) tile[i] = load(vectors + i * kLanes<T>);
   fold_stage<1, T>(tile);
-  if constexpr (kLanes<T> > 2) fold_stage<2, T>(tile);
-  if constexpr (kLanes<T> > 4) fold_stage<4, T>(tile);
-  if constexpr (kLanes<T> > 8) fold_stage<8, T>(tile);
+  if constexpr (kLanes < T >> 2) fold_stage<2, T>(tile);
+  if constexpr (kLanes < T >> 4) fold_stage<4, T>(tile);
+  if constexpr (kLanes < T >> 8) fold_stage<8, T>(tile);
   return tile[0];
 }
 #else

@@ -1,4 +1,4 @@
-// exp, log, log1p and pow without branches. Each works on a float or a double (in a loop that the compiler vectorises)
+// exp, log and log1p without branches. Each works on a float or a double (in a loop that the compiler vectorises)
 // and on the vectors of simd.hpp. Errors are about one unit in the last place; infinities and NaN behave as in <cmath>
 // where a comment does not say otherwise.
 #pragma once
@@ -8,8 +8,10 @@
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
-template <class T> struct Format;
-template <> struct Format<float> {
+template <class T>
+struct Format;
+template <>
+struct Format<float> {
   static constexpr int kFraction = 23;
   static constexpr std::int32_t kBias = 127, kSqrtHalf = 0x3f3504f3, kFractionBits = 0x7fffff;
   static constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, held in the low bits
@@ -17,7 +19,8 @@ template <> struct Format<float> {
   static constexpr float kExpLow = -104.0f, kExpHigh = 88.7228394f;
   static constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
 };
-template <> struct Format<double> {
+template <>
+struct Format<double> {
   static constexpr int kFraction = 52;
   static constexpr std::int64_t kBias = 1023, kSqrtHalf = 0x3fe6a09e667f3bcdLL, kFractionBits = 0xfffffffffffffLL;
   static constexpr double kRounder = 6755399441055744.0;
@@ -58,8 +61,8 @@ inline V exp_of(V x) {
   const V y = (exp_tail(r) * (r * r) + r) + T(1);
   // 2^k in two factors, since k runs from below the smallest to above the largest exponent.
   const auto half = k >> 1;
-  const V result = y * from_bits<V>((half + F::kBias) << F::kFraction) *
-                   from_bits<V>((k - half + F::kBias) << F::kFraction);
+  const V result =
+      y * from_bits<V>((half + F::kBias) << F::kFraction) * from_bits<V>((k - half + F::kBias) << F::kFraction);
   return x > high ? infinity : result;
 }
 
@@ -101,9 +104,11 @@ inline V log_normal(V x) {
     return k * F::kLn2High + (f + (y * (f * f2) + (k * F::kLn2Low - T(0.5) * f2)));
   } else {  // log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)), s = f / (2 + f)
     const V s = f / (T(2) + f), z = s * s, w = z * z;
-    const V odd = w * (T(3.999999999940941908e-01) + w * (T(2.222219843214978396e-01) + w * T(1.531383769920937332e-01)));
-    const V even = z * (T(6.666666666666735130e-01) + w * (T(2.857142874366239149e-01) +
-                   w * (T(1.818357216161805012e-01) + w * T(1.479819860511658591e-01))));
+    const V odd =
+        w * (T(3.999999999940941908e-01) + w * (T(2.222219843214978396e-01) + w * T(1.531383769920937332e-01)));
+    const V even =
+        z * (T(6.666666666666735130e-01) +
+             w * (T(2.857142874366239149e-01) + w * (T(1.818357216161805012e-01) + w * T(1.479819860511658591e-01))));
     const V half = T(0.5) * f * f;
     return k * F::kLn2High - ((half - (s * (half + (odd + even)) + k * F::kLn2Low)) - f);
   }
@@ -129,10 +134,6 @@ inline V log1p_normal(V w) {
   const V u = T(1) + w;
   return log_normal(u) + (w - (u - T(1))) * roughly_inverse(u);  // the correction is tiny
 }
-
-// x^a for positive normal x.
-template <class V>
-inline V pow_normal(V x, typename Traits<V>::Number a) { return exp_of<V>(a * log_normal(x)); }
 
 }  // namespace OMEGAMAX_ARCH
 }  // namespace omegamax

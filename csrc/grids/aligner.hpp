@@ -5,8 +5,8 @@
 // is the only thing as large as the grid.
 #pragma once
 
-#include "grids/alignment_sweeper.hpp"
 #include "core/buffer.hpp"
+#include "grids/alignment_sweeper.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -165,8 +165,8 @@ class Aligner {
   }
   void read_values(const Strip<T>& strip, std::int64_t s, const T* rows) {
     for (int part = 0; part < Omega::kParts; ++part)
-      read_edge(strip, s, rows, (s - 1) * Omega::kParts + part, edge_ + part * stride_,
-                Omega::template none<T>(part), Omega::template start<T>(part));
+      read_edge(strip, s, rows, (s - 1) * Omega::kParts + part, edge_ + part * stride_, Omega::template none<T>(part),
+                Omega::template start<T>(part));
   }
   void read_edges(const Strip<T>& strip, std::int64_t s, const T* rows) {
     read_values(strip, s, rows);

@@ -1,8 +1,8 @@
 // A strip of an alignment grid: some rows of one item, a row per vector lane, swept by anti-diagonals.
 //
-// At step t lane r is in column `left + t - r`, so that its three tails were computed one step ago (left: same lane; up:
-// the lane before) and two steps ago (diagonal: the lane before). Scores are read and marginals written in tiles of a
-// few steps, since a column of lanes is an anti-diagonal of the matrix.
+// At step t lane r is in column `left + t - r`, so that its three tails were computed one step ago (left: same lane;
+// up: the lane before) and two steps ago (diagonal: the lane before). Scores are read and marginals written in tiles of
+// a few steps, since a column of lanes is an anti-diagonal of the matrix.
 #pragma once
 
 #include "core/problems.hpp"
@@ -12,7 +12,8 @@
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
-template <class T> constexpr int kStripRows = 128 / static_cast<int>(sizeof(T));  // the same for all instruction sets
+template <class T>
+constexpr int kStripRows = 128 / static_cast<int>(sizeof(T));  // the same for all instruction sets
 constexpr int kTile = 16;
 constexpr int kAhead = 2 * kTile;  // memory is asked for so far ahead: the processor does not follow so many rows
 
@@ -70,8 +71,7 @@ struct Strip {
       }
       const std::int64_t i = top + r, j = column(t, r), begin = item.begin(i), end = item.end(i);
       const T* row = row_of(matrix, row_stride, r);
-      for (int s = 0; s < kTile; ++s)
-        tile[s * lanes + r] = j + s >= begin && j + s < end ? row[j + s] * scale : fill;
+      for (int s = 0; s < kTile; ++s) tile[s * lanes + r] = j + s >= begin && j + s < end ? row[j + s] * scale : fill;
     }
   }
 
@@ -107,7 +107,7 @@ struct Strip {
 
   // Whether all steps of a tile lie in the grid, for the vector of rows that begins at r.
   bool is_whole(std::int64_t t, std::int64_t r) const {
-    if (!kHasTranspose || r + kLanes<T> > height) return false;
+    if (!kHasTranspose || r + kLanes < T >> height) return false;
     for (std::int64_t k = r; k < r + kLanes<T>; ++k)
       if (column(t, k) < item.begin(top + k) || column(t, k) + kTile > item.end(top + k)) return false;
     return true;
@@ -128,7 +128,7 @@ inline Vector<T> move_up(Vector<T> before, Vector<T> x) {
   y[0] = before[lanes - 1];
   return y;
 #else
-  typename Traits<Vector<T>>::Integer from;
+  typename Traits<Vector<T> >::Integer from;
   for (int lane = 0; lane < lanes; ++lane) from[lane] = lanes + lane - 1;
   return __builtin_shuffle(before, x, from);
 #endif
@@ -144,7 +144,7 @@ inline Vector<T> move_down(Vector<T> x, Vector<T> after) {
   y[lanes - 1] = after[0];
   return y;
 #else
-  typename Traits<Vector<T>>::Integer from;
+  typename Traits<Vector<T> >::Integer from;
   for (int lane = 0; lane < lanes; ++lane) from[lane] = lane + 1;
   return __builtin_shuffle(x, after, from);
 #endif

@@ -41,15 +41,15 @@ struct Sweeper {
       V moved_up[kVectors];
       for (int part = 0; part < kParts; ++part)
         for (int k = 0; k < kVectors; ++k)
-          up[k].part[part] = move_up<T>(k == 0 ? splat(edge[part * stride + 1 + t]) : now[k - 1].part[part],
-                                        now[k].part[part]);
+          up[k].part[part] =
+              move_up<T>(k == 0 ? splat(edge[part * stride + 1 + t]) : now[k - 1].part[part], now[k].part[part]);
       if constexpr (kTangent)
         for (int k = 0; k < kVectors; ++k)
           moved_up[k] = move_up<T>(k == 0 ? splat(moved_edge[1 + t]) : moved_now[k - 1], moved_now[k]);
       for (int k = 0; k < kVectors; ++k) {
         Three<V> q;
         const Three<Cells> tails{above[k], up[k], now[k]};
-        now[k] = Omega::template next<kWeights || kTangent>(tails, load(scores + k * kL), q);
+        now[k] = Omega::template next < kWeights || kTangent > (tails, load(scores + k * kL), q);
         above[k] = up[k];
         if constexpr (kWeights) {
           weights[0] = q.diagonal;

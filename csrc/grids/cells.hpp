@@ -10,14 +10,20 @@ namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
 template <class V>
-struct Three { V diagonal, up, left; };
+struct Three {
+  V diagonal, up, left;
+};
 
 // What a cell hands on to the next: its value, in one part or two.
 template <class V, int kParts>
-struct Cell { V part[kParts]; };
+struct Cell {
+  V part[kParts];
+};
 
 template <class V>
-inline V largest_of(const Three<V>& x) { return larger(larger(x.diagonal, x.up), x.left); }
+inline V largest_of(const Three<V>& x) {
+  return larger(larger(x.diagonal, x.up), x.left);
+}
 
 // -inf where nothing is reachable, NaN where something is not a number or +inf.
 template <class V>
@@ -38,9 +44,18 @@ struct PlainThree {
     const Three<V> values{x.diagonal.part[0], x.up.part[0], x.left.part[0]};
     return {{score + Own::template solve<kWeights>(values, q)}};
   }
-  template <class T> static T start(int) { return 0; }
-  template <class T> static T none(int) { return -kInfinity<T>; }
-  template <class T> static double value(const T* part, std::int64_t) { return part[0]; }
+  template <class T>
+  static T start(int) {
+    return 0;
+  }
+  template <class T>
+  static T none(int) {
+    return -kInfinity<T>;
+  }
+  template <class T>
+  static double value(const T* part, std::int64_t) {
+    return part[0];
+  }
 };
 
 // Cells that are values in two parts, the second of which holds what the first has rounded away: along a path of a
@@ -59,9 +74,10 @@ struct PairedThree {
     const V lowest = largest_of(Three<V>{high.diagonal == top ? low.diagonal : nothing,
                                          high.up == top ? low.up : nothing, high.left == top ? low.left : nothing});
     const V rest = lowest == nothing ? zero : lowest;
-    const V above = Own::template solve<kWeights>(
-        {(high.diagonal - top) + (low.diagonal - rest), (high.up - top) + (low.up - rest),
-         (high.left - top) + (low.left - rest)}, q);
+    const V above =
+        Own::template solve<kWeights>({(high.diagonal - top) + (low.diagonal - rest), (high.up - top) + (low.up - rest),
+                                       (high.left - top) + (low.left - rest)},
+                                      q);
     // The exact sum of top and score is `sum` + `lost`.
     const V best = settled(high, largest, top), sum = best + score, part = sum - best;
     const V lost = (best - (sum - part)) + (score - part);
@@ -70,9 +86,16 @@ struct PairedThree {
     const V finite = value - value;  // zero, or NaN
     return {{finite == zero ? value : sum, finite == zero ? left : zero}};
   }
-  template <class T> static T start(int) { return 0; }
-  template <class T> static T none(int part) { return part == 0 ? -kInfinity<T> : T(0); }
-  template <class T> static double value(const T* part, std::int64_t stride) {
+  template <class T>
+  static T start(int) {
+    return 0;
+  }
+  template <class T>
+  static T none(int part) {
+    return part == 0 ? -kInfinity<T> : T(0);
+  }
+  template <class T>
+  static double value(const T* part, std::int64_t stride) {
     return static_cast<double>(part[0]) + static_cast<double>(part[stride]);
   }
 };
@@ -92,7 +115,9 @@ struct HardThree : PlainThree<HardThree> {
     return settled(x, top, top);
   }
   template <class V>
-  static inline Three<V> moved(const Three<V>&, const Three<V>&, V) { return {V{}, V{}, V{}}; }
+  static inline Three<V> moved(const Three<V>&, const Three<V>&, V) {
+    return {V{}, V{}, V{}};
+  }
 };
 
 // Cells are e^value = m 2^k, in parts m and k: three of them are added, and multiplied by e^score, without a logarithm.
@@ -126,15 +151,22 @@ struct ShannonThree {
     return {q.diagonal * (d.diagonal - mean), q.up * (d.up - mean), q.left * (d.left - mean)};
   }
 
-  template <class T> static T start(int part) { return part == 0 ? T(1) : T(0); }
-  template <class T> static T none(int part) { return part == 0 ? T(0) : -kInfinity<T>; }
-  template <class T> static double value(const T* part, std::int64_t stride) {
+  template <class T>
+  static T start(int part) {
+    return part == 0 ? T(1) : T(0);
+  }
+  template <class T>
+  static T none(int part) {
+    return part == 0 ? T(0) : -kInfinity<T>;
+  }
+  template <class T>
+  static double value(const T* part, std::int64_t stride) {
     return log_of_octaves<double>(part[0], part[stride]);
   }
 };
 
-// The threshold of the simplex projection is the largest of (sum of the k largest - 1) / k. The tails are given by their
-// differences to the largest of them.
+// The threshold of the simplex projection is the largest of (sum of the k largest - 1) / k. The tails are given by
+// their differences to the largest of them.
 struct SquaredThree : PairedThree<SquaredThree> {
   template <bool kWeights, class V>
   static inline V solve(const Three<V>& x, Three<V>& q) {

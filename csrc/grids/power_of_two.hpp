@@ -1,4 +1,5 @@
-// Positive numbers as m 2^k with k a number of the same kind: a range without end, in which sums and products are cheap.
+// Positive numbers as m 2^k with k a number of the same kind: a range without end, in which sums and products are
+// cheap.
 #pragma once
 
 #include "core/vector_math.hpp"

@@ -23,10 +23,9 @@ class PointGround {
   }
 
   PointGround(const SoftDtw<T>& problem, Buffer& buffer)
-      : problem_(problem), d_(problem.n_coordinates), stride_(stride(problem)),
-        scale_(static_cast<T>(problem.scale)), turned_(buffer.take<T>(d_ * stride_)),
-        to_columns_(buffer.take<T>(d_ * problem.grid_columns)), rows_(buffer.take<T>(d_ * kRows)),
-        to_rows_(buffer.take<T>(d_ * kRows)), passing_(buffer.take<T>(d_ * kRows)) {}
+      : problem_(problem), d_(problem.n_coordinates), stride_(stride(problem)), scale_(static_cast<T>(problem.scale)),
+        turned_(buffer.take<T>(d_ * stride_)), to_columns_(buffer.take<T>(d_ * problem.grid_columns)),
+        rows_(buffer.take<T>(d_ * kRows)), to_rows_(buffer.take<T>(d_ * kRows)), passing_(buffer.take<T>(d_ * kRows)) {}
 
   void look_at(const GridItem<T>& item, std::int64_t number) {
     const std::int64_t m = problem_.rows, n = problem_.grid_columns;
@@ -103,7 +102,8 @@ class PointGround {
 
   void fill(T* gradient, std::int64_t size, std::int64_t length, bool feasible, T nothing) const {
     if (gradient == nullptr) return;
-    for (std::int64_t p = feasible ? length * d_ : 0; p < size * d_; ++p) gradient[p] = p < length * d_ ? nothing : T(0);
+    for (std::int64_t p = feasible ? length * d_ : 0; p < size * d_; ++p)
+      gradient[p] = p < length * d_ ? nothing : T(0);
   }
 
   // Columns before the first and after the last, and rows below the strip.
@@ -164,7 +164,7 @@ template <class T>
 void run(const SoftDtw<T>& problem, std::int64_t begin, std::int64_t end) {
   // The grid is never written down, and has no checkpoints.
   const std::int64_t n = problem.grid_columns;
-  const AlignmentGrid<T> grid{nullptr, 0, 0, problem.scale, problem.lengths, nullptr, nullptr, 0, 0, problem.omega,
+  const AlignmentGrid<T> grid{nullptr,      0, 0, problem.scale, problem.lengths, nullptr, nullptr, 0, 0, problem.omega,
                               problem.rows, n, n, nullptr};
   const bool differentiates = problem.to_x != nullptr || problem.to_y != nullptr;
   const std::int64_t strips = grid.rows / kStripRows<T> + 1;
@@ -177,7 +177,8 @@ void run(const SoftDtw<T>& problem, std::int64_t begin, std::int64_t end) {
     for (std::int64_t number = begin; number < end; ++number) {
       const GridItem<T> item(grid, number);
       ground.look_at(item, number);
-      const double value = differentiates && fits ? aligner.both(item, rows, ground) : aligner.value(item, rows, ground);
+      const double value =
+          differentiates && fits ? aligner.both(item, rows, ground) : aligner.value(item, rows, ground);
       if (differentiates && !fits) aligner.marginals(item, value, rows, ground);
       if (differentiates && value - value == 0) ground.finish(item);
       problem.value[number] = value;

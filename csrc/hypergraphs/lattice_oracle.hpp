@@ -1,8 +1,8 @@
 // The best derivation of any hypergraph: one sweep up, one walk down.
 //
-// sizes: nodes, leaves, tails of an edge (1 or 2), edges. integers: tails (n_tails, edges), the first edge into each node
-// (nodes + 1,), the goal of each item, the first entry of each edge (edges + 1,), the part of each entry. numbers: the
-// scale of each entry. Node number `nodes` is a missing tail. Ties go to the first edge.
+// sizes: nodes, leaves, tails of an edge (1 or 2), edges. integers: tails (n_tails, edges), the first edge into each
+// node (nodes + 1,), the goal of each item, the first entry of each edge (edges + 1,), the part of each entry. numbers:
+// the scale of each entry. Node number `nodes` is a missing tail. Ties go to the first edge.
 #pragma once
 
 #include <cstdint>
@@ -85,7 +85,10 @@ class LatticeOracle {
           score += part == -infinity ? part : scale_[entry] * part;  // a forbidden part stays so at scale 0
         }
         if (score > top) top = score, chosen = edge;
-        else if (score != score) { top = score, chosen = edge; break; }  // NaN: of everything that follows, too
+        else if (score != score) {
+          top = score, chosen = edge;
+          break;
+        }  // NaN: of everything that follows, too
       }
       values[node] = top;
       chosen_.get()[node] = chosen;

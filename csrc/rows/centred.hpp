@@ -134,8 +134,7 @@ OMEGAMAX_INLINE void centred_row(const T* p, const T* v, T* out, std::int64_t n,
 
 // Rows of at most a block, as many at a time as a vector has lanes: their means come from one fold of all their sums.
 template <class T, class Shape, class Slope>
-inline void centred_short_rows(const T* p, const T* v, T* out, RowLength<T, Shape> n, std::int64_t count,
-                               Slope slope) {
+inline void centred_short_rows(const T* p, const T* v, T* out, RowLength<T, Shape> n, std::int64_t count, Slope slope) {
   const Vector<T> zero{};
   alignas(kVectorBytes) T sums[kLanes<T> * kLanes<T>], products[kLanes<T> * kLanes<T>], means[kLanes<T>];
   for (std::int64_t row = 0; row < kLanes<T>; ++row) {
@@ -182,21 +181,25 @@ inline void centred_rows(const Problem<T>& problem, std::int64_t begin, std::int
                            end - row < kLanes<T> ? end - row : std::int64_t(kLanes<T>), slope);
     });
   Supports<T> supports(n);
-  supports.each(problem.weights, problem.direction, problem.product, begin, end,
-                [&](std::int64_t row, auto support) {
-                  centred_row(problem.weights + row * n, problem.direction + row * n, problem.product + row * n, n,
-                              support, slope);
-                });
+  supports.each(problem.weights, problem.direction, problem.product, begin, end, [&](std::int64_t row, auto support) {
+    centred_row(problem.weights + row * n, problem.direction + row * n, problem.product + row * n, n, support, slope);
+  });
 }
 
 struct UnitSlope {
   static constexpr bool kCheap = true;
-  template <class V> V operator()(V) const { return V{} + typename Traits<V>::Number(1); }
+  template <class V>
+  V operator()(V) const {
+    return V{} + typename Traits<V>::Number(1);
+  }
 };
 
 struct RootSlope {
   static constexpr bool kCheap = false;
-  template <class V> V operator()(V weights) const { return nearly_root(weights); }
+  template <class V>
+  V operator()(V weights) const {
+    return nearly_root(weights);
+  }
 };
 
 }  // namespace OMEGAMAX_ARCH

@@ -1,12 +1,12 @@
 // Entmax rows of any order alpha >= 1 (Tsallis regularization; Blondel, Martins & Niculae, 2019).
 #pragma once
 
+#include "core/problems.hpp"
 #include "rows/centred.hpp"
+#include "rows/entmax_above_two.hpp"
 #include "rows/entmax_below_two_panel.hpp"
 #include "rows/panel.hpp"
-#include "core/problems.hpp"
 #include "rows/softmax.hpp"
-#include "rows/entmax_above_two.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -24,14 +24,14 @@ void run(const SparsemaxProduct<T>& problem, std::int64_t begin, std::int64_t en
 }
 
 template <class T>
-inline void entmax_row(const T* x, T* weights, T* value, std::int64_t n, double alpha, T* peaks, T* candidates) {
+inline void entmax_row(const T* x, double alpha, T* weights, T* value, std::int64_t n, T* peaks, T* candidates) {
   if (!(alpha >= 1) || alpha == kInfinity<double>) return fill_unusual(true, weights, value, n);
   const double e = alpha - 1;
   if (e == 0) softmax_row(x, weights, value, n, peaks);
   else if (e == 0.5) threshold_row<Square>(x, weights, value, n, peaks, candidates);
-  else if (e < 1) below_two_row(x, weights, value, n, e, peaks, candidates);
+  else if (e < 1) below_two_row(x, e, weights, value, n, peaks, candidates);
   else if (e == 1) threshold_row<Linear>(x, weights, value, n, peaks, candidates);
-  else above_two_row(x, weights, value, n, e, peaks, candidates);
+  else above_two_row(x, e, weights, value, n, peaks, candidates);
 }
 
 template <class T>
@@ -49,14 +49,14 @@ void run(const Entmax<T>& problem, std::int64_t begin, std::int64_t end) {
   };
   const auto one_row = [&](std::int64_t row) {
     T unwanted, *value = problem.value != nullptr ? problem.value + row : &unwanted;
-    entmax_row(problem.scores + row * n, problem.weights + row * n, value, n, alpha_of(row), peaks, candidates);
+    entmax_row(problem.scores + row * n, alpha_of(row), problem.weights + row * n, value, n, peaks, candidates);
   };
   if (!kHasPanels || n > kPanelColumns) {
     for (std::int64_t row = begin; row < end; ++row) one_row(row);
     return;
   }
-  // Which rows go in lockstep depends on their own order only, not on their neighbours; and a row of order 1.5 or 2 goes
-  // the way that it goes where all have that order.
+  // Which rows go in lockstep depends on their own order only, not on their neighbours; and a row of order 1.5 or 2
+  // goes the way that it goes where all have that order.
   const auto in_panel = [](double alpha) { return alpha > 1 && alpha < 2 && alpha != 1.5; };
   EntmaxPanel<T> panel(n);
   for (std::int64_t first = begin; first < end; first += kLanes<T>) {
@@ -89,8 +89,7 @@ struct PowerSlope {
 
 // J = diag(s) - s s'/(1's), s = p^(2 - alpha) on the support.
 template <class T, class Support>
-inline void entmax_product_row(const T* p, const T* v, T* out, std::int64_t n, double alpha,
-                               Support support) {
+inline void entmax_product_row(const T* p, const T* v, double alpha, T* out, std::int64_t n, Support support) {
   if (!(alpha >= 1) || alpha == kInfinity<double>) {
     for (std::int64_t i = 0; i < n; ++i) out[i] = kNaN<T>;
   } else if (alpha == 1) {
@@ -102,7 +101,7 @@ inline void entmax_product_row(const T* p, const T* v, T* out, std::int64_t n, d
   } else if (alpha < 2) {
     centred_row(p, v, out, n, support, PowerSlope<T>{splat(static_cast<T>(2 - alpha))});
   } else {
-    above_two_product_row(p, v, out, n, alpha);
+    above_two_product_row(p, v, alpha, out, n);
   }
 }
 
@@ -114,11 +113,11 @@ void run(const EntmaxProduct<T>& problem, std::int64_t begin, std::int64_t end) 
   if (problem.alphas == nullptr && problem.alpha > 1 && problem.alpha < 2)
     return centred_rows(problem, begin, end, PowerSlope<T>{splat(static_cast<T>(2 - problem.alpha))});
   Supports<T> supports(n);
-  supports.each(problem.weights, problem.direction, problem.product, begin, end,
-                [&](std::int64_t row, auto support) {
-                  entmax_product_row(problem.weights + row * n, problem.direction + row * n, problem.product + row * n,
-                                     n, problem.alphas != nullptr ? problem.alphas[row] : problem.alpha, support);
-                });
+  supports.each(problem.weights, problem.direction, problem.product, begin, end, [&](std::int64_t row, auto support) {
+    entmax_product_row(problem.weights + row * n, problem.direction + row * n,
+                       problem.alphas != nullptr ? problem.alphas[row] : problem.alpha, problem.product + row * n, n,
+                       support);
+  });
 }
 
 }  // namespace OMEGAMAX_ARCH

@@ -51,7 +51,7 @@ inline double smallest_member(const double* y, std::int64_t count, double e) {
 }
 
 template <class T>
-inline void above_two_row(const T* x, T* weights, T* value, std::int64_t n, double e, T* peaks, T* candidates) {
+inline void above_two_row(const T* x, double e, T* weights, T* value, std::int64_t n, T* peaks, T* candidates) {
   const Top<T> found = find_top(x, n, peaks);
   if (!found.usual()) return fill_unusual(found.bad, weights, value, n);
   const T top = found.score, floor = just_below(static_cast<T>(top - 1 / e));
@@ -107,7 +107,7 @@ inline void above_two_row(const T* x, T* weights, T* value, std::int64_t n, doub
 // s (v - <s, v>/sum s) with s = p^(2 - alpha), huge where p is small: the differences are taken from the direction at
 // the smallest weight, which dominates the mean, and its own product is what makes the total zero.
 template <class T>
-inline void above_two_product_row(const T* p, const T* v, T* out, std::int64_t n, double alpha) {
+inline void above_two_product_row(const T* p, const T* v, double alpha, T* out, std::int64_t n) {
   std::int64_t pivot = -1;
   bool bad = false;
   for (std::int64_t i = 0; i < n; ++i) {

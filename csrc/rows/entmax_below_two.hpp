@@ -69,15 +69,14 @@ inline double below_two_level(const T* y, std::int64_t count, double e) {
 
 // Writes the weights given 1/c; returns sum u^q and sum y u^q.
 template <class T>
-inline PowerSums<double> write_below_two(const T* x, T* weights, std::int64_t n, T top, T e, T r, T order, const T* peaks,
-                                      T floor) {
+inline PowerSums<double> write_below_two(const T* x, T top, T e, T r, T order, T floor, T* weights, std::int64_t n,
+                                         const T* peaks) {
   LongSum<T> sums, excesses;
   for (std::int64_t i = 0; i < n; i += kBlockSize<T>) {
     const std::int64_t size = n - i < kBlockSize<T> ? n - i : kBlockSize<T>;
     if (peaks != nullptr && where_greater(load(peaks + i / kBlock), splat(floor)) == 0) {
-      each_vector<T>(size, [&](std::int64_t at, std::int64_t lanes) {
-        store_lanes(weights + i + at, lanes, Vector<T>{});
-      });
+      each_vector<T>(size,
+                     [&](std::int64_t at, std::int64_t lanes) { store_lanes(weights + i + at, lanes, Vector<T>{}); });
       continue;
     }
     Vector<T> sum{}, excess{};
@@ -98,14 +97,14 @@ inline PowerSums<double> write_below_two(const T* x, T* weights, std::int64_t n,
 }
 
 template <class T>
-inline void below_two_row(const T* x, T* weights, T* value, std::int64_t n, double e, T* peaks, T* candidates) {
+inline void below_two_row(const T* x, double e, T* weights, T* value, std::int64_t n, T* peaks, T* candidates) {
   const Top<T> found = find_top(x, n, peaks);
   if (!found.usual()) return fill_unusual(found.bad, weights, value, n);
   const T top = found.score, scale = static_cast<T>(e);
   const T floor = just_below(static_cast<T>(top - 1 / e));
   const std::int64_t count = pad(candidates, collect(x, n, peaks, floor, top, scale, candidates), T(-4));
   const T r = static_cast<T>(1 / below_two_level(candidates, count, e));
-  const PowerSums<double> sums = write_below_two(x, weights, n, top, scale, r, static_cast<T>(1 / e), peaks, floor);
+  const PowerSums<double> sums = write_below_two(x, top, scale, r, static_cast<T>(1 / e), floor, weights, n, peaks);
   // max_Omega = max x + ((1 - c)/e + sum p y)/alpha with c = (1/sum)^e
   const double mass = -__builtin_expm1(-e * log_normal<double>(sums.high)) / e;
   *value = top + static_cast<T>((mass + sums.low / sums.high) / (1 + e));

@@ -1,5 +1,5 @@
-// Reverse mode of entmax with a learnable order: the Jacobian times a direction, J v, and its inner product with the slope
-// d = L^2 h(e L) of the entropy's gradient (entmax_slope.hpp; e = alpha - 1, L = log p).
+// Reverse mode of entmax with a learnable order: the Jacobian times a direction, J v, and its inner product with the
+// slope d = L^2 h(e L) of the entropy's gradient (entmax_slope.hpp; e = alpha - 1, L = log p).
 #pragma once
 
 #include "rows/entmax.hpp"
@@ -12,7 +12,7 @@ namespace OMEGAMAX_ARCH {
 // `slope` returns s and the logarithm of p; it also gives e^(e L) = p/s, which d needs away from zero:
 // L^2 h(y) = (1 + (y - 1) e^y)/e^2.
 template <class T, class Slope>
-inline void pull_row(const T* p, const T* v, T* out, T* along, std::int64_t n, double alpha, Slope slope) {
+inline void pull_row(const T* p, const T* v, double alpha, T* out, T* along, std::int64_t n, Slope slope) {
   const Vector<T> zero{}, one = splat(T(1));
   const T e = static_cast<T>(alpha - 1), inverse_square = T(1) / (e * e);
   LongSum<T> slopes, products, changes, changed_products;
@@ -51,7 +51,7 @@ inline void pull_row(const T* p, const T* v, T* out, T* along, std::int64_t n, d
 
 // <product, d> for a product that is known.
 template <class T>
-inline T along_row(const T* p, const T* product, std::int64_t n, double alpha) {
+inline T along_row(const T* p, const T* product, double alpha, std::int64_t n) {
   const Vector<T> zero{}, one = splat(T(1));
   const T e = static_cast<T>(alpha - 1);
   LongSum<T> sums;
@@ -68,22 +68,22 @@ inline T along_row(const T* p, const T* product, std::int64_t n, double alpha) {
 }
 
 template <class T>
-inline void entmax_pull_row(const T* p, const T* v, T* out, T* along, std::int64_t n, double alpha) {
+inline void entmax_pull_row(const T* p, const T* v, double alpha, T* out, T* along, std::int64_t n) {
   if (alpha == 1.5) {
-    pull_row(p, v, out, along, n, alpha, [](Vector<T> weights, Vector<T>& log) {
+    pull_row(p, v, alpha, out, along, n, [](Vector<T> weights, Vector<T>& log) {
       const Vector<T> s = root(weights);
       log = log_of<Vector<T>>(weights > Vector<T>{} ? weights : splat(T(1)));
       return s;
     });
   } else if (alpha > 1 && alpha < 2) {
     const Vector<T> order = splat(static_cast<T>(2 - alpha));
-    pull_row(p, v, out, along, n, alpha, [=](Vector<T> weights, Vector<T>& log) {
+    pull_row(p, v, alpha, out, along, n, [=](Vector<T> weights, Vector<T>& log) {
       const Vector<T> s = Good::power(weights, order, log);
       return weights > Vector<T>{} ? s : weights;
     });
   } else {
-    entmax_product_row(p, v, out, n, alpha, Everywhere<T>{(n + kLanes<T> - 1) / kLanes<T>});
-    *along = along_row(p, out, n, alpha);
+    entmax_product_row(p, v, alpha, out, n, Everywhere<T>{(n + kLanes<T> - 1) / kLanes<T>});
+    *along = along_row(p, out, alpha, n);
   }
 }
 
@@ -91,8 +91,9 @@ template <class T>
 void run(const EntmaxPull<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;
   for (std::int64_t row = begin; row < end; ++row)
-    entmax_pull_row(problem.weights + row * n, problem.direction + row * n, problem.product + row * n,
-                    problem.along + row, n, problem.alphas != nullptr ? problem.alphas[row] : problem.alpha);
+    entmax_pull_row(problem.weights + row * n, problem.direction + row * n,
+                    problem.alphas != nullptr ? problem.alphas[row] : problem.alpha, problem.product + row * n,
+                    problem.along + row, n);
 }
 
 }  // namespace OMEGAMAX_ARCH

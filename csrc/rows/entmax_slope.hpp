@@ -8,8 +8,8 @@
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
-// h(y) = (1 + (y - 1) e^y)/y^2 for -1 <= y <= 0, where that form cancels: in single precision a polynomial with relative
-// error 6e-9, in double the series sum (k + 1)/(k + 2)! y^k.
+// h(y) = (1 + (y - 1) e^y)/y^2 for -1 <= y <= 0, where that form cancels: in single precision a polynomial with
+// relative error 6e-9, in double the series sum (k + 1)/(k + 2)! y^k.
 template <class V>
 inline V slope_series(V y) {
   using T = typename Traits<V>::Number;
@@ -42,7 +42,7 @@ inline V slope_factor(V y, V exponential) {
 // With e = alpha - 1, L = log p and y = e L: gradient = L^2 h(y), slope = (sum p gradient - Omega)/alpha,
 // Omega = 1/alpha sum p L g(y), and g(y) = (e^y - 1)/y = e^y - y h(y).
 template <class T>
-inline void entmax_slope_row(const T* weights, T* slope, T* gradient, std::int64_t n, double alpha) {
+inline void entmax_slope_row(const T* weights, double alpha, T* slope, T* gradient, std::int64_t n) {
   const Vector<T> zero{}, one = splat(T(1));
   const T e = static_cast<T>(alpha - 1);
   LongSum<T> omegas, slopes;
@@ -71,8 +71,8 @@ template <class T>
 void run(const EntmaxSlope<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;
   for (std::int64_t row = begin; row < end; ++row)
-    entmax_slope_row(problem.weights + row * n, problem.slope + row, problem.gradient + row * n, n,
-                     problem.alphas != nullptr ? problem.alphas[row] : problem.alpha);
+    entmax_slope_row(problem.weights + row * n, problem.alphas != nullptr ? problem.alphas[row] : problem.alpha,
+                     problem.slope + row, problem.gradient + row * n, n);
 }
 
 }  // namespace OMEGAMAX_ARCH

@@ -27,9 +27,7 @@ class LevelSets {
     return Buffer::size<double>(n * kRows) + 2 * Buffer::size<std::uint16_t>(n);
   }
   LevelSets(Buffer& buffer, std::int64_t n)
-      : n_(n),
-        y_(buffer.take<double>(n * kRows)),
-        high_(buffer.take<std::uint16_t>(n)),
+      : n_(n), y_(buffer.take<double>(n * kRows)), high_(buffer.take<std::uint16_t>(n)),
         middle_(buffer.take<std::uint16_t>(n)) {}
 
   // Row `lane`: scores x, their largest, and a bound from which to climb. Lanes that are not set keep what they had.
@@ -98,8 +96,7 @@ class LevelSets {
       const Doubles slack = 1e-9 * (one + strength[v]);  // far above what rounding can do, and too little to matter
       const Doubles next = t[v] + (sum - one) / larger(size, one) - slack;
       const unsigned rises = where_greater(next, t[v] + slack);
-      for (int lane = 0; lane < kLanes<double>; ++lane)
-        ends_[v * kLanes<double> + lane] = d[v][lane] > 0;
+      for (int lane = 0; lane < kLanes<double>; ++lane) ends_[v * kLanes<double> + lane] = d[v][lane] > 0;
       if (last) continue;
       moved |= rises;
       store(t_ + v * kLanes<double>, next > t[v] + slack ? next : t[v]);

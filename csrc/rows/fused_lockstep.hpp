@@ -7,8 +7,8 @@
 #pragma once
 
 #include "core/buffer.hpp"
-#include "rows/lockstep.hpp"
 #include "core/problems.hpp"
+#include "rows/lockstep.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -38,8 +38,8 @@ class FusedLanes {
  public:
   // Solves `count` rows (at most kLanes) and returns a bit for each that it could; the others are written all the
   // same, with rubbish. `usable`: rows whose strength is at most kLockstepStrength.
-  unsigned run(const T* x, T* weights, T* value, bool* together, std::int64_t n, std::int64_t count,
-               Vector<T> strength, unsigned usable) {
+  unsigned run(const T* x, T* weights, T* value, bool* together, std::int64_t n, std::int64_t count, Vector<T> strength,
+               unsigned usable) {
     const Columns<T> columns = load_columns(x, n, count, y);
     const Vector<T> top = columns.top, zero{};
     unsigned before = kAllLanes<T>;
@@ -144,7 +144,8 @@ class FusedLanes {
     alignas(kVectorBytes) double above[kLane];
     for (int part = 0; part < parts; ++part)
       store(above + part * kLanes<double>, (sums[part] + 1.0) * 0.5 +
-            (doubles_of(tau, part) - 2.0 * doubles_of(strength, part)) + doubles_of(columns.top, part));
+                                               (doubles_of(tau, part) - 2.0 * doubles_of(strength, part)) +
+                                               doubles_of(columns.top, part));
     for (std::int64_t row = 0; row < count; ++row) value[row] = static_cast<T>(above[row]);
   }
 
@@ -182,9 +183,7 @@ class FusedShort {
     weights_ = buffer.take<T>(kLane * n_);
     joined_ = buffer.take<bool>(kLane * n_);
   }
-  static std::int64_t bytes(std::int64_t n) {
-    return 2 * Buffer::size<T>(kLane * n) + Buffer::size<bool>(kLane * n);
-  }
+  static std::int64_t bytes(std::int64_t n) { return 2 * Buffer::size<T>(kLane * n) + Buffer::size<bool>(kLane * n); }
 
   // Hands the rows that it cannot solve to `general`.
   template <class General>

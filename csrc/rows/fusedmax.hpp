@@ -5,11 +5,11 @@
 #include <cstring>
 
 #include "core/buffer.hpp"
+#include "core/problems.hpp"
 #include "rows/candidates.hpp"
+#include "rows/checks.hpp"
 #include "rows/fused_levels.hpp"
 #include "rows/fused_lockstep.hpp"
-#include "core/problems.hpp"
-#include "rows/checks.hpp"
 #include "rows/total_variation.hpp"
 
 namespace omegamax {
@@ -66,10 +66,7 @@ template <class T>
 class FusedRows {
  public:
   explicit FusedRows(const Fusedmax<T>& problem)
-      : problem_(problem),
-        n_(problem.columns),
-        buffer_(bytes(n_)),
-        solver_(buffer_, n_),
+      : problem_(problem), n_(problem.columns), buffer_(bytes(n_)), solver_(buffer_, n_),
         levels_(buffer_, n_ <= kLevelColumns ? n_ : 0) {
     for (int r = 0; r < rows_at_once(n_); ++r) {
       Row& row = rows_[r];
@@ -100,10 +97,10 @@ class FusedRows {
   using Task = TotalVariation::Task;
   static constexpr int kRows = 64;
   static constexpr double kFew = 0.7;
-  static constexpr double kStrong = 16;  // from here on the denoised row is raised before it is projected
+  static constexpr double kStrong = 16;                // from here on the denoised row is raised before it is projected
   static constexpr std::int64_t kLevelColumns = 8192;  // columns up to which rows are gathered for `LevelSets`
-  static constexpr std::int64_t kCrowd = 24;           // candidates from which that pays, if they are a third of the row
-  static constexpr std::int64_t kStretch = 64;         // scores compared before the first look at the result
+  static constexpr std::int64_t kCrowd = 24;    // candidates from which that pays, if they are a third of the row
+  static constexpr std::int64_t kStretch = 64;  // scores compared before the first look at the result
 
   // Rows prepared before the solver runs: enough to fill its lanes, also when few runs of a short row need it, but no
   // more than stay in the cache.
@@ -121,8 +118,7 @@ class FusedRows {
 
   static std::int64_t bytes(std::int64_t n) {
     return rows_at_once(n) * (Buffer::size<T>(n + kSlack) + Buffer::size<std::int32_t>(n + kSlack) +
-                              2 * Buffer::size<double>(n + kPad) +
-                    Buffer::size<bool>(n)) +
+                              2 * Buffer::size<double>(n + kPad) + Buffer::size<bool>(n)) +
            Buffer::size<Task>(rows_at_once(n) * (n / 3 + 1)) + TotalVariation::bytes(n) +
            (n <= kLevelColumns ? LevelSets::bytes(n) : 0);
   }
@@ -231,7 +227,8 @@ class FusedRows {
     for (std::int64_t first = 0; first < m;) {
       std::int64_t last = first;
       while (last + 1 < m && (position[last + 1] == position[last] + 1 ||
-                              (row.removed && !any_kept(x, position[last] + 1, position[last + 1])))) ++last;
+                              (row.removed && !any_kept(x, position[last] + 1, position[last + 1]))))
+        ++last;
       const auto drop = [&](std::int64_t k) {
         row.y[k] = -1 - 8 * strength;  // below every threshold
         row.together[k] = false;
@@ -317,7 +314,8 @@ template <class T>
 void run(const Fusedmax<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;
   FusedRows<T> general(problem);
-  if (kHasLockstep && n <= kLockstepColumns) {
+  const bool strong = problem.strengths == nullptr && problem.strength > kLockstepStrength;
+  if (kHasLockstep && n <= kLockstepColumns && !strong) {
     Buffer buffer(FusedShort<T>::bytes(n));
     FusedShort<T>(problem, buffer).run(begin, end, general);
   } else {

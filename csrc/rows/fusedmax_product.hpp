@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "core/buffer.hpp"
-#include "rows/candidates.hpp"
 #include "core/problems.hpp"
+#include "rows/candidates.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {

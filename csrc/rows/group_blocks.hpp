@@ -1,5 +1,5 @@
-// Grouped entries arranged for vectors: a group runs down one lane of a block, so that sums over groups are plain sums of
-// vectors and what follows from them is computed for a vector of groups at a time.
+// Grouped entries arranged for vectors: a group runs down one lane of a block, so that sums over groups are plain sums
+// of vectors and what follows from them is computed for a vector of groups at a time.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,10 @@ struct GroupBlock {
 class GroupBlocks {
  public:
   // For at most n entries in vectors of `lanes`.
-  static std::int64_t bytes(std::int64_t n) {
-    return 4 * Buffer::size<std::int32_t>(n) + Buffer::size<GroupBlock>(n);
-  }
+  static std::int64_t bytes(std::int64_t n) { return 4 * Buffer::size<std::int32_t>(n) + Buffer::size<GroupBlock>(n); }
   GroupBlocks(Buffer& buffer, std::int64_t n, int lanes)
-      : lanes_(lanes),
-        slot_(buffer.take<std::int32_t>(n)),
-        size_(buffer.take<std::int32_t>(n)),
-        first_(buffer.take<std::int32_t>(n)),
-        stride_(buffer.take<std::int32_t>(n)),
+      : lanes_(lanes), slot_(buffer.take<std::int32_t>(n)), size_(buffer.take<std::int32_t>(n)),
+        first_(buffer.take<std::int32_t>(n)), stride_(buffer.take<std::int32_t>(n)),
         blocks_(buffer.take<GroupBlock>(n)) {}
 
   // Places that n entries may need: groups are sorted by size, so that what their blocks leave empty adds up to little.
@@ -36,7 +31,7 @@ class GroupBlocks {
   void arrange(const std::int32_t* group, std::int64_t n, std::int32_t groups) {
     for (std::int32_t g = 0; g < groups; ++g) size_[g] = 0;
     for (std::int64_t i = 0; i < n; ++i) slot_[i] = size_[group[i]]++;  // for now the place within the group
-    std::int32_t after[kLong * kMostLanes + 2] = {};  // how many groups are larger
+    std::int32_t after[kLong * kMostLanes + 2] = {};                    // how many groups are larger
     const std::int32_t longest = kLong * lanes_;
     const auto capped = [&](std::int32_t g) { return size_[g] < longest ? size_[g] : longest; };
     for (std::int32_t g = 0; g < groups; ++g) ++after[capped(g)];

@@ -2,19 +2,19 @@
 //
 //     p_g = u_g (1 - strength/r)_+,   u = (x - tau)_+,   r = ||u_g||,        sum p = 1
 //
-// Each group's share of sum p is convex and decreasing in tau. (While k entries are positive and add up to s, its slope is
-// -k + strength/r (k - s^2/r^2), whose last factor shrinks as tau falls; an entry that joins only steepens it.) So
-// Newton's method climbs to the root from below and never passes it, and the root of some of the entries lies below that
-// of all.
+// Each group's share of sum p is convex and decreasing in tau. (While k entries are positive and add up to s, its slope
+// is -k + strength/r (k - s^2/r^2), whose last factor shrinks as tau falls; an entry that joins only steepens it.) So
+// Newton's method climbs to the root from below and never passes it, and the root of some of the entries lies below
+// that of all.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 
-#include "rows/candidates.hpp"
-#include "rows/group_blocks.hpp"
 #include "core/problems.hpp"
+#include "rows/candidates.hpp"
 #include "rows/checks.hpp"
+#include "rows/group_blocks.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -96,8 +96,8 @@ inline void climb(const GroupBlocks& blocks, const T* y, GroupLevel<C, parts>& l
   }
 }
 
-// From the arranged y to the arranged weights p, lane by lane; adds up p, and 1/2 (r - strength)_+^2. Since p_g has norm
-// r - strength, max_Omega = 1/2 + tau + the latter sum.
+// From the arranged y to the arranged weights p, lane by lane; adds up p, and 1/2 (r - strength)_+^2. Since p_g has
+// norm r - strength, max_Omega = 1/2 + tau + the latter sum.
 template <class T, int parts = kParts<double, T>>
 inline void group_weights(const GroupBlocks& blocks, const T* y, T* p, const GroupLevel<double, parts>& level,
                           Doubles (&total)[parts], Doubles (&half_squares)[parts]) {
@@ -126,8 +126,8 @@ inline void group_weights(const GroupBlocks& blocks, const T* y, T* p, const Gro
   }
 }
 
-// Solves what is arranged in y: one row in all lanes, or one row in each. The first steps need no more precision than the
-// scores have; strong penalties would overflow it.
+// Solves what is arranged in y: one row in all lanes, or one row in each. The first steps need no more precision than
+// the scores have; strong penalties would overflow it.
 template <bool one_row, class T, int parts = kParts<double, T>>
 inline void solve_groups(const GroupBlocks& blocks, const T* y, T* p, const double* strengths, double* values) {
   const std::int64_t places = one_row ? blocks.places() : blocks.places() * kLanes<T>;
@@ -141,7 +141,7 @@ inline void solve_groups(const GroupBlocks& blocks, const T* y, T* p, const doub
     level.low[k] = Doubles{};
   }
   if constexpr (sizeof(T) == 4) {
-    GroupLevel<T, 1> rough;
+    GroupLevel<T, 1> rough{};
     for (int lane = 0; lane < kLanes<T>; ++lane) {  // a strong lane is computed without its strength, and not used
       rough.strength[0][lane] = is_strong(lane) ? T(0) : static_cast<T>(strength_of(lane));
       rough.high[0][lane] = T(-1) - rough.strength[0][lane];
@@ -188,7 +188,8 @@ inline void groupmax_short(const Groupmax<T>& problem, std::int64_t begin, std::
       const std::int64_t row = first + lane;
       const double strength = problem.strengths ? problem.strengths[row] : problem.strength;
       const Extent<T> whole = extent(problem.scores + row * n, n);
-      usual[lane] = !fill_degenerate(whole, !valid_strength(strength), problem.weights + row * n, problem.value + row, n);
+      usual[lane] =
+          !fill_degenerate(whole, !valid_strength(strength), problem.weights + row * n, problem.value + row, n);
       if (usual[lane]) tops[lane] = whole.top, strengths[lane] = strength;
     }
     for (std::int64_t i = 0; i < n; ++i) {

@@ -4,15 +4,16 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/problems.hpp"
 #include "rows/candidates.hpp"
 #include "rows/group_blocks.hpp"
-#include "core/problems.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
-// J v = M v - M 1 (1'M v)/(1'M 1) on the support, with M_g = keep I + pull p_g p_g', where n = ||p_g||, r = n + strength,
-// keep = n/r and pull = strength/r/n^2. Written per group as keep (v - centre) + bend p, from sums over the group.
+// J v = M v - M 1 (1'M v)/(1'M 1) on the support, with M_g = keep I + pull p_g p_g', where n = ||p_g||, r = n +
+// strength, keep = n/r and pull = strength/r/n^2. Written per group as keep (v - centre) + bend p, from sums over the
+// group.
 template <class T>
 inline void group_product(const GroupBlocks& blocks, const T* p, const T* v, T* out, double* keeps, double* bends,
                           double strength) {

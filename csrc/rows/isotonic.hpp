@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "core/buffer.hpp"
-#include "rows/checks.hpp"
 #include "core/problems.hpp"
+#include "rows/checks.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -29,19 +29,17 @@ class Pooling {
     Block* begin() const { return first; }
     Block* end() const { return last; }
   };
-  Blocks pool(const double* z, std::int64_t n) {
+  Blocks pool(const double* z, std::int64_t n) { return pool(z, n, {0, 0, n}); }
+
+  // The same where the entries from `known.stop - known.size` to `known.stop` are known to be in one block: they need not
+  // be in order, and only their sum is read.
+  Blocks pool(const double* z, std::int64_t n, const Block& known) {
+    const std::int64_t start = known.stop - static_cast<std::int64_t>(known.size);
     Block* top = blocks_;  // a sentinel that nothing violates
     *top = {__builtin_inf(), 1, 0};
-    for (std::int64_t i = 0; i < n; ++i) {
-      Block block{z[i], 1, i + 1};
-      // mean(top) < mean(block), without dividing
-      while (top->sum * block.size < block.sum * top->size) {
-        block.sum += top->sum;
-        block.size += top->size;
-        --top;
-      }
-      *++top = block;
-    }
+    for (std::int64_t i = 0; i < start; ++i) top = push(top, {z[i], 1, i + 1});
+    if (known.size > 0) top = push(top, known);
+    for (std::int64_t i = known.stop; i < n; ++i) top = push(top, {z[i], 1, i + 1});
     return {blocks_ + 1, top + 1};
   }
 
@@ -58,6 +56,17 @@ class Pooling {
   }
 
  private:
+  static Block* push(Block* top, Block block) {
+    // mean(top) < mean(block), without dividing
+    while (top->sum * block.size < block.sum * top->size) {
+      block.sum += top->sum;
+      block.size += top->size;
+      --top;
+    }
+    *++top = block;
+    return top;
+  }
+
   Block* blocks_;
 };
 

@@ -1,4 +1,5 @@
 // Kernels on rows, compiled once per instruction set; see core/problems.hpp.
+#include "core/problems.hpp"
 #include "rows/entmax.hpp"
 #include "rows/entmax_pull.hpp"
 #include "rows/entmax_slope.hpp"
@@ -15,6 +16,5 @@
 #include "rows/softmax.hpp"
 #include "rows/sqpnormmax.hpp"
 #include "rows/tv1d.hpp"
-#include "core/problems.hpp"
 
 OMEGAMAX_FILL(row, OMEGAMAX_ROW_KERNELS)

@@ -20,21 +20,20 @@ constexpr std::int64_t kLockstepColumns = 128;
 // a where the lane's bit is set, b elsewhere.
 template <class T>
 inline Vector<T> choose(unsigned bits, Vector<T> a, Vector<T> b) {
-  if constexpr (sizeof(T) == 4)
-    return (Floats)_mm512_mask_blend_ps(static_cast<__mmask16>(bits), (__m512)b, (__m512)a);
-  else
-    return (Doubles)_mm512_mask_blend_pd(static_cast<__mmask8>(bits), (__m512d)b, (__m512d)a);
+  if constexpr (sizeof(T) == 4) return (Floats)_mm512_mask_blend_ps(static_cast<__mmask16>(bits), (__m512)b, (__m512)a);
+  else return (Doubles)_mm512_mask_blend_pd(static_cast<__mmask8>(bits), (__m512d)b, (__m512d)a);
 }
 
 inline Floats absolute(Floats x) { return (Floats)_mm512_abs_ps((__m512)x); }
 inline Doubles absolute(Doubles x) { return (Doubles)_mm512_abs_pd((__m512d)x); }
 
-// Short rows as columns: y[j] holds score j of each row, up to `padded` with -inf; lanes beyond the rows repeat the last.
+// Short rows as columns: y[j] holds score j of each row, up to `padded` with -inf; lanes beyond the rows repeat the
+// last.
 template <class T>
 struct Columns {
   std::int64_t padded;
   Vector<T> top, peaks[8];  // the largest score, and the largest among those whose j leaves the same rest modulo 8
-  unsigned good;  // a bit for each row that has an answer
+  unsigned good;            // a bit for each row that has an answer
 };
 
 // `count` rows, at most kLanes<T>; y has room for n + kLanes<T> vectors.
@@ -69,13 +68,6 @@ inline Columns<T> load_columns(const T* x, std::int64_t n, std::int64_t count, V
   }
   columns.good = good & where_greater(columns.top, -infinity);
   return columns;
-}
-
-template <class T>
-inline void fill_unusual_rows(const Columns<T>& columns, const T* x, T* weights, T* value, std::int64_t n,
-                              std::int64_t count) {
-  for (std::int64_t row = 0; row < count; ++row)
-    if (((columns.good >> row) & 1u) == 0) fill_unusual(has_bad(x + row * n, n), weights + row * n, value + row, n);
 }
 
 // How far Newton's method moves from tau in each lane; up to kLockstepColumns terms, a multiple of four, each of which

@@ -13,9 +13,13 @@ namespace OMEGAMAX_ARCH {
 template <class T>
 struct BitsOf;
 template <>
-struct BitsOf<float> { using type = std::uint32_t; };
+struct BitsOf<float> {
+  using type = std::uint32_t;
+};
 template <>
-struct BitsOf<double> { using type = std::uint64_t; };
+struct BitsOf<double> {
+  using type = std::uint64_t;
+};
 
 template <class T>
 class Ordering {
@@ -59,7 +63,10 @@ class Ordering {
   std::int64_t operator[](std::int64_t k) const { return items_[k].index; }
 
  private:
-  struct Item { Key key; std::uint32_t index; };
+  struct Item {
+    Key key;
+    std::uint32_t index;
+  };
   static constexpr int kKeys = 64 / static_cast<int>(sizeof(Key));
   typedef Key Keys __attribute__((vector_size(64), may_alias));
   static constexpr int kMostCounts = 6 << 11;  // six digits of eleven bits in a double; eight of eight bits need fewer

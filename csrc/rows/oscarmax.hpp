@@ -5,11 +5,11 @@
 #include <cstring>
 
 #include "core/buffer.hpp"
+#include "core/problems.hpp"
 #include "rows/candidates.hpp"
+#include "rows/checks.hpp"
 #include "rows/isotonic.hpp"
 #include "rows/ordering.hpp"
-#include "core/problems.hpp"
-#include "rows/checks.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -19,8 +19,7 @@ namespace OMEGAMAX_ARCH {
 // Sort the scores downwards. If m of them are supported, take the last as reference, z_i = x_i - strength (m - i): the
 // threshold of the projection is at least (sum_{i <= k} z_i - 1)/k for every k <= m. For the k that sparsemax supports
 // that is T - strength (m - (k + 1)/2) with T = (sum_{i <= k} x_i - 1)/k, and the last supported score, z_m = x_m,
-// lies above it. So does every supported score, and with fewer scores in question the bound rises: repeat until that
-// no longer helps. (k <= m: spreading weight lowers the penalty, so sparsemax supports fewer.)
+// lies above it. So does every supported score, and with fewer scores in question the bound rises: repeat while that helps. (k <= m: spreading weight lowers the penalty, so sparsemax supports fewer.)
 inline double lowest_useful(double* x, std::int64_t n, double strength) {
   const SimplexThreshold sparse = project_simplex(x, n);
   const double tau = sparse.high + sparse.low;
@@ -30,7 +29,7 @@ inline double lowest_useful(double* x, std::int64_t n, double strength) {
     double above = 0;
 #pragma omp simd reduction(+ : above)
     for (std::int64_t i = 0; i < n; ++i) above += x[i] > level ? 1.0 : 0.0;
-    if (above > 0.75 * m) return level;
+    if (above + 1 + static_cast<double>(n) / 128 > m) return level;  // a pass costs as much as it takes to sort so few
     m = above;
   }
 }
@@ -72,12 +71,28 @@ inline SupportedBlocks project_descending(Pooling::Blocks blocks) {
   return {tau, ((rest[0] + rest[1]) + (rest[2] + rest[3])) / size, {blocks.first, end}};
 }
 
-// Whether all d scores get the same weight: the k largest exceed the mean by no more than the penalty gains,
+// Whether d scores get the same weight, if there were no others: the k largest exceed the mean by no more than the penalty
+// gains,
 //
 //     sum_{i <= k} (x_i - mean)  <=  strength k (d - k)/2    for all k,
 //
 // with the scores sorted downwards. Told without sorting, from bounds of the left side: k (max - mean), (d - k) (mean - min)
 // and, by Cauchy and Schwarz, sqrt(variance k (d - k)). Some rows that are flat are not recognised; no other row is.
+struct Moments {
+  double size, sum, squares, low, high;  // relative to the largest of the row
+};
+inline bool are_flat(const Moments& scores, double strength) {
+  const double size = scores.size, mean = scores.sum / size;
+  const double until = size - 2 * (scores.high - mean) / strength;  // of k, by the first two bounds
+  const double from = 2 * (mean - scores.low) / strength;
+  if (until >= from) return true;
+  const double variance = scores.squares / size - mean * mean;
+  const double inside = size * size / 4 - 4 * (variance > 0 ? variance : 0) / (strength * strength);
+  if (!(inside >= 0)) return false;
+  const double reach = __builtin_sqrt(inside);
+  return size / 2 - reach <= until && from <= size / 2 + reach;
+}
+
 struct Flatness {
   bool flat;
   double mean;  // relative to the largest
@@ -98,14 +113,48 @@ inline Flatness find_flatness(const T* x, std::int64_t n, T top, double kept, do
     squares += d * d;
     low = d < low ? d : low;
   }
-  const double mean = sum / kept;
-  const double until = kept + 2 * mean / strength, from = 2 * (mean - low) / strength;  // of k, by the first two bounds
-  if (until >= from) return {true, mean};
-  const double variance = squares / kept - mean * mean;
-  const double inside = kept * kept / 4 - 4 * (variance > 0 ? variance : 0) / (strength * strength);
-  if (!(inside >= 0)) return {false, mean};
-  const double reach = __builtin_sqrt(inside);
-  return {kept / 2 - reach <= until && from <= kept / 2 + reach, mean};
+  return {are_flat({kept, sum, squares, low, 0}, strength), sum / kept};
+}
+
+// Scores from `low` to `high` that are flat: they share a block with each other, whatever the scores outside are (scores
+// that pool by themselves also do so among others). Rows of many similar scores then need to sort only the rest.
+constexpr double kLeastMiddle = 32;  // fewer are sorted as quickly
+struct Middle {
+  double low, high, sum;
+  std::int64_t size, above;  // 0: nothing was found; how many are larger
+};
+template <class T>
+inline Middle find_middle(const T* x, std::int64_t n, double strength) {
+  double sum = 0, squares = 0;
+#pragma omp simd reduction(+ : sum, squares)
+  for (std::int64_t i = 0; i < n; ++i) {
+    sum += x[i];
+    squares += static_cast<double>(x[i]) * x[i];
+  }
+  const double mean = sum / static_cast<double>(n), variance = squares / static_cast<double>(n) - mean * mean;
+  const double deviation = variance > 0 ? __builtin_sqrt(variance) : 0;
+  if (static_cast<double>(n) * strength < 2.5 * deviation) return {0, 0, 0, 0, 0};  // too thin for the bound on a variance
+  constexpr double widths[] = {2.0, 1.5, 1.1, 0.8, 0.5};
+  for (const double width : widths) {
+    const T low = static_cast<T>(mean - width * deviation), high = static_cast<T>(mean + width * deviation);
+    double size = 0, above = 0, total = 0, total_squares = 0;
+    T lowest = high, highest = low;
+#pragma omp simd reduction(+ : size, above, total, total_squares) reduction(min : lowest) reduction(max : highest)
+    for (std::int64_t i = 0; i < n; ++i) {
+      const bool in = x[i] >= low && x[i] <= high;
+      const double d = in ? static_cast<double>(x[i]) : 0.0;
+      size += in ? 1.0 : 0.0;
+      above += x[i] > high ? 1.0 : 0.0;
+      total += d;
+      total_squares += d * d;
+      lowest = in && x[i] < lowest ? x[i] : lowest;
+      highest = in && x[i] > highest ? x[i] : highest;
+    }
+    if (size < kLeastMiddle) return {0, 0, 0, 0, 0};
+    if (are_flat({size, total, total_squares, lowest, highest}, strength))
+      return {low, high, total, static_cast<std::int64_t>(size), static_cast<std::int64_t>(above)};
+  }
+  return {0, 0, 0, 0, 0};
 }
 
 template <class T>
@@ -150,8 +199,7 @@ void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
       const Flatness flatness = find_flatness(x, n, whole.top, size, strength);
       if (flatness.flat) {
         write_flat(x, n, size, weights, labels);
-        problem.value[row] =
-            static_cast<T>(whole.top + (flatness.mean + 0.5 - 0.5 / size - strength * (size - 1) / 2));
+        problem.value[row] = static_cast<T>(whole.top + (flatness.mean + 0.5 - 0.5 / size - strength * (size - 1) / 2));
         continue;
       }
     }
@@ -170,19 +218,42 @@ void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
       m = useful;
     }
 
+    Middle middle{0, 0, 0, 0, 0};
+    std::int64_t rest = m;  // candidates outside the middle
+    if (strength > 0 && m > Ordering<T>::kFew) middle = find_middle(found, m, strength);
+    if (middle.size > 0) {
+      const T low = static_cast<T>(middle.low), high = static_cast<T>(middle.high);
+      std::int64_t next = middle.above;
+      rest = 0;
+      for (std::int64_t i = 0; i < m; ++i) {
+        const T score = found[i];
+        const std::int32_t at = position[i];
+        const bool outside = score < low || score > high;
+        place[next] = at;
+        next += !outside;
+        found[rest] = score;
+        position[rest] = at;
+        rest += outside;
+      }
+      sorted[middle.above] = sorted[next - 1] = high;
+    }
     const auto put = [&](std::int64_t i, std::int64_t k) {  // the i-th candidate comes k-th
+      k += k < middle.above ? 0 : middle.size;
       sorted[k] = found[i];
       place[k] = position[i];
       z[k] = found[i] + strength * static_cast<double>(k);
     };
-    if (m <= Ordering<T>::kFew) {
-      Ordering<T>::rank_few(found, m, put);  // by the distance below the largest
+    if (rest <= Ordering<T>::kFew) {
+      Ordering<T>::rank_few(found, rest, put);  // by the distance below the largest
     } else {
-      for (std::int64_t i = 0; i < m; ++i) order.set(i, Ordering<T>::ascending(found[i]));
-      order.sort(m);
-      for (std::int64_t k = 0; k < m; ++k) put(order[k], k);
+      for (std::int64_t i = 0; i < rest; ++i) order.set(i, Ordering<T>::ascending(found[i]));
+      order.sort(rest);
+      for (std::int64_t k = 0; k < rest; ++k) put(order[k], k);
     }
-    const SupportedBlocks supported = project_descending(pooling.pool(z, m));
+    const double above = static_cast<double>(middle.above), within = static_cast<double>(middle.size);
+    const Pooling::Block known{middle.sum + strength * within * (above + (within - 1) / 2), within,
+                               middle.size > 0 ? middle.above + middle.size : m};
+    const SupportedBlocks supported = project_descending(pooling.pool(z, m, known));
 
     double value = 0.5 - strength * (size - 1);
     std::memset(weights, 0, n * sizeof(T));
@@ -206,7 +277,9 @@ void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
 // On the support: the mean of the direction over each cluster, minus its mean over the support.
 template <class T>
 void run(const OscarmaxProduct<T>& problem, std::int64_t begin, std::int64_t end) {
-  struct Cluster { double sum, size; };
+  struct Cluster {
+    double sum, size;
+  };
   const std::int64_t n = problem.columns;
   Buffer buffer(Buffer::size<std::int32_t>(n + kSlack) + Buffer::size<Cluster>(n));
   std::int32_t* support = buffer.take<std::int32_t>(n + kSlack);

@@ -5,10 +5,10 @@
 #include <cstring>
 
 #include "core/buffer.hpp"
+#include "core/problems.hpp"
 #include "rows/checks.hpp"
 #include "rows/isotonic.hpp"
 #include "rows/ordering.hpp"
-#include "core/problems.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -55,7 +55,9 @@ void run(const ProxOwl<T>& problem, std::int64_t begin, std::int64_t end) {
 // sign(y_i) times the mean of sign(y_j) v_j over the cluster of i; zero where y is.
 template <class T>
 void run(const OwlProduct<T>& problem, std::int64_t begin, std::int64_t end) {
-  struct Cluster { double sum, size; };
+  struct Cluster {
+    double sum, size;
+  };
   const std::int64_t n = problem.columns;
   Buffer buffer(Buffer::size<Cluster>(n));
   Cluster* clusters = buffer.take<Cluster>(n);
@@ -79,7 +81,10 @@ void run(const OwlProduct<T>& problem, std::int64_t begin, std::int64_t end) {
       clusters[labels[i]].size += 1;
     }
     for (std::int64_t i = 0; i < n; ++i) {
-      if (labels[i] < 0) { out[i] = 0; continue; }
+      if (labels[i] < 0) {
+        out[i] = 0;
+        continue;
+      }
       const double mean = clusters[labels[i]].sum / clusters[labels[i]].size;
       out[i] = static_cast<T>(y[i] < 0 ? -mean : mean);
     }

@@ -69,7 +69,7 @@ class Panel {
 
     unsigned guessed = 0, added;
     const Vector<T> lowest = tau;
-    if (is_long && padded > 2 * kSample) {  // where there are many, some of them tell roughly what all will
+    if (is_long && padded > 2 * kSample) {         // where there are many, some of them tell roughly what all will
       alignas(kVectorBytes) T shares[kLane] = {};  // of the candidates that are looked at for a guess
       for (std::int64_t row = 0; row < count; ++row)
         shares[row] = counts[row] > 2 * kSample ? T(counts[row]) / T(kSample) : T(0);

@@ -76,17 +76,18 @@ class PanelRows {
     Vector<T>* const y = columns();
     const bool few = kShort || n_ <= kShortVectors * kLane;
     Peaks<T> peaks{-infinity, is_long() ? 2 * kLane : !few ? kLane : kLane / 2, 0};
-    if (kShort)
-      peaks.good = write_short_peaks(x, count);
+    if (kShort) peaks.good = write_short_peaks(x, count);
     else
       for (std::int64_t row = 0; row < count; ++row)
         peaks.good |= static_cast<unsigned>(write_peaks(x + row * n_, candidates_.get() + row * stride_)) << row;
     if (few)
-      transpose_halves(y, [&](std::int64_t row) { return load(candidates_.get() + row * stride_); }, count,
-                       [](auto a, auto b) { return larger(low_halves(a, b), high_halves(a, b)); });
+      transpose_halves(
+          y, [&](std::int64_t row) { return load(candidates_.get() + row * stride_); }, count,
+          [](auto a, auto b) { return larger(low_halves(a, b), high_halves(a, b)); });
     else
       for (std::int64_t j = 0; j < peaks.count; j += kLane)
-        transpose_tile(y + j, [&](std::int64_t row) { return load(candidates_.get() + row * stride_ + j); }, count);
+        transpose_tile(
+            y + j, [&](std::int64_t row) { return load(candidates_.get() + row * stride_ + j); }, count);
     Vector<T> tops[4] = {-infinity, -infinity, -infinity, -infinity};
     for (std::int64_t j = 0; j < peaks.count; ++j) tops[j % 4] = larger(y[j], tops[j % 4]);
     peaks.top = larger(larger(tops[0], tops[1]), larger(tops[2], tops[3]));
@@ -103,9 +104,8 @@ class PanelRows {
     std::int64_t most = 0;
     for (std::int64_t row = 0; row < count; ++row) {
       T* const candidates = candidates_.get() + row * stride_;
-      counts[row] = floors[row] == kInfinity<T>
-                        ? 0
-                        : write_candidates(x + row * n_, floors[row], candidates, weights + row * n_);
+      counts[row] =
+          floors[row] == kInfinity<T> ? 0 : write_candidates(x + row * n_, floors[row], candidates, weights + row * n_);
       most = counts[row] > most ? counts[row] : most;
     }
     for (std::int64_t j = 0; j < most; j += kLane) {
@@ -114,8 +114,7 @@ class PanelRows {
       };
       if (unit < kLane && most - j <= unit)
         transpose_halves(columns() + j, vector_of, count, [](auto a, auto b) { return low_halves(a, b); });
-      else
-        transpose_tile(columns() + j, vector_of, count);
+      else transpose_tile(columns() + j, vector_of, count);
     }
     return (most + unit - 1) / unit * unit;
   }

@@ -91,12 +91,14 @@ struct Fair {
 
 // Good to the relative precision of u.
 struct Good {
-  template <class V> static V power(V u, V order) {
+  template <class V>
+  static V power(V u, V order) {
     V log;
     return power(u, order, log);
   }
   // With the natural logarithm of u, where u > 0.
-  template <class V> static V power(V u, V order, V& log) {
+  template <class V>
+  static V power(V u, V order, V& log) {
     log = log_normal<V>(larger(u, std::numeric_limits<typename Traits<V>::Number>::min() - V{}));
     const V power = exp_of_negative<V>(order * log);
     return u > V{} ? power : V{};

@@ -1,5 +1,5 @@
-// What the kernels on rows read and write: pointers to row-major rows. The fields are, in this order, what is known (scores,
-// or weights and what belongs to them), parameters, a direction, results, and `columns`.
+// What the kernels on rows read and write: pointers to row-major rows. The fields are, in this order, what is known
+// (scores, or weights and what belongs to them), parameters, a direction, results, and `columns`.
 #pragma once
 
 #include <cstdint>

@@ -1,15 +1,16 @@
 // Squared p-norm rows (Niculae & Blondel, 2017): argmax over the simplex of <y, x> - 1/2 ||y||_p^2, 1 < p <= 2.
 //
 // With 1/p + 1/q = 1 and z = (x - tau)_+ the weights are z^(q-1) ||z||_q^(2-q). Relative to the largest z, called c,
-// u = (1 - d/c)_+ with d = max x - x, they are u^(q-1) divided by its sum A, and c is the root of the increasing function
+// u = (1 - d/c)_+ with d = max x - x, they are u^(q-1) divided by its sum A, and c is the root of the increasing
+// function
 //
 //     c A B^(2/q - 1) = 1,    A = sum u^(q-1), B = sum u^q,    n^(-2/q) <= c <= 1.
 #pragma once
 
 #include "core/problems.hpp"
-#include "rows/softmax.hpp"
-#include "rows/entmax.hpp"
 #include "core/vector_math.hpp"
+#include "rows/entmax.hpp"
+#include "rows/softmax.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -17,19 +18,29 @@ namespace OMEGAMAX_ARCH {
 // u^(q-2) for p = 1.5, where q = 3.
 struct CubicOrder {
   static double root(double x, double) { return __builtin_cbrt(x); }
-  template <class V, class T> static V lowest(V, V u, T) { return u; }
+  template <class V, class T>
+  static V lowest(V, V u, T) {
+    return u;
+  }
   // u^(q-2) has a bounded slope, so Newton's error is squared: after a step this small the next would change nothing.
-  template <class T> static double last_step() { return __builtin_sqrt(double(std::numeric_limits<T>::epsilon())) / 8; }
+  template <class T>
+  static double last_step() {
+    return __builtin_sqrt(double(std::numeric_limits<T>::epsilon())) / 8;
+  }
 };
 
 struct AnyOrder {
   static double root(double x, double q) { return exp_of<double>(log_normal<double>(x) / q); }
-  template <class V, class T> static V lowest(V w, V u, T q) {
+  template <class V, class T>
+  static V lowest(V w, V u, T q) {
     const V inside = u > V{} ? w : V{};
     const V y = exp_of<V>((q - 2) * log1p_normal<V>(inside));
     return u > V{} ? y : V{};
   }
-  template <class T> static double last_step() { return std::numeric_limits<T>::epsilon() * 0.5; }
+  template <class T>
+  static double last_step() {
+    return std::numeric_limits<T>::epsilon() * 0.5;
+  }
 };
 
 struct NormSums {
@@ -59,7 +70,8 @@ inline NormSums norm_sums(const T* shifted, std::int64_t count, T r, T q) {
 }
 
 constexpr int kNormRows = kLanes<double>;
-constexpr std::int64_t kNormGroup = 4096;  // columns up to which rows are taken together: their candidates must stay near
+constexpr std::int64_t kNormGroup =
+    4096;  // columns up to which rows are taken together: their candidates must stay near
 
 // The root c of as many rows as a vector has doubles: while one waits for its sums the others go on. A lane that has
 // arrived stays where it is, so the result for a row does not depend on its neighbours.
@@ -79,8 +91,8 @@ inline Doubles norm_levels(const T* candidates, std::int64_t stride, const std::
     store(inverse, 1 / c);
     for (int row = 0; row < rows; ++row) {
       if (((moving >> row) & 1u) == 0) continue;
-      const NormSums sums = norm_sums<Order>(candidates + row * stride, counts[row], static_cast<T>(inverse[row]),
-                                             static_cast<T>(q));
+      const NormSums sums =
+          norm_sums<Order>(candidates + row * stride, counts[row], static_cast<T>(inverse[row]), static_cast<T>(q));
       a[row] = sums.a;
       b[row] = sums.b;
       slopes[row] = (q - 1) * sums.c - (q - 2) * sums.a * sums.a / sums.b;
@@ -108,15 +120,15 @@ inline Doubles norm_levels(const T* candidates, std::int64_t stride, const std::
 
 // The weights given c, and the value.
 template <class Order, class T>
-inline void write_norm_row(const T* x, T* weights, T* value, std::int64_t n, T top, double c, double q, const T* peaks) {
+inline void write_norm_row(const T* x, T top, double c, double q, T* weights, T* value, std::int64_t n,
+                           const T* peaks) {
   const T r = static_cast<T>(1 / c), floor = just_below(top - 1);
   LongSum<T> sums, norms;
   for (std::int64_t i = 0; i < n; i += kBlockSize<T>, peaks += kLanes<T>) {
     const std::int64_t size = n - i < kBlockSize<T> ? n - i : kBlockSize<T>;
     if (where_greater(load(peaks), splat(floor)) == 0) {
-      each_vector<T>(size, [&](std::int64_t at, std::int64_t lanes) {
-        store_lanes(weights + i + at, lanes, Vector<T>{});
-      });
+      each_vector<T>(size,
+                     [&](std::int64_t at, std::int64_t lanes) { store_lanes(weights + i + at, lanes, Vector<T>{}); });
       continue;
     }
     Vector<T> sum{}, norm{};
@@ -162,9 +174,8 @@ inline void sqpnorm_rows(const Sqpnormmax<T>& problem, std::int64_t begin, std::
       T* weights = problem.weights + (first + row) * n;
       T* value = problem.value + first + row;
       if (tops[row].usual())
-        write_norm_row<Order>(x, weights, value, n, tops[row].score, levels[row], q, peaks + row * room);
-      else
-        fill_unusual(tops[row].bad, weights, value, n);
+        write_norm_row<Order>(x, tops[row].score, levels[row], q, weights, value, n, peaks + row * room);
+      else fill_unusual(tops[row].bad, weights, value, n);
     }
   }
 }
@@ -177,13 +188,14 @@ void run(const Sqpnormmax<T>& problem, std::int64_t begin, std::int64_t end) {
   sqpnorm_rows<AnyOrder>(problem, begin, end, problem.p / (problem.p - 1));
 }
 
-// Jacobian times direction. On the support the Hessian of 1/2 ||y||_p^2 is a diagonal plus a rank-one matrix; its inverse M
-// gives J v = M v - M1 (1'M v)/(1'M1). Since J1 = 0 the direction may be centred first, v' = v - <y, v>, and then
+// Jacobian times direction. On the support the Hessian of 1/2 ||y||_p^2 is a diagonal plus a rank-one matrix; its
+// inverse M gives J v = M v - M1 (1'M v)/(1'M1). Since J1 = 0 the direction may be centred first, v' = v - <y, v>, and
+// then
 //
 //     J v = m (v' - <m, v'>/sum m) + (2 - p)/((p - 1) N^2) y v',
 //     m = M1 = y/N^2 (1 + (L y^(1-p) - 1)/(p - 1)),    N = ||y||_p, L = N^p.
 template <class T>
-inline void sqpnormmax_product_row(const T* y, const T* v, T* out, std::int64_t n, double p) {
+inline void sqpnormmax_product_row(const T* y, const T* v, double p, T* out, std::int64_t n) {
   const T slope = static_cast<T>(p - 1), inverse = static_cast<T>(1 / (p - 1));
   const Vector<T> zero{}, one = splat(T(1));
   const bool by_root = p == 1.5;
@@ -245,8 +257,8 @@ void run(const SqpnormmaxProduct<T>& problem, std::int64_t begin, std::int64_t e
   if (problem.p == 2) return centred_rows(problem, begin, end, UnitSlope());
   const std::int64_t n = problem.columns;
   for (std::int64_t row = begin; row < end; ++row)
-    sqpnormmax_product_row(problem.weights + row * n, problem.direction + row * n, problem.product + row * n, n,
-                           problem.p);
+    sqpnormmax_product_row(problem.weights + row * n, problem.direction + row * n, problem.p, problem.product + row * n,
+                           n);
 }
 
 }  // namespace OMEGAMAX_ARCH

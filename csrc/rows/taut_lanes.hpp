@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "rows/segments.hpp"
 #include "core/simd.hpp"
+#include "rows/segments.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -92,8 +92,9 @@ class TautLanes {
     __m512d low, high, length, slack_low, slack_high;
   };
 
-  // One step of each lane of a vector; returns those that have arrived.
-  __attribute__((always_inline)) unsigned step(State& s, int first, unsigned active) {
+  // One step of each lane of a vector; returns those that have arrived. Eight bits and no more: GCC 12 may put a mask
+  // of eight bits into memory and read it back as 32 bits, of which the others are whatever was there before.
+  __attribute__((always_inline)) __mmask8 step(State& s, int first, unsigned active) {
     const __m512d one = _mm512_set1_pd(1), zero = _mm512_setzero_pd(), strength = _mm512_load_pd(strength_ + first);
     const __m512d minus = _mm512_sub_pd(zero, strength), twice = _mm512_add_pd(strength, strength);
     const unsigned fresh = _mm512_cmplt_epi64_mask(s.k, s.start);
@@ -136,7 +137,7 @@ class TautLanes {
     s.low = blend(cuts, blend(falls, zero, _mm512_sub_pd(zero, twice)), s.low);
     s.high = blend(cuts, blend(falls, twice, zero), s.high);
     s.length = blend(cuts, zero, s.length);
-    return (ends & ~cuts) | beyond;
+    return static_cast<__mmask8>((ends & ~cuts) | beyond);
   }
 
   // Steps until some lanes have arrived or are late; returns them.
@@ -144,9 +145,9 @@ class TautLanes {
     State states[kVectors];
     for (int v = 0; v < kVectors; ++v) {
       const int i = v * kWide;
-      states[v] = {_mm512_load_si512(k_ + i),     _mm512_load_si512(start_ + i),   _mm512_load_si512(low_end_ + i),
-                   _mm512_load_si512(high_end_ + i), _mm512_load_pd(low_ + i),     _mm512_load_pd(high_ + i),
-                   _mm512_load_pd(length_ + i),   _mm512_load_pd(slack_low_ + i), _mm512_load_pd(slack_high_ + i)};
+      states[v] = {_mm512_load_si512(k_ + i),        _mm512_load_si512(start_ + i),  _mm512_load_si512(low_end_ + i),
+                   _mm512_load_si512(high_end_ + i), _mm512_load_pd(low_ + i),       _mm512_load_pd(high_ + i),
+                   _mm512_load_pd(length_ + i),      _mm512_load_pd(slack_low_ + i), _mm512_load_pd(slack_high_ + i)};
     }
     unsigned stopped;
     do {
@@ -155,7 +156,7 @@ class TautLanes {
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) {
         const __m512i deadline = _mm512_load_si512(deadline_ + v * kWide);
-        stopped |= step(states[v], v * kWide, active >> (v * kWide)) << (v * kWide);
+        stopped |= static_cast<unsigned>(step(states[v], v * kWide, active >> (v * kWide))) << (v * kWide);
         late_ |= static_cast<unsigned>(_mm512_cmplt_epi64_mask(deadline, _mm512_set1_epi64(now_))) << (v * kWide);
       }
       stopped = (stopped | late_) & active;

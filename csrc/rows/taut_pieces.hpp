@@ -1,6 +1,6 @@
 // A long sequence in the lanes of `TautLanes`: each lane sweeps over a piece as if the sequence began there. That is
-// wrong at first. But what follows a segment's end depends only on where it is and whether the solution falls or rises there:
-// as soon as a lane and the one before it agree on one such place, they agree from there on.
+// wrong at first. But what follows a segment's end depends only on where it is and whether the solution falls or rises
+// there: as soon as a lane and the one before it agree on one such place, they agree from there on.
 #pragma once
 
 #include "core/buffer.hpp"

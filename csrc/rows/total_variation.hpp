@@ -22,9 +22,7 @@ class TotalVariation {
   using Task = TvTask;
 
   // For sequences of at most n entries.
-  static std::int64_t bytes(std::int64_t n) {
-    return kLanes * TvProgram::bytes(n) + TautPieces::bytes(n);
-  }
+  static std::int64_t bytes(std::int64_t n) { return kLanes * TvProgram::bytes(n) + TautPieces::bytes(n); }
   TotalVariation(Buffer& buffer, std::int64_t n) : pieces_(buffer, n) {
     for (TvProgram& lane : lanes_) lane.take(buffer, n);
   }

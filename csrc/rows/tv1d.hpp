@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "core/buffer.hpp"
-#include "rows/checks.hpp"
 #include "core/problems.hpp"
+#include "rows/checks.hpp"
 #include "rows/total_variation.hpp"
 
 namespace omegamax {

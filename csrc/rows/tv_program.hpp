@@ -18,8 +18,12 @@ namespace OMEGAMAX_ARCH {
 struct TvProgram {
   // To the right of `at` the derivative is (slope + c) b + (offset - s), where c counts the entries seen so far and s
   // is their sum: so a step, which adds b - x_k everywhere, touches no knot but the outermost ones.
-  struct Knot { double at, slope, offset; };
-  struct Band { double low, high; };
+  struct Knot {
+    double at, slope, offset;
+  };
+  struct Band {
+    double low, high;
+  };
 
   // For sequences of at most n entries.
   static std::int64_t bytes(std::int64_t n) { return Buffer::size<Knot>(2 * n + 10) + Buffer::size<Band>(n); }
@@ -80,8 +84,10 @@ struct TvProgram {
     const std::int64_t right_4 = right_3 & (value(last[-3]) >= bound);
     std::int64_t left = left_1 + left_2 + left_3 + left_4, right = right_1 + right_2 + right_3 + right_4;
     const std::int64_t live = last + 1 - first;
-    if (left == 4) while (left < live && value(first[left]) <= -bound) ++left;
-    if (right == 4) while (right < live && value(last[-right]) >= bound) ++right;
+    if (left == 4)
+      while (left < live && value(first[left]) <= -bound) ++left;
+    if (right == 4)
+      while (right < live && value(last[-right]) >= bound) ++right;
     left = left < live ? left : live;  // what lies beyond are knots removed earlier
     right = right < live - left ? right : live - left;
     first += left - 1;

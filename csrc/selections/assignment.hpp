@@ -4,13 +4,14 @@
 //
 // Shortest augmenting paths with prices v of columns (Jonker & Volgenant, Computing 1987; Crouse, IEEE TAES 2016 for
 // rectangular problems). Throughout, an assigned pair has the lowest costs - v of its row, and columns that nobody has
-// cost nothing (v = 0) unless all columns will be taken; an assignment of all rows is then optimal. +inf forbids. Ties go
-// to the lowest index.
+// cost nothing (v = 0) unless all columns will be taken; an assignment of all rows is then optimal. +inf forbids. Ties
+// go to the lowest index.
 #pragma once
 
 #include <cstdint>
 
 #include "core/buffer.hpp"
+#include "core/interruption.hpp"
 #include "core/simd.hpp"
 
 namespace omegamax {
@@ -22,15 +23,13 @@ class Assignment {
 
   // For problems of up to so many rows and columns.
   Assignment(std::int64_t most_rows, std::int64_t most_columns)
-      : buffer_(Buffer::size<double>(most_rows * padded(most_columns)) + 3 * Buffer::size<double>(padded(most_columns)) +
-                2 * Buffer::size<std::int64_t>(padded(most_columns)) + Buffer::size<std::int64_t>(most_rows)),
+      : buffer_(Buffer::size<double>(most_rows * padded(most_columns)) +
+                3 * Buffer::size<double>(padded(most_columns)) + 2 * Buffer::size<std::int64_t>(padded(most_columns)) +
+                Buffer::size<std::int64_t>(most_rows)),
         costs_(buffer_.take<double>(most_rows * padded(most_columns))),
-        price_(buffer_.take<double>(padded(most_columns))),
-        distance_(buffer_.take<double>(padded(most_columns))),
-        shut_(buffer_.take<double>(padded(most_columns))),
-        owner_(buffer_.take<std::int64_t>(padded(most_columns))),
-        came_from_(buffer_.take<std::int64_t>(padded(most_columns))),
-        column_(buffer_.take<std::int64_t>(most_rows)) {}
+        price_(buffer_.take<double>(padded(most_columns))), distance_(buffer_.take<double>(padded(most_columns))),
+        shut_(buffer_.take<double>(padded(most_columns))), owner_(buffer_.take<std::int64_t>(padded(most_columns))),
+        came_from_(buffer_.take<std::int64_t>(padded(most_columns))), column_(buffer_.take<std::int64_t>(most_rows)) {}
 
   // Sets the size; every entry of each row is then to be written. What was known of another problem is forgotten.
   void resize(std::int64_t rows, std::int64_t columns) {
@@ -82,8 +81,11 @@ class Assignment {
   static std::int64_t padded(std::int64_t n) { return (n + kWide - 1) / kWide * kWide; }
 
   bool complete() {
-    for (std::int64_t i = 0; i < rows_; ++i)
-      if (column_[i] == kFree && !augment(i)) return false;
+    for (std::int64_t i = 0; i < rows_; ++i) {
+      if (column_[i] != kFree) continue;
+      check_interruption();  // a large problem takes seconds
+      if (!augment(i)) return false;
+    }
     return true;
   }
 

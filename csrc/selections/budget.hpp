@@ -2,9 +2,9 @@
 //
 //     v[t, c] = max over Omega of (v[t - 1, c], v[t - 1, c - 1] + score of entry t)        v[0, 0] = 0
 //
-// Each local problem has two candidates, so its solution is one number, `taken`. Counts that cannot reach lo by the end,
-// or that exceed the position, are left out. The counts at the end are weighed by the caller, who owns Omega. All sums
-// are in double precision: scores of 1e4 add up over many positions.
+// Each local problem has two candidates, so its solution is one number, `taken`. Counts that cannot reach lo by the
+// end, or that exceed the position, are left out. The counts at the end are weighed by the caller, who owns Omega. All
+// sums are in double precision: scores of 1e4 add up over many positions.
 #pragma once
 
 #include "core/buffer.hpp"
@@ -55,8 +55,7 @@ struct Counts {
   static constexpr std::int64_t kWide = kLanes<double>;
   static constexpr std::int64_t kTogether = 8;  // what the sweeps leave is laid out alike for every instruction set
   std::int64_t n, lo, hi, stride;
-  Counts(std::int64_t length, std::int64_t lo_, std::int64_t hi_)
-      : n(length), lo(lo_), hi(hi_), stride(padded(hi_)) {}
+  Counts(std::int64_t length, std::int64_t lo_, std::int64_t hi_) : n(length), lo(lo_), hi(hi_), stride(padded(hi_)) {}
   // Numbers per position, and of an array over counts with one vector of room on both sides.
   static std::int64_t padded(std::int64_t hi) { return (hi + kTogether) / kTogether * kTogether; }
   static std::int64_t roomy(std::int64_t hi) { return padded(hi) + 2 * kWide; }
@@ -94,7 +93,9 @@ void run(const BudgetUp<T>& problem, std::int64_t begin, std::int64_t end) {
       }
     });
     for (std::int64_t c = 0; c <= problem.hi; ++c)
-      problem.last[item * (problem.hi + 1) + c] = !fine ? kNaN<double> : c < problem.lo ? -kInfinity<double> : values[c];
+      problem.last[item * (problem.hi + 1) + c] = !fine            ? kNaN<double>
+                                                  : c < problem.lo ? -kInfinity<double>
+                                                                   : values[c];
   }
 }
 

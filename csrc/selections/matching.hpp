@@ -6,10 +6,10 @@
 // alone a row of its own, and these meet at no cost.
 #pragma once
 
+#include "core/problems.hpp"
 #include "selections/assignment.hpp"
 #include "sparsemap/equality_polytope.hpp"
 #include "sparsemap/oracle.hpp"
-#include "core/problems.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -19,8 +19,8 @@ enum class Found { kNothing, kNaN, kMatching };
 class Matching {
  public:
   Matching(std::int64_t rows, std::int64_t columns, bool may_be_alone)
-      : rows_(rows), columns_(columns), alone_(may_be_alone), search_(sides(rows, columns, may_be_alone, false),
-                                                                      sides(rows, columns, may_be_alone, true)) {}
+      : rows_(rows), columns_(columns), alone_(may_be_alone),
+        search_(sides(rows, columns, may_be_alone, false), sides(rows, columns, may_be_alone, true)) {}
 
   // Of the first r rows and c columns; `row` and `column` are scores for staying alone. `again`: the sizes are those of
   // the call before and the scores are near.

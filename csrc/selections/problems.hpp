@@ -7,8 +7,9 @@
 
 namespace omegamax {
 
-// The best matching of each item. `row` and `column` are scores for staying alone, or null; `columns_of` gets the column
-// of each row or -1; `prices` (the larger of rows and width, zero where unwritten), if not null, those of matching.hpp.
+// The best matching of each item. `row` and `column` are scores for staying alone, or null; `columns_of` gets the
+// column of each row or -1; `prices` (the larger of rows and width, zero where unwritten), if not null, those of
+// matching.hpp.
 template <class T>
 struct MatchingBest {
   const T* pairs;  // (rows, width)
@@ -32,7 +33,8 @@ struct Selection {
   std::int64_t width, lo, hi, columns;
 };
 
-// Sweeps over (position, count), see budget.hpp. `omega` is kShannon or kSquaredNorm; what one sweep leaves to another is in double precision whatever the scores are.
+// Sweeps over (position, count), see budget.hpp. `omega` is kShannon or kSquaredNorm; what one sweep leaves to another
+// is in double precision whatever the scores are.
 template <class T>
 struct BudgetUp {
   const T* scores;  // (width)

@@ -1,15 +1,15 @@
 // The best lo to hi of n entries, in linear time: a MAP oracle (sparsemap/oracle.hpp) and the kernel for a batch.
 //
-// If p entries are above zero, the best choice has m = p entries, or lo or hi where p is beyond them: the m largest. Ties
-// go to the lowest index, and an entry of zero is taken only where lo asks for it.
+// If p entries are above zero, the best choice has m = p entries, or lo or hi where p is beyond them: the m largest.
+// Ties go to the lowest index, and an entry of zero is taken only where lo asks for it.
 #pragma once
 
 #include <cstring>
 
 #include "core/buffer.hpp"
-#include "sparsemap/oracle.hpp"
 #include "core/problems.hpp"
 #include "core/simd.hpp"
+#include "sparsemap/oracle.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -106,7 +106,7 @@ class SelectionOracle {
 
   void best(std::int64_t item, const double* scores, Vertex& found) {
     const std::int64_t n = lengths_[item], count = selecting_.find(scores, n);
-    found.size = count == Selecting::kNotANumber  ? Vertex::kNotANumber
+    found.size = count == Selecting::kNotANumber   ? Vertex::kNotANumber
                  : count == Selecting::kInfeasible ? Vertex::kInfeasible
                                                    : 0;
     for (std::int64_t i = 0; i < n && count >= 0; ++i) {

@@ -9,8 +9,8 @@
 // never kept: the slack of a vertex is its score along the gradient, and vertices have few entries.
 //
 // Without extra scores this is Wolfe's method for the nearest point of a polytope (Mathematical Programming 1976); with
-// them the active set method for convex quadratic programs, whose Hessian may be singular (Nocedal & Wright, ch. 16). For
-// SparseMAP: Niculae, Martins, Blondel & Cardie, ICML 2018.
+// them the active set method for convex quadratic programs, whose Hessian may be singular (Nocedal & Wright, ch. 16).
+// For SparseMAP: Niculae, Martins, Blondel & Cardie, ICML 2018.
 #pragma once
 
 #include <algorithm>
@@ -20,9 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include "sparsemap/oracle.hpp"
-#include "sparsemap/growing_factor.hpp"
 #include "core/interruption.hpp"
+#include "sparsemap/growing_factor.hpp"
+#include "sparsemap/oracle.hpp"
 
 namespace omegamax {
 
@@ -38,8 +38,8 @@ class ActiveSet {
 
   ActiveSet(const DenseAlgebra& algebra, const double* scores, std::int64_t n_parts, std::int64_t n_regularized,
             Interruption* interruption)
-      : interruption_(interruption), algebra_(algebra), factor_(algebra), scores_(scores), n_regularized_(n_regularized),
-        gradient_(scores, scores + n_parts), hot_(n_parts, 0.0) {}
+      : interruption_(interruption), algebra_(algebra), factor_(algebra), scores_(scores),
+        n_regularized_(n_regularized), gradient_(scores, scores + n_parts), hot_(n_parts, 0.0) {}
 
   const std::vector<Member>& members() const { return members_; }
   std::vector<Member> take_members() { return std::move(members_); }  // the last that is asked of a set
@@ -122,9 +122,7 @@ class ActiveSet {
   }
 
   // Leaves no member.
-  void clear() {
-    members_.clear(), p_.clear(), slack_.clear(), lowered_.clear(), factor_.clear();
-  }
+  void clear() { members_.clear(), p_.clear(), slack_.clear(), lowered_.clear(), factor_.clear(); }
 
   // numbers -= A Z A' numbers, on the regularised parts: what is orthogonal to the affine hull remains.
   void remove_hull(double* numbers) {
@@ -174,7 +172,8 @@ class ActiveSet {
     slack_.resize(size());
     for (std::int64_t i = 0; i < size(); ++i) {
       const Member& member = members_[i];
-      slack_[i] = algebra_.gather_dot(member.places.data(), member.values.data(), member.places.size(), gradient_.data());
+      slack_[i] =
+          algebra_.gather_dot(member.places.data(), member.values.data(), member.places.size(), gradient_.data());
     }
   }
 
@@ -208,8 +207,8 @@ class ActiveSet {
     return true;
   }
 
-  // The squared distance of a vertex to the affine hull, from the residual itself after a step of refinement; zero where
-  // it is rounding.
+  // The squared distance of a vertex to the affine hull, from the residual itself after a step of refinement; zero
+  // where it is rounding.
   double distance(const Member& member) {
     coordinates_ = row_;
     factor_.solve_upper(coordinates_.data());
@@ -364,8 +363,8 @@ class ActiveSet {
   std::vector<double> gradient_;  // (n_parts,)
   std::vector<double> hot_;       // (n_parts,): a vertex written out, otherwise zero
   std::vector<double> p_, slack_, delta_;
-  std::vector<double> lowered_;                 // R'^-1 1
-  std::vector<double> ahead_;                   // R'^-1 slack
+  std::vector<double> lowered_;            // R'^-1 1
+  std::vector<double> ahead_;              // R'^-1 slack
   std::vector<double> row_, coordinates_;  // of the vertex last measured
 };
 

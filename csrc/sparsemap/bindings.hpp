@@ -30,12 +30,12 @@ class Faces {
     return total;
   }
 
-  // Numbers per item: how it ended, the gap, the calls, the vertices. Per vertex (items, width): probabilities. Per entry: its place in
-  // the batch, its value, its vertex in the batch. `factor` (items, width, width) is the identity where there is nothing.
+  // Numbers per item: how it ended, the gap, the calls, the vertices. Per vertex (items, width): probabilities. Per
+  // entry: its place in the batch, its value, its vertex in the batch. `factor` (items, width, width) is the identity
+  // where there is nothing.
   void write(std::uintptr_t endings, std::uintptr_t gaps, std::uintptr_t calls, std::uintptr_t counts,
-             std::uintptr_t probabilities,
- std::uintptr_t places, std::uintptr_t values, std::uintptr_t owners, std::uintptr_t factor,
-             std::int64_t n_parts) const {
+             std::uintptr_t probabilities, std::uintptr_t places, std::uintptr_t values, std::uintptr_t owners,
+             std::uintptr_t factor, std::int64_t n_parts) const {
     const std::int64_t wide = width();
     std::int64_t entry = 0;
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(items_.size()); ++i) {
@@ -62,7 +62,9 @@ class Faces {
 
  private:
   template <class T>
-  static T* at(std::uintptr_t address) { return reinterpret_cast<T*>(address); }
+  static T* at(std::uintptr_t address) {
+    return reinterpret_cast<T*>(address);
+  }
 
   std::vector<SparsemapItem> items_;
 };
@@ -112,9 +114,9 @@ inline void bind_sparsemap(nanobind::module_& m, const Table& (*active_table)())
       .def("write", &Faces::write);
   m.def(
       "sparsemap",
-      [active_table](int kind, const std::vector<std::int64_t>& sizes, const std::vector<At>& integers, At numbers, At scores,
-                     std::int64_t n_items, std::int64_t n_parts, std::int64_t n_regularized, std::int64_t max_calls,
-                     double atol, bool wants_face, const std::vector<At>& start, int threads) {
+      [active_table](int kind, const std::vector<std::int64_t>& sizes, const std::vector<At>& integers, At numbers,
+                     At scores, std::int64_t n_items, std::int64_t n_parts, std::int64_t n_regularized,
+                     std::int64_t max_calls, double atol, bool wants_face, const std::vector<At>& start, int threads) {
         OracleSpec spec{static_cast<OracleKind>(kind), n_parts, {}, {}, reinterpret_cast<const double*>(numbers)};
         for (std::size_t i = 0; i < sizes.size(); ++i) spec.sizes[i] = sizes[i];
         for (std::size_t i = 0; i < integers.size(); ++i)
@@ -133,14 +135,16 @@ inline void bind_sparsemap(nanobind::module_& m, const Table& (*active_table)())
   m.def(
       "sparsemap_with",
       [active_table](nb::callable ask, At asked, At answer, At scores, std::int64_t n_items, std::int64_t n_parts,
-         std::int64_t n_regularized, std::int64_t max_calls, double atol, bool wants_face, const std::vector<At>& start) {
+                     std::int64_t n_regularized, std::int64_t max_calls, double atol, bool wants_face,
+                     const std::vector<At>& start) {
         double* question = reinterpret_cast<double*>(asked);
         const double* dense = reinterpret_cast<const double*>(answer);
         const Starts starts(start[0], start[1], start[2], start[3], start[4], n_items);
         const SparsemapOptions options{n_parts, n_regularized, max_calls, atol, wants_face};
         std::vector<SparsemapItem> items;
         for (std::int64_t item = 0; item < n_items; ++item)
-          items.push_back(sparsemap_item(active_table().algebra, reinterpret_cast<const double*>(scores) + item * n_parts, options,
+          items.push_back(sparsemap_item(active_table().algebra,
+                                         reinterpret_cast<const double*>(scores) + item * n_parts, options,
                                          starts.items.empty() ? SparsemapStart{} : starts.items[item],
                                          [&](const double* scores_now, Vertex& found) {
                                            std::copy(scores_now, scores_now + n_parts, question);

@@ -51,8 +51,8 @@ class GrowingFactor {
     }
   }
 
-  // The factor of n rows at once, in blocks; `fill(i, row)` writes row[i..n) of G. False where a pivot, squared, is below
-  // `least` times its diagonal entry: then nothing is known.
+  // The factor of n rows at once, in blocks; `fill(i, row)` writes row[i..n) of G. False where a pivot, squared, is
+  // below `least` times its diagonal entry: then nothing is known.
   template <class Fill>
   bool rebuild(std::int64_t n, double least, Fill fill) {
     constexpr std::int64_t kBlock = 16;

@@ -1,12 +1,12 @@
 // The oracles, and the algebra of active sets, compiled once per instruction set.
 #include <type_traits>
 
-#include "sparsemap/arborescence_oracle.hpp"
-#include "selections/matching.hpp"
-#include "sparsemap/program_oracles.hpp"
 #include "core/problems.hpp"
-#include "selections/selection.hpp"
 #include "core/simd.hpp"
+#include "selections/matching.hpp"
+#include "selections/selection.hpp"
+#include "sparsemap/arborescence_oracle.hpp"
+#include "sparsemap/program_oracles.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {

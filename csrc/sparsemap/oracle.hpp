@@ -10,7 +10,7 @@ struct EqualitySystem;
 
 // A vertex as its non-zero entries, in ascending order of place; there is room for all parts.
 struct Vertex {
-  static constexpr std::int64_t kInfeasible = -1;   // no vertex has a score above -inf
+  static constexpr std::int64_t kInfeasible = -1;  // no vertex has a score above -inf
   static constexpr std::int64_t kNotANumber = -2;  // the scores of this item are NaN or +inf
 
   std::int32_t* places;

@@ -6,10 +6,10 @@
 #include <limits>
 
 #include "core/buffer.hpp"
-#include "sparsemap/equality_polytope.hpp"
-#include "hypergraphs/lattice_oracle.hpp"
-#include "sparsemap/oracle.hpp"
 #include "core/problems.hpp"
+#include "hypergraphs/lattice_oracle.hpp"
+#include "sparsemap/equality_polytope.hpp"
+#include "sparsemap/oracle.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -46,18 +46,23 @@ class ChainOracle {
     double value, total;
     const std::int64_t n_first = factored_ ? places_ * tags_ : n_parts_;
     const double* rest = scores + n_first;
-    const ChainParts<double> parts{scores, factored_ ? rest : nullptr, factored_ ? rest + tags_ * tags_ : nullptr,
-                                   factored_ ? rest + tags_ * tags_ + tags_ : nullptr, 0, 0, 0, 0};
+    const ChainParts<double> parts{scores,
+                                   factored_ ? rest : nullptr,
+                                   factored_ ? rest + tags_ * tags_ : nullptr,
+                                   factored_ ? rest + tags_ * tags_ + tags_ : nullptr,
+                                   0,
+                                   0,
+                                   0,
+                                   0};
     double* more = weights_.get() + n_first;
     const ChainPointers<double> weights{weights_.get(), factored_ ? more : nullptr,
-                                       factored_ ? more + tags_ * tags_ : nullptr,
-                                       factored_ ? more + tags_ * tags_ + tags_ : nullptr};
-    table.ChainValue_double({parts, lengths_ + item, &value, &total, values_.get(), nullptr, Omega::kHard, places_, tags_, 0},
-        0, 1);
+                                        factored_ ? more + tags_ * tags_ : nullptr,
+                                        factored_ ? more + tags_ * tags_ + tags_ : nullptr};
+    table.ChainValue_double(
+        {parts, lengths_ + item, &value, &total, values_.get(), nullptr, Omega::kHard, places_, tags_, 0}, 0, 1);
     if (!feasible(value, found)) return;
-    table.ChainMarginals_double({parts, lengths_ + item, &total, values_.get(), nullptr, weights, Omega::kHard, places_,
-                               tags_, 0},
-        0, 1);
+    table.ChainMarginals_double(
+        {parts, lengths_ + item, &total, values_.get(), nullptr, weights, Omega::kHard, places_, tags_, 0}, 0, 1);
     gather(weights_.get(), n_parts_, found);
   }
 
@@ -93,8 +98,8 @@ class ChartOracle {
  protected:
   explicit ChartOracle(const OracleSpec& spec)
       : size_(spec.sizes[0]), option_(spec.sizes[1]), n_parts_(spec.n_parts), lengths_(spec.integers[0]),
-        charts_(spec.sizes[2] * size_ * (size_ + spec.sizes[4])), visits_(spec.sizes[3] * size_ * (size_ + spec.sizes[4])),
-        weights_(n_parts_) {}
+        charts_(spec.sizes[2] * size_ * (size_ + spec.sizes[4])),
+        visits_(spec.sizes[3] * size_ * (size_ + spec.sizes[4])), weights_(n_parts_) {}
 
   std::int64_t size_, option_, n_parts_;
   const std::int64_t* lengths_;
@@ -106,10 +111,11 @@ class ProjectiveOracle : private ChartOracle {
   explicit ProjectiveOracle(const OracleSpec& spec) : ChartOracle(spec) {}
   void best(std::int64_t item, const double* scores, Vertex& found) {
     double value;
-    table.ProjectiveValue_double({scores, lengths_ + item, charts_.get(), &value, size_, option_, Omega::kHard, 0}, 0, 1);
+    table.ProjectiveValue_double({scores, lengths_ + item, charts_.get(), &value, size_, option_, Omega::kHard, 0}, 0,
+                                 1);
     if (!feasible(value, found)) return;
-    table.ProjectiveMarginals_double({lengths_ + item, charts_.get(), visits_.get(), weights_.get(), size_, option_, Omega::kHard, 0},
-        0, 1);
+    table.ProjectiveMarginals_double(
+        {lengths_ + item, charts_.get(), visits_.get(), weights_.get(), size_, option_, Omega::kHard, 0}, 0, 1);
     gather(weights_.get(), n_parts_, found);
   }
 };
@@ -119,11 +125,11 @@ class ConstituencyOracle : private ChartOracle {
   explicit ConstituencyOracle(const OracleSpec& spec) : ChartOracle(spec) {}
   void best(std::int64_t item, const double* scores, Vertex& found) {
     double value;
-    table.ConstituencyValue_double({scores, lengths_ + item, charts_.get(), &value, size_, option_, Omega::kHard, 0}, 0, 1);
+    table.ConstituencyValue_double({scores, lengths_ + item, charts_.get(), &value, size_, option_, Omega::kHard, 0}, 0,
+                                   1);
     if (!feasible(value, found)) return;
-    table.ConstituencyMarginals_double({scores, lengths_ + item, charts_.get(), visits_.get(), weights_.get(), size_, option_,
-                                      Omega::kHard, 0},
-        0, 1);
+    table.ConstituencyMarginals_double(
+        {scores, lengths_ + item, charts_.get(), visits_.get(), weights_.get(), size_, option_, Omega::kHard, 0}, 0, 1);
     gather(weights_.get(), n_parts_, found);
   }
 };

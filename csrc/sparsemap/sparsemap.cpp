@@ -31,8 +31,8 @@ struct FunctionAsk {
   bool equalities(EqualitySystem&) { return false; }
 };
 
-// How many items threads have taken, and are done with. A thread that waits for others at the end of a parallel call hears
-// no signal: so the one that made the call waits here, as long as all items are taken.
+// How many items threads have taken, and are done with. A thread that waits for others at the end of a parallel call
+// hears no signal: so the one that made the call waits here, as long as all items are taken.
 class Progress {
  public:
   explicit Progress(std::int64_t n_items) : n_items_(n_items) {}
@@ -119,8 +119,7 @@ std::vector<SparsemapItem> sparsemap(const OracleTable& oracle, const DenseAlgeb
 }
 
 SparsemapItem sparsemap_item(const DenseAlgebra& algebra, const double* scores, const SparsemapOptions& options,
-                             const SparsemapStart& start,
-                             const std::function<void(const double*, Vertex&)>& function) {
+                             const SparsemapStart& start, const std::function<void(const double*, Vertex&)>& function) {
   FunctionAsk ask{function};
   return SparsemapSearch::run(algebra, scores, options, start, ask);
 }

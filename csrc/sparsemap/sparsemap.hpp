@@ -6,8 +6,8 @@
 // to win. The derivative lives on the face of all vertices that are best along g. Where scores tie, the active set may
 // not span it: then MAP calls along g, slightly turned to either side of the hull, bring the missing vertices.
 //
-// Nearly flat scores end on a face of hundreds of vertices, which come one by one and leave again. Where the polytope is
-// known by its equations, the search stops early to solve for mu itself, and takes mu apart into vertices.
+// Nearly flat scores end on a face of hundreds of vertices, which come one by one and leave again. Where the polytope
+// is known by its equations, the search stops early to solve for mu itself, and takes mu apart into vertices.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/interruption.hpp"
 #include "sparsemap/active_set.hpp"
 #include "sparsemap/equality_polytope.hpp"
-#include "core/interruption.hpp"
 #include "sparsemap/oracle.hpp"
 
 namespace omegamax {
@@ -77,8 +77,8 @@ struct SparsemapItem {
 
 class SparsemapSearch {
  public:
-  // `ask(scores, vertex)` is the oracle for this item; `ask.equalities(system)` writes the equations of its polytope, if
-  // the oracle knows them.
+  // `ask(scores, vertex)` is the oracle for this item; `ask.equalities(system)` writes the equations of its polytope,
+  // if the oracle knows them.
   template <class Ask>
   static SparsemapItem run(const DenseAlgebra& algebra, const double* scores, const SparsemapOptions& options,
                            const SparsemapStart& start, Ask& ask) {
@@ -91,9 +91,9 @@ class SparsemapSearch {
 
  private:
   SparsemapSearch(const DenseAlgebra& algebra, const double* scores, const SparsemapOptions& options)
-      : scores_(scores), options_(options), set_(algebra, scores, options.n_parts, options.n_regularized, options.interruption),
-        turned_(options.n_parts), places_(options.n_parts), values_(options.n_parts),
-        vertex_{places_.data(), values_.data(), 0} {}
+      : scores_(scores), options_(options),
+        set_(algebra, scores, options.n_parts, options.n_regularized, options.interruption), turned_(options.n_parts),
+        places_(options.n_parts), values_(options.n_parts), vertex_{places_.data(), values_.data(), 0} {}
 
   template <class Ask>
   void find(const SparsemapStart& start, Ask& ask) {
@@ -257,8 +257,7 @@ class SparsemapSearch {
   }
   double size_along(const std::vector<double>& numbers) const {
     double total = 0;
-    for (std::int64_t e = 0; e < vertex_.size; ++e)
-      total += std::abs(vertex_.values[e] * numbers[vertex_.places[e]]);
+    for (std::int64_t e = 0; e < vertex_.size; ++e) total += std::abs(vertex_.values[e] * numbers[vertex_.places[e]]);
     return total;
   }
   // What rounding errors of the gap are relative to. Twice the gap bounds the squared error of mu, which rounding has a
@@ -271,7 +270,8 @@ class SparsemapSearch {
     for (const ActiveSet::Member& member : set_.members())
       for (std::size_t e = 0; e < member.places.size(); ++e) {
         largest = std::max(largest, std::abs(gradient[member.places[e]]));
-        if (static_cast<std::int64_t>(e) < member.n_regularized) largest = std::max(largest, std::abs(member.values[e]));
+        if (static_cast<std::int64_t>(e) < member.n_regularized)
+          largest = std::max(largest, std::abs(member.values[e]));
       }
     return largest;
   }
@@ -284,9 +284,9 @@ class SparsemapSearch {
   }
 
   static constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
-  static constexpr double kTied = 1e-11;    // relative: scores closer than this are one score
-  static constexpr double kTurn = 1e-7;     // of the gradient: far above rounding ...
-  static constexpr double kFiner = 1e-2;    // ... and then less
+  static constexpr double kTied = 1e-11;  // relative: scores closer than this are one score
+  static constexpr double kTurn = 1e-7;   // of the gradient: far above rounding ...
+  static constexpr double kFiner = 1e-2;  // ... and then less
   static constexpr std::int64_t kIdle = 32;
   static constexpr std::int64_t kMany = 64;  // members, from which on the equations are worth a look
   static constexpr double kMostWork = 1e8;   // multiplications of one step of Newton's method
@@ -308,7 +308,6 @@ std::vector<SparsemapItem> sparsemap(const OracleTable& oracle, const DenseAlgeb
                                      const SparsemapStart* starts, int threads, Interruption& interruption);
 
 SparsemapItem sparsemap_item(const DenseAlgebra& algebra, const double* scores, const SparsemapOptions& options,
-                             const SparsemapStart& start,
-                             const std::function<void(const double*, Vertex&)>& function);
+                             const SparsemapStart& start, const std::function<void(const double*, Vertex&)>& function);
 
 }  // namespace omegamax

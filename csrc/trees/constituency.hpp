@@ -6,8 +6,8 @@
 // A maximum that is smoothed shifts with its scores, so the labels are solved on their own and added.
 #pragma once
 
-#include "trees/charts.hpp"
 #include "core/problems.hpp"
+#include "trees/charts.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -58,7 +58,7 @@ struct Constituency {
   }
 };
 
-template <class Omega, class T>
+template <class Lanes, class T>
 inline Vector<T> solve_labels(const Constituency<T>& p, const ConstituencyCharts<T>& c, const T* labels, T* x,
                               std::int64_t at) {
   if (p.labels == 1) {
@@ -67,13 +67,13 @@ inline Vector<T> solve_labels(const Constituency<T>& p, const ConstituencyCharts
   }
   Kept<T> kept;
   const Vector<T> value =
-      Omega::template solve<T>([&](std::int64_t l) { return load(labels + l * kLanes<T>); }, p.labels, x, kept);
+      Lanes::template solve<T>([&](std::int64_t l) { return load(labels + l * kLanes<T>); }, p.labels, x, kept);
   store(c.top_label + at, kept.top);
   store(c.scale_label + at, kept.scale);
   return value;
 }
 
-template <class Omega, class T>
+template <class Lanes, class T>
 inline T constituency_value(const Constituency<T>& p, const T* scores, T* memory, T* labels, T* x) {
   const ConstituencyCharts<T> c(memory, p.each);
   clear(c.value, p.each);
@@ -81,14 +81,14 @@ inline T constituency_value(const Constituency<T>& p, const T* scores, T* memory
     p.each_start(d, [&](std::int64_t i) {
       const std::int64_t at = d * p.stride + i;
       p.read(scores, d, i, labels);
-      Vector<T> value = solve_labels<Omega>(p, c, labels, x, at);
-      if (d > 0) value += solve_pairs<Omega>(p.splits(d, i), c.value, c.value, x, c.top_split, c.scale_split, at);
+      Vector<T> value = solve_labels<Lanes>(p, c, labels, x, at);
+      if (d > 0) value += solve_pairs<Lanes>(p.splits(d, i), c.value, c.value, x, c.top_split, c.scale_split, at);
       store(c.value + at, value);
     });
   return c.value[(p.n - 1) * p.stride];
 }
 
-template <class Omega, class T>
+template <class Lanes, class T>
 inline void constituency_marginals(const Constituency<T>& p, const T* scores, T* memory, T* visits, T* labels,
                                    T* marginals) {
   const ConstituencyCharts<T> c(memory, p.each);
@@ -107,19 +107,19 @@ inline void constituency_marginals(const Constituency<T>& p, const T* scores, T*
         p.read(scores, d, i, labels);
         const Kept<T> kept = kept_at(c.top_label, c.scale_label, at);
         for (std::int64_t l = 0; l < p.labels; ++l) {
-          const Vector<T> q = Omega::weight(load(labels + l * kLanes<T>), l, kept);
+          const Vector<T> q = Lanes::weight(load(labels + l * kLanes<T>), l, kept);
           store(labels + l * kLanes<T>, zero_unless<T>(here, q * here));
         }
       }
       p.write(marginals, d, i, labels);
       if (d > 0)
-        visit_pairs<Omega>(p.splits(d, i), c.value, c.value, kept_at(c.top_split, c.scale_split, at), here, visits,
+        visit_pairs<Lanes>(p.splits(d, i), c.value, c.value, kept_at(c.top_split, c.scale_split, at), here, visits,
                            visits);
     });
 }
 
 // `scratch`: the derivative of values and of visits, then the centres of splits and of labels.
-template <class Omega, class T>
+template <class Lanes, class T>
 inline void constituency_tangent(const Constituency<T>& p, const T* scores, T* memory, const T* visits,
                                  const T* direction, T* scratch, T* labels, T* along, T* product) {
   const ConstituencyCharts<T> c(memory, p.each);
@@ -135,15 +135,15 @@ inline void constituency_tangent(const Constituency<T>& p, const T* scores, T* m
       if (p.labels > 1) {
         p.read(scores, d, i, labels);
         const Kept<T> kept = kept_at(c.top_label, c.scale_label, at);
-        const Moved<T> moved = Omega::template moved<T>(
-            [&](std::int64_t l) { return Omega::weight(load(labels + l * kLanes<T>), l, kept); },
+        const Moved<T> moved = Lanes::template moved<T>(
+            [&](std::int64_t l) { return Lanes::weight(load(labels + l * kLanes<T>), l, kept); },
             [&](std::int64_t l) { return load(along + l * kLanes<T>); }, p.labels);
         store(label_centres + at, moved.centre);
         value = moved.value;
       }
       if (d > 0) {
-        const Moved<T> moved = move_pairs<Omega>(p.splits(d, i), c.value, c.value,
-                                                 kept_at(c.top_split, c.scale_split, at), moves, moves);
+        const Moved<T> moved =
+            move_pairs<Lanes>(p.splits(d, i), c.value, c.value, kept_at(c.top_split, c.scale_split, at), moves, moves);
         store(centres + at, moved.centre);
         value += moved.value;
       }
@@ -162,14 +162,14 @@ inline void constituency_tangent(const Constituency<T>& p, const T* scores, T* m
         const Kept<T> kept = kept_at(c.top_label, c.scale_label, at);
         const Vector<T> centre = load(label_centres + at);
         for (std::int64_t l = 0; l < p.labels; ++l) {
-          const Vector<T> q = Omega::weight(load(labels + l * kLanes<T>), l, kept);
-          const Vector<T> moved = Omega::template moved_weight<T>(q, load(along + l * kLanes<T>), centre);
+          const Vector<T> q = Lanes::weight(load(labels + l * kLanes<T>), l, kept);
+          const Vector<T> moved = Lanes::template moved_weight<T>(q, load(along + l * kLanes<T>), centre);
           store(labels + l * kLanes<T>, zero_unless<T>(here, moved * here + q * moved_here));
         }
       }
       p.write(product, d, i, labels);
       if (d > 0)
-        revisit_pairs<Omega>(p.splits(d, i), c.value, c.value, kept_at(c.top_split, c.scale_split, at), here,
+        revisit_pairs<Lanes>(p.splits(d, i), c.value, c.value, kept_at(c.top_split, c.scale_split, at), here,
                              moved_here, load(centres + at), moves, moves, back, back);
     });
 }
@@ -181,9 +181,9 @@ void run(const ConstituencyValue<T>& problem, std::int64_t begin, std::int64_t e
   for (std::int64_t item = begin; item < end; ++item) {
     const Constituency<T> p(problem.size, problem.lengths[item], problem.labels);
     with_omega(problem.omega, [&](auto omega) {
-      problem.value[item] = constituency_value<decltype(omega)>(
-          p, problem.scores + item * p.size * p.size * p.labels,
-          problem.charts + item * kConstituencyCharts * p.each, labels.get(), x.get());
+      problem.value[item] = constituency_value<decltype(omega)>(p, problem.scores + item * p.size * p.size * p.labels,
+                                                                problem.charts + item * kConstituencyCharts * p.each,
+                                                                labels.get(), x.get());
     });
   }
 }

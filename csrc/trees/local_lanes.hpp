@@ -1,7 +1,7 @@
 // Local problems side by side, one per lane: v = max_Omega over j of x_j, its weights q_j, and their derivative.
 //
-// A problem is a function j -> x_j (a vector: entry j of every lane's problem). What is kept of a solved problem are two
-// numbers per lane, from which q_j is found again when x_j is: memory grows with the nodes of a chart, not with its
+// A problem is a function j -> x_j (a vector: entry j of every lane's problem). What is kept of a solved problem are
+// two numbers per lane, from which q_j is found again when x_j is: memory grows with the nodes of a chart, not with its
 // edges. The maximum is kept apart from the rest because scores of 1e4 leave a float no digits for a log-partition.
 //
 //     Shannon       q = exp(x - top) * scale          v = top + log(1 / scale)
@@ -33,7 +33,9 @@ inline bool all_zero(Vector<T> x) {
 }
 
 template <class T>
-inline Vector<T> zero_unless(Vector<T> kept, Vector<T> x) { return kept == Vector<T>{} ? Vector<T>{} : x; }
+inline Vector<T> zero_unless(Vector<T> kept, Vector<T> x) {
+  return kept == Vector<T>{} ? Vector<T>{} : x;
+}
 
 // Copies the problem into `x` (kLanes per entry) and finds the maxima, which ignore NaN.
 template <class T, class Entries>
@@ -133,7 +135,7 @@ struct SquaredNormLanes {
 
   template <class T, class Weights, class Along>
   static Moved<T> moved(const Weights& weights, const Along& along, std::int64_t count) {
-    const Vector<T> zero{}, one = splat(T(1));
+    const Vector<T> one = splat(T(1));
     Vector<T> value{}, sum{}, size{};
     for (std::int64_t j = 0; j < count; ++j) {
       const Vector<T> q = weights(j), v = along(j);
@@ -178,7 +180,9 @@ struct HardLanes {
   }
 
   template <class T>
-  static Vector<T> moved_weight(Vector<T> q, Vector<T>, Vector<T>) { return T(0) * q; }
+  static Vector<T> moved_weight(Vector<T> q, Vector<T>, Vector<T>) {
+    return T(0) * q;
+  }
 };
 
 }  // namespace OMEGAMAX_ARCH

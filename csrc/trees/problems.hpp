@@ -7,8 +7,9 @@
 
 namespace omegamax {
 
-// Trees: an item of the batch is a row. `lengths` has one entry per item; `charts` and `visits` are what one sweep leaves to the next (see projective.hpp, constituency.hpp);
-// `columns` is the cost of an item, by which threads share the work.
+// Trees: an item of the batch is a row. `lengths` has one entry per item; `charts` and `visits` are what one sweep
+// leaves to the next (see projective.hpp, constituency.hpp); `columns` is the cost of an item, by which threads share
+// the work.
 template <class T>
 struct ProjectiveValue {
   const T* scores;  // (size, size): head, modifier

@@ -5,8 +5,8 @@
 //     L[s, t] = max over k of L[s, k] + Z[k, t]               Z = B + score of the arc t -> k
 #pragma once
 
-#include "trees/charts.hpp"
 #include "core/problems.hpp"
+#include "trees/charts.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -40,7 +40,9 @@ struct Projective {
   Pairs<T> both(std::int64_t d, std::int64_t s) const {
     return {s, (d - 1) * stride + s + 1, stride, d, single_root && s == 0};
   }
-  Pairs<T> right(std::int64_t d, std::int64_t s) const { return {stride + s, (d - 1) * stride + s + 1, stride, d, false}; }
+  Pairs<T> right(std::int64_t d, std::int64_t s) const {
+    return {stride + s, (d - 1) * stride + s + 1, stride, d, false};
+  }
   Pairs<T> left(std::int64_t d, std::int64_t s) const { return {s, d * stride + s, stride, d, false}; }
 
   // Calls f(s) for each vector of spans s..s + d within the sentence.
@@ -75,7 +77,7 @@ struct Projective {
   }
 };
 
-template <class Omega, class T>
+template <class Lanes, class T>
 inline T projective_value(const Projective<T>& p, const T* scores, T* memory, T* x) {
   const ProjectiveCharts<T> c(memory, p.each);
   clear(memory, 4 * p.each);
@@ -84,21 +86,21 @@ inline T projective_value(const Projective<T>& p, const T* scores, T* memory, T*
       const std::int64_t at = d * p.stride + s;
       Vector<T> to_right, to_left;
       p.arcs(scores, d, s, to_right, to_left);
-      const Vector<T> value = solve_pairs<Omega>(p.both(d, s), c.right, c.left, x, c.top_both, c.scale_both, at);
+      const Vector<T> value = solve_pairs<Lanes>(p.both(d, s), c.right, c.left, x, c.top_both, c.scale_both, at);
       store(c.arc_right + at, value + to_right);
       store(c.arc_left + at, value + to_left);
     });
     p.each_start(d, [&](std::int64_t s) {
       const std::int64_t at = d * p.stride + s;
-      store(c.right + at, solve_pairs<Omega>(p.right(d, s), c.arc_right, c.right, x, c.top_right, c.scale_right, at));
-      store(c.left + at, solve_pairs<Omega>(p.left(d, s), c.left, c.arc_left, x, c.top_left, c.scale_left, at));
+      store(c.right + at, solve_pairs<Lanes>(p.right(d, s), c.arc_right, c.right, x, c.top_right, c.scale_right, at));
+      store(c.left + at, solve_pairs<Lanes>(p.left(d, s), c.left, c.arc_left, x, c.top_left, c.scale_left, at));
     });
   }
   return c.right[p.n * p.stride];
 }
 
 // `visits`: R, L, A, Z.
-template <class Omega, class T>
+template <class Lanes, class T>
 inline void projective_marginals(const Projective<T>& p, T* memory, T* visits, T* marginals) {
   const ProjectiveCharts<T> c(memory, p.each);
   const ArcCharts<T> v(visits, p.each);
@@ -110,10 +112,10 @@ inline void projective_marginals(const Projective<T>& p, T* memory, T* visits, T
       const std::int64_t at = d * p.stride + s;
       const Vector<T> to_right = load(v.right + at), to_left = load(v.left + at);
       if (!all_zero<T>(to_right))
-        visit_pairs<Omega>(p.right(d, s), c.arc_right, c.right, kept_at(c.top_right, c.scale_right, at), to_right,
+        visit_pairs<Lanes>(p.right(d, s), c.arc_right, c.right, kept_at(c.top_right, c.scale_right, at), to_right,
                            v.arc_right, v.right);
       if (!all_zero<T>(to_left))
-        visit_pairs<Omega>(p.left(d, s), c.left, c.arc_left, kept_at(c.top_left, c.scale_left, at), to_left, v.left,
+        visit_pairs<Lanes>(p.left(d, s), c.left, c.arc_left, kept_at(c.top_left, c.scale_left, at), to_left, v.left,
                            v.arc_left);
     });
     p.each_start(d, [&](std::int64_t s) {
@@ -121,13 +123,12 @@ inline void projective_marginals(const Projective<T>& p, T* memory, T* visits, T
       const Vector<T> to_right = load(v.arc_right + at), to_left = load(v.arc_left + at), here = to_right + to_left;
       if (all_zero<T>(here)) return;
       p.write_arcs(marginals, d, s, to_right, to_left);
-      visit_pairs<Omega>(p.both(d, s), c.right, c.left, kept_at(c.top_both, c.scale_both, at), here, v.right,
-                         v.left);
+      visit_pairs<Lanes>(p.both(d, s), c.right, c.left, kept_at(c.top_both, c.scale_both, at), here, v.right, v.left);
     });
   }
 }
 
-template <class Omega, class T>
+template <class Lanes, class T>
 inline void projective_tangent(const Projective<T>& p, T* memory, T* visits, const T* direction, T* scratch,
                                T* product) {
   const ProjectiveCharts<T> c(memory, p.each);
@@ -142,7 +143,7 @@ inline void projective_tangent(const Projective<T>& p, T* memory, T* visits, con
       if (all_zero<T>(load(v.arc_right + at) + load(v.arc_left + at))) return;  // what is never visited does not matter
       Vector<T> to_right, to_left;
       p.arcs(direction, d, s, to_right, to_left);
-      const Moved<T> moved = move_pairs<Omega>(p.both(d, s), c.right, c.left, kept_at(c.top_both, c.scale_both, at),
+      const Moved<T> moved = move_pairs<Lanes>(p.both(d, s), c.right, c.left, kept_at(c.top_both, c.scale_both, at),
                                                moves.right, moves.left);
       store(centre_both + at, moved.centre);
       store(moves.arc_right + at, moved.value + to_right);
@@ -151,13 +152,13 @@ inline void projective_tangent(const Projective<T>& p, T* memory, T* visits, con
     p.each_start(d, [&](std::int64_t s) {
       const std::int64_t at = d * p.stride + s;
       if (!all_zero<T>(load(v.right + at))) {
-        const Moved<T> moved = move_pairs<Omega>(p.right(d, s), c.arc_right, c.right,
+        const Moved<T> moved = move_pairs<Lanes>(p.right(d, s), c.arc_right, c.right,
                                                  kept_at(c.top_right, c.scale_right, at), moves.arc_right, moves.right);
         store(centre_right + at, moved.centre);
         store(moves.right + at, moved.value);
       }
       if (!all_zero<T>(load(v.left + at))) {
-        const Moved<T> moved = move_pairs<Omega>(p.left(d, s), c.left, c.arc_left,
+        const Moved<T> moved = move_pairs<Lanes>(p.left(d, s), c.left, c.arc_left,
                                                  kept_at(c.top_left, c.scale_left, at), moves.left, moves.arc_left);
         store(centre_left + at, moved.centre);
         store(moves.left + at, moved.value);
@@ -169,11 +170,11 @@ inline void projective_tangent(const Projective<T>& p, T* memory, T* visits, con
       const std::int64_t at = d * p.stride + s;
       const Vector<T> to_right = load(v.right + at), to_left = load(v.left + at);
       if (!all_zero<T>(to_right))
-        revisit_pairs<Omega>(p.right(d, s), c.arc_right, c.right, kept_at(c.top_right, c.scale_right, at), to_right,
+        revisit_pairs<Lanes>(p.right(d, s), c.arc_right, c.right, kept_at(c.top_right, c.scale_right, at), to_right,
                              load(back.right + at), load(centre_right + at), moves.arc_right, moves.right,
                              back.arc_right, back.right);
       if (!all_zero<T>(to_left))
-        revisit_pairs<Omega>(p.left(d, s), c.left, c.arc_left, kept_at(c.top_left, c.scale_left, at), to_left,
+        revisit_pairs<Lanes>(p.left(d, s), c.left, c.arc_left, kept_at(c.top_left, c.scale_left, at), to_left,
                              load(back.left + at), load(centre_left + at), moves.left, moves.arc_left, back.left,
                              back.arc_left);
     });
@@ -183,7 +184,7 @@ inline void projective_tangent(const Projective<T>& p, T* memory, T* visits, con
       if (all_zero<T>(here)) return;
       const Vector<T> to_right = load(back.arc_right + at), to_left = load(back.arc_left + at);
       p.write_arcs(product, d, s, to_right, to_left);
-      revisit_pairs<Omega>(p.both(d, s), c.right, c.left, kept_at(c.top_both, c.scale_both, at), here,
+      revisit_pairs<Lanes>(p.both(d, s), c.right, c.left, kept_at(c.top_both, c.scale_both, at), here,
                            to_right + to_left, load(centre_both + at), moves.right, moves.left, back.right, back.left);
     });
   }
@@ -195,8 +196,8 @@ void run(const ProjectiveValue<T>& problem, std::int64_t begin, std::int64_t end
   for (std::int64_t item = begin; item < end; ++item) {
     const Projective<T> p(problem.size, problem.lengths[item], problem.single_root);
     with_omega(problem.omega, [&](auto omega) {
-      problem.value[item] = projective_value<decltype(omega)>(p, problem.scores + item * p.size * p.size,
-                                                              problem.charts + item * kProjectiveCharts * p.each, x.get());
+      problem.value[item] = projective_value<decltype(omega)>(
+          p, problem.scores + item * p.size * p.size, problem.charts + item * kProjectiveCharts * p.each, x.get());
     });
   }
 }
@@ -219,10 +220,9 @@ void run(const ProjectiveTangent<T>& problem, std::int64_t begin, std::int64_t e
   for (std::int64_t item = begin; item < end; ++item) {
     const Projective<T> p(problem.size, problem.lengths[item], problem.single_root);
     with_omega(problem.omega, [&](auto omega) {
-      projective_tangent<decltype(omega)>(p, problem.charts + item * kProjectiveCharts * p.each,
-                                          problem.visits + item * kProjectiveVisits * p.each,
-                                          problem.direction + item * p.size * p.size, scratch.get(),
-                                          problem.product + item * p.size * p.size);
+      projective_tangent<decltype(omega)>(
+          p, problem.charts + item * kProjectiveCharts * p.each, problem.visits + item * kProjectiveVisits * p.each,
+          problem.direction + item * p.size * p.size, scratch.get(), problem.product + item * p.size * p.size);
     });
   }
 }

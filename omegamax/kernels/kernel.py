@@ -128,7 +128,7 @@ def _native_arguments(rows: Any, parameters: tuple[Any, ...]) -> list[Any]:
 
 def _addresses(arguments: Iterable[Any]) -> list[Any]:
     """Numbers as they are, tensors as the addresses of their memory."""
-    return [argument if type(argument) in _NUMBERS else argument.data_ptr() for argument in arguments]
+    return [argument if type(argument) in _NUMBERS else routing.address(argument) for argument in arguments]
 
 
 def _on_row_major(reference: F) -> F:

@@ -19,7 +19,7 @@ from omegamax.operators.simplex_newton import certified_gap, maximize, solve_on_
 class Differentiable(Regularizer):
     """Ω(p) = fn(p) for a strongly convex, twice differentiable fn of the last axis: (..., n) to (...).
 
-    The maximum over the simplex is found by a projected Newton method that stops at a certified duality gap
+    The maximum over the simplex is found by an interior-point method that stops at a certified duality gap
 
         max_i g_i − <g, p>,    g = θ − ∇Ω(p)
 
@@ -66,7 +66,7 @@ class Differentiable(Regularizer):
         return value
 
     def solve(self, scores: Tensor) -> Solution:
-        """Projected Newton, rows side by side."""
+        """Solves all rows side by side by an interior-point method."""
         rtol = torch.finfo(scores.dtype).eps ** (2 / 3) if self.rtol is None else self.rtol
         solve = _uncompiled(maximize)
         weights, value, gap, tolerance = solve(self.omega, scores.detach(), rtol=rtol, max_iter=self.max_iter)

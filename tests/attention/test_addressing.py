@@ -6,7 +6,7 @@ from draws import NORMALIZERS, distribution, normal, one_hot
 from torch import nn
 
 import omegamax as om
-from omegamax.attention import addressing
+from omegamax.attention.memories import addressing
 
 
 class TestAddressing:

@@ -9,7 +9,7 @@ from draws import NORMALIZERS, distribution, normal
 from torch import nn
 
 import omegamax as om
-from omegamax.attention import dnc_memory
+from omegamax.attention.memories import dnc_memory
 
 
 class TestDNC:

@@ -60,7 +60,7 @@ class TestGradients:
             choice = torch.eye(4, dtype=torch.float64)[k].reshape(1, 1, 4)
             probability = (weights * choice[0]).sum(-1)
             if probability > 0:
-                chosen = om.Chosen(choice, probability.log().unsqueeze(0), torch.ones(1, 1))
+                chosen = om.Choices(choice, probability.log().unsqueeze(0), torch.ones(1, 1))
                 objective = estimator.objective(likelihood(choice @ value), chosen, torch.zeros(1))
                 total = total + probability.detach() * objective
         found = torch.autograd.grad(total.sum(), (query, value))
@@ -261,7 +261,7 @@ def test_steps_can_be_joined():
     attention = om.HardAttention(estimator=om.Reinforce(n_samples=2))
     key = torch.randn(5, 3)
     steps = [attention(torch.randn(1, 3), key) for _ in range(4)]
-    joined = om.Glimpses.join(steps)
+    joined = om.HardAttentionOutput.join(steps)
     assert joined.output.shape == (2, 4, 3) and joined.weights.shape == (4, 5) and joined.entropy.shape == (4,)
     torch.testing.assert_close(joined.chosen.log_prob[:, 2], steps[2].chosen.log_prob[:, 0])
     assert attention.objective(torch.randn(2), joined).shape == ()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import omegamax as om
-from omegamax.attention.monotonic import _hard_alignment
+from omegamax.attention.location.monotonic import _hard_alignment
 
 
 def read_on(stops, start=0):

@@ -10,8 +10,8 @@ from structure_cases.laws import dot, leaves, members, names, numpy_parts
 from torch.autograd import gradcheck, gradgradcheck
 
 import omegamax as om
-from omegamax.inference.program import LatticeProgram
-from omegamax.inference.sweeps import outside
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
+from omegamax.inference.hypergraphs.sweeps import outside
 
 pytestmark = pytest.mark.thinned(3)  # the full round takes all
 

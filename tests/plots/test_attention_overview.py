@@ -73,6 +73,7 @@ def test_four_heads_of_56_words_fit_a_page():
     assert len(maps[0].get_yticklabels()) == 56
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize(("shape", "count"), [((5, 9), 4), ((56, 56), 4), ((30, 12), 3), ((20, 20), 8), ((90, 40), 12)])
 def test_cells_are_square(shape, count):
     figure = plots.attention_maps({str(i): torch.rand(shape) for i in range(count)})
@@ -83,6 +84,7 @@ def test_cells_are_square(shape, count):
     assert fits_a_page(figure)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("across", [1, 2, 3, 9])
 def test_the_number_of_maps_across(across):
     figure = plots.attention_maps({str(i): torch.rand(3, 3) for i in range(3)}, across=across)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
 import omegamax as om
-from omegamax.inference.program import LatticeProgram
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
 from omegamax.structures.soft_dtw import squared_euclidean
 
 DOUBLE = torch.float64
@@ -419,10 +419,10 @@ def test_halves_and_batches_that_broadcast():
 def test_other_regularizers_use_the_engine():
     structure = om.Alignment()
     problem = structure.bind(torch.randn(2, 3, 3))
-    assert structure.specialised(problem, om.Tsallis(1.5)) is None
+    assert structure.compiled_program(problem, om.Tsallis(1.5)) is None
     assert isinstance(problem.program(om.Tsallis(1.5)), LatticeProgram)
     steps = om.Alignment(((1, 1, 2.0), (1, 0, 1.0), (0, 1, 1.0)))
-    assert steps.specialised(steps.bind(torch.randn(3, 3)), om.Shannon()) is None
+    assert steps.compiled_program(steps.bind(torch.randn(3, 3)), om.Shannon()) is None
 
 
 def test_under_functional_transforms():

@@ -118,7 +118,7 @@ def test_cyclic_graphs(name, scale):
 
 def test_without_cycles_it_is_sparsemap_of_the_assignments():
     made = graph(without_cycles)
-    assert made.obstacle is None
+    assert made.why_no_hypergraph is None
     given = potentials(made, 4)
     found, by_vertices = made.sparsemap(given), om.DynamicProgram.sparsemap(made, given)
     for part, right in zip(both(found.marginals), both(by_vertices.marginals)):
