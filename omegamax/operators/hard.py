@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from omegamax.kernels.hardmax import hardmax
-from omegamax.kernels.kernel import Solver
+from omegamax.operator_table import HARDMAX
 from omegamax.operators.regularizer import KernelRegularizer
 
 
@@ -20,10 +19,8 @@ class Hard(KernelRegularizer):
     Ties go to the lowest index. The argmax is piecewise constant: its derivative is zero wherever it exists.
     """
 
-    solver: ClassVar[Solver[Any]] = hardmax
-    exports: ClassVar[bool] = True
-    numbers = ()
-    zero_at_corners: ClassVar[bool] = True
+    facts = HARDMAX
+    solver = hardmax
 
     def omega(self, weights: Tensor) -> Tensor:
         """Zero."""
