@@ -148,12 +148,10 @@ _GAMMA = Parameter(
 
 
 def check_gamma(who: str, gamma: Any) -> None:
-    """A positive temperature."""
     check_parameter(who, _GAMMA, gamma)
 
 
 def check_strength(who: str, strength: Any) -> None:
-    """A non-negative penalty."""
     check_parameter(who, STRENGTH, strength)
 
 
