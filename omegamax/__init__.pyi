@@ -5,6 +5,7 @@ reached through its room, as in `om.attention.DrawAttention`.
 """
 
 __version__: str
+
 # The operators on rows of scores.
 from omegamax.functional import hardmax as hardmax
 from omegamax.functional import softmax as softmax

@@ -52,7 +52,7 @@ class Above(nn.Module):
         self.raw = nn.Parameter(torch.full(tuple(shape), raw))
 
     def forward(self) -> Tensor:
-        """The number."""
+        """Returns the current number."""
         return self.bound + nn.functional.softplus(self.raw)
 
     def extra_repr(self) -> str:

@@ -25,8 +25,9 @@ def test_reading_it_loads_no_torch():
 
 def callables_of(facts):
     """Whatever takes the parameter of an operator: the class of Ω, the function, the layer and both losses."""
-    names = [facts.regularizer, facts.function, facts.layer, facts.loss, facts.loss_function]
-    return [getattr(om, name) for name in names if name is not None]
+    names = [facts.regularizer, facts.function, facts.layer, facts.loss]
+    found = [getattr(om, name) for name in names if name is not None]
+    return found if facts.loss_function is None else [*found, getattr(om.losses, facts.loss_function)]
 
 
 @rows
