@@ -36,7 +36,7 @@ def ours_on_features(x: torch.Tensor, y: torch.Tensor, omega: om.Regularizer) ->
 
 
 def ours_on_costs(costs: torch.Tensor, omega: om.Regularizer) -> Callable[[], None]:
-    return both_ways(lambda costs: om.soft_dtw_from_costs(costs, regularizer=omega), costs)
+    return both_ways(lambda costs: om.structures.soft_dtw_from_costs(costs, regularizer=omega), costs)
 
 
 def on_features(loss: Callable, x: torch.Tensor, y: torch.Tensor) -> Callable[[], None]:
@@ -105,12 +105,13 @@ def regularizers(seconds: float) -> list[list[object]]:
         leaf = costs.clone().requires_grad_()
 
         def twice() -> None:
-            (weights,) = torch.autograd.grad(om.soft_dtw_from_costs(leaf).sum(), leaf, create_graph=True)
+            (weights,) = torch.autograd.grad(om.structures.soft_dtw_from_costs(leaf).sum(), leaf, create_graph=True)
             torch.autograd.grad(weights.square().sum(), leaf)
 
         omegas = [om.Hard(), om.Shannon(), om.SquaredNorm()]
         runs = {
-            f"{type(o).__name__}, value": (lambda o=o: om.soft_dtw_from_costs(costs, regularizer=o)) for o in omegas
+            f"{type(o).__name__}, value": (lambda o=o: om.structures.soft_dtw_from_costs(costs, regularizer=o))
+            for o in omegas
         }
         runs |= {f"{type(o).__name__}, value and gradient": ours_on_costs(costs, o) for o in omegas}
         runs["Shannon, with a Hessian product"] = twice
@@ -135,17 +136,17 @@ torch.set_num_threads(2)
 # The resident peak of this process alone: getrusage would start from that of the parent.
 peak = lambda: int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) / 1024
 small = torch.rand(1, 128, 128, requires_grad=True)
-om.soft_dtw_from_costs(small).sum().backward()
+om.structures.soft_dtw_from_costs(small).sum().backward()
 n = {n}
 if {width}:
-    banded = om.BandedAlignment(om.SakoeChiba({width}), n_columns=n)
+    banded = om.BandedAlignment(om.structures.SakoeChiba({width}), n_columns=n)
     costs = torch.rand(1, n, banded.columns(n)[0].shape[-1]).requires_grad_()
     before = peak()
     banded.max(costs, om.Scaled(om.Shannon(), 2.0)).sum().backward()
 else:
     costs = torch.rand(1, n, n).requires_grad_()
     before = peak()
-    om.soft_dtw_from_costs(costs, 2.0).sum().backward()
+    om.structures.soft_dtw_from_costs(costs, 2.0).sum().backward()
 print(costs.numel() * 4 / 2**20, peak() - before)
 """
 

@@ -4,8 +4,9 @@
 
 OLD and NEW are checkouts with a `.venv`, or Python interpreters. Each round starts a process for each of them, and the
 two take turns at every cell (old, new, new, old), so that a busy moment hits both. A cell of the table shows the ratio
-of the fastest calls of all rounds, and the quartiles of the ratios of the single rounds. A cell counts as slower where
-the first ratio and the middle quartile are both above the limit; then the exit status is 1.
+of the fastest calls of all rounds, and the quartiles of the ratios of the single rounds. A cell looks slower where the
+first ratio and the middle quartile are both above the limit. Such cells are measured in as many rounds again, twice; if
+they still look slower, the exit status is 1.
 
 On a machine that others keep busy, `--threads 1 --clock process_time` measures processor time.
 """
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 CELLS = Path(__file__).with_name("before_after_cells.py")
@@ -78,11 +80,10 @@ def _seconds(clock: str) -> float:
     return used.ru_utime + used.ru_stime
 
 
-def one_round(trees: list[Tree], only: str) -> None:
+def one_round(trees: list[Tree], wanted: Callable[[str], object]) -> None:
     for tree in trees:
         tree.start()
-    cells = [name for name in [*trees[0].ask("list"), *COMMANDS] if re.search(only, name)]
-    for cell in cells:
+    for cell in filter(wanted, [*trees[0].ask("list"), *COMMANDS]):
         visits = [(tree, tree.measure(cell)) for tree in (*trees, *reversed(trees))]
         for tree in trees:
             found = [seconds for owner, seconds in visits if owner is tree]
@@ -124,10 +125,15 @@ def main() -> None:
     parser.add_argument("--only", default="", help="a regular expression: only the cells whose names it matches")
     options = parser.parse_args()
     old, new = Tree(options.old, options), Tree(options.new, options)
-    for number in range(options.rounds):
-        one_round([old, new] if number % 2 == 0 else [new, old], options.only)
-        print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
-    lines, slower = table(old, new, options.limit)
+    wanted: Callable[[str], object] = re.compile(options.only).search
+    for again in range(3):
+        for number in range(options.rounds):
+            one_round([old, new] if number % 2 == 0 else [new, old], wanted)
+            print(f"round {number + 1} of {options.rounds}, {again} times again", file=sys.stderr, flush=True)
+        lines, slower = table(old, new, options.limit)
+        if not slower:
+            break
+        wanted = set(slower).__contains__
     print(
         f"{options.rounds} rounds, {options.threads} threads, {options.clock}; old {options.old}, new {options.new}\n"
     )

@@ -19,13 +19,13 @@ OMEGAS = {"Shannon": om.Shannon(), "SquaredNorm": om.SquaredNorm(), "Tsallis(1.5
 chain = om.Chain()
 
 
-def draw(batch: int, n: int, c: int) -> om.FactoredChain:
+def draw(batch: int, n: int, c: int) -> om.structures.FactoredChain:
     parts = torch.randn(batch, n, c), torch.randn(c, c), torch.randn(c), torch.randn(c)
-    return om.FactoredChain(*(part.requires_grad_() for part in parts))
+    return om.structures.FactoredChain(*(part.requires_grad_() for part in parts))
 
 
-def fixed(potentials: om.FactoredChain) -> om.FactoredChain:
-    return om.FactoredChain(*(part.detach() for part in potentials))
+def fixed(potentials: om.structures.FactoredChain) -> om.structures.FactoredChain:
+    return om.structures.FactoredChain(*(part.detach() for part in potentials))
 
 
 def both_ways(function, *leaves: torch.Tensor):
@@ -35,7 +35,7 @@ def both_ways(function, *leaves: torch.Tensor):
     return run
 
 
-def plain_loop(potentials: om.FactoredChain) -> torch.Tensor:
+def plain_loop(potentials: om.structures.FactoredChain) -> torch.Tensor:
     """The recursion as anyone would write it."""
     emissions, transitions, start, end = potentials
     values = start + emissions[:, 0]
@@ -44,7 +44,7 @@ def plain_loop(potentials: om.FactoredChain) -> torch.Tensor:
     return torch.logsumexp(values + end, -1)
 
 
-def peers(potentials: om.FactoredChain) -> dict:
+def peers(potentials: om.structures.FactoredChain) -> dict:
     batch, n, c = potentials.emissions.shape
     found = {"plain PyTorch loop": both_ways(lambda: plain_loop(potentials), *potentials)}
     try:
@@ -154,7 +154,7 @@ def memory() -> list[list[object]]:
     for form, leaves in (("factored", draw(*SHAPES[1])), ("dense", (torch.randn(8, 128, 32, 32, requires_grad=True),))):
         size = sum(leaf.numel() * leaf.element_size() for leaf in leaves)
         for name, omega in OMEGAS.items():
-            potentials = om.FactoredChain(*leaves) if form == "factored" else leaves[0]
+            potentials = om.structures.FactoredChain(*leaves) if form == "factored" else leaves[0]
             table.append([form, name, _peak(lambda: chain.max(potentials, omega), leaves) / size])
     return table
 

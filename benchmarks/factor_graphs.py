@@ -45,13 +45,13 @@ def potentials(graph: om.FactorGraph, batch: int) -> object:
     variables = torch.randn(batch, graph.n_entries, dtype=torch.float64)
     if not graph.n_scores:
         return variables
-    return om.FactorGraphScores(variables, torch.randn(batch, graph.n_scores, dtype=torch.float64))
+    return om.structures.FactorGraphScores(variables, torch.randn(batch, graph.n_scores, dtype=torch.float64))
 
 
 def forward_and_backward(graph: om.FactorGraph, given: object) -> tuple:
     parts = (given,) if isinstance(given, torch.Tensor) else tuple(given)
     leaves = [part.clone().requires_grad_() for part in parts]
-    argument = leaves[0] if len(leaves) == 1 else om.FactorGraphScores(*leaves)
+    argument = leaves[0] if len(leaves) == 1 else om.structures.FactorGraphScores(*leaves)
 
     def forward() -> torch.Tensor:
         found = graph.sparsemap(argument).marginals
@@ -70,7 +70,9 @@ def direct(name: str, graph: om.FactorGraph, given: object, size: tuple[int, ...
         return lambda: om.Matching().sparsemap(scores)
     if name == "chain":
         named = graph.named(given)
-        chain = om.FactoredChain(named["tag"], *(named[f"chain.{part}"] for part in ("transitions", "start", "end")))
+        chain = om.structures.FactoredChain(
+            named["tag"], *(named[f"chain.{part}"] for part in ("transitions", "start", "end"))
+        )
         return lambda: om.Chain().sparsemap(chain)
     return None
 

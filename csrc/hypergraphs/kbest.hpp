@@ -1,4 +1,4 @@
-// The k best derivations of a hypergraph, lazily and in exact order; the twin of inference/kbest.py.
+// The k best derivations of a hypergraph, lazily and in exact order; the twin of kernels/structures/kbest.py.
 //
 // Every node keeps its derivations found so far, best first, and a heap of candidates. After (edge, i, j) is taken its
 // successors are (edge, i, j + 1) and, if j = 0, (edge, i + 1, 0): so each combination has one predecessor, and none is

@@ -141,11 +141,10 @@ inline void solve_groups(const GroupBlocks& blocks, const T* y, T* p, const doub
     level.low[k] = Doubles{};
   }
   if constexpr (sizeof(T) == 4) {
-    GroupLevel<T, 1> rough{};
-    for (int lane = 0; lane < kLanes<T>; ++lane) {  // a strong lane is computed without its strength, and not used
-      rough.strength[0][lane] = is_strong(lane) ? T(0) : static_cast<T>(strength_of(lane));
-      rough.high[0][lane] = T(-1) - rough.strength[0][lane];
-    }
+    Vector<T> strength{};  // a strong lane is computed without its strength, and not used
+    for (int lane = 0; lane < kLanes<T>; ++lane)
+      strength[lane] = is_strong(lane) ? T(0) : static_cast<T>(strength_of(lane));
+    GroupLevel<T, 1> rough{{T(-1) - strength}, {}, {strength}};
     if (!(one_row && is_strong(0))) climb<T, one_row>(blocks, y, rough, T(1e-4));
     for (int lane = 0; lane < kLanes<T>; ++lane)
       if (!is_strong(lane)) level.high[lane / kLanes<double>][lane % kLanes<double>] = rough.high[0][lane];

@@ -1,4 +1,4 @@
-// The best assignment of rows to columns: the twin of inference/assignment.py, with vectors over the columns.
+// The best assignment of rows to columns: the twin of kernels/structures/assignment.py, with vectors over the columns.
 //
 //     minimise  sum over i of costs[i, column(i)]   over one-to-one maps of rows into columns,  rows <= columns
 //

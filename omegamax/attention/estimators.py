@@ -218,7 +218,8 @@ class SometimesSoft(Estimator):
         if not isinstance(estimator, (Reinforce, StraightThrough)):
             kind = type(estimator).__name__
             raise TypeError(
-                f"SometimesSoft: estimator must be one that samples, got {kind}; use for example om.Reinforce()"
+                f"SometimesSoft: estimator must be one that samples, got {kind}; "
+                "use for example om.attention.Reinforce()"
             )
         if not 0 <= probability <= 1:
             raise ValueError(f"SometimesSoft: probability must lie in [0, 1], got {probability}; 0.5 is the paper's")

@@ -108,6 +108,6 @@ class HardAttention(ScoredAttention):
         if not isinstance(self.estimator, Marginalize):
             raise TypeError(
                 "HardAttention: log_marginal needs every choice in the support, got the estimator "
-                f"{type(self.estimator).__name__}; use estimator=om.Marginalize()"
+                f"{type(self.estimator).__name__}; use estimator=om.attention.Marginalize()"
             )
         return self.estimator.log_marginal(log_likelihood, glimpses.chosen)

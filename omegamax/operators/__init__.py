@@ -10,6 +10,9 @@ from omegamax.operators.oscar import Oscar as Oscar
 from omegamax.operators.regularizer import Regularizer as Regularizer
 from omegamax.operators.scaled import Scaled as Scaled
 from omegamax.operators.shannon import Shannon as Shannon
+from omegamax.operators.solution import Pullback as Pullback
+from omegamax.operators.solution import Slope as Slope
+from omegamax.operators.solution import Solution as Solution
 from omegamax.operators.squared_norm import SquaredNorm as SquaredNorm
 from omegamax.operators.squared_pnorm import SquaredPNorm as SquaredPNorm
 from omegamax.operators.tsallis import Tsallis as Tsallis

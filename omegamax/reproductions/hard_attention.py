@@ -21,14 +21,14 @@ def bound(published: Published) -> Outcome:
     log_likelihood = _log_likelihood(values)
     lower = (weights * log_likelihood).sum(-1)
     marginal = (weights.log() + log_likelihood).logsumexp(-1)
-    attention = om.HardAttention(om.DotProduct(), normalizer=om.SquaredNorm(), estimator=om.Marginalize())
+    attention = om.HardAttention(om.DotProduct(), normalizer=om.SquaredNorm(), estimator=om.attention.Marginalize())
     glimpses = attention(normal(1, 3), values[0])
     ours = attention.objective(_log_likelihood(glimpses.output), glimpses)
     by_hand = (om.sparsemax(normal(1, 3) @ values[0].T) * log_likelihood[0]).sum(-1)
     return Outcome(
         [
             at_least("least of log p(y | a) − L_s in 500 draws", 0, float((marginal - lower).min())),
-            same("objective of om.HardAttention with om.Marginalize and L_s", largest(ours - by_hand)),
+            same("objective of om.HardAttention with om.attention.Marginalize and L_s", largest(ours - by_hand)),
         ]
     )
 
@@ -42,7 +42,7 @@ def score_function(published: Published) -> Outcome:
     many = one.expand(20_000, 1, 3).clone().requires_grad_()
     spread = {}
     for name, baseline in (("no baseline", None), ("b = the mean reward", _Constant(float(rewards.mean())))):
-        attention = om.HardAttention(estimator=om.Reinforce(baseline=baseline))
+        attention = om.HardAttention(estimator=om.attention.Reinforce(baseline=baseline))
         glimpses = attention(many, key, value, generator=torch.Generator().manual_seed(0))
         objective = attention.objective(_log_likelihood(glimpses.output) - 5, glimpses).sum()
         (gradients,) = torch.autograd.grad(objective, many)

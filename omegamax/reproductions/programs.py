@@ -81,7 +81,7 @@ def bellman(published: Published) -> Outcome:
 
 def gibbs(published: Published) -> Outcome:
     """Marginals of the Gibbs distribution by sums: the same programs with (+, ×) for (max, +); never zero."""
-    cases: dict[str, tuple[om.DynamicProgram, Tensor]] = {
+    cases: dict[str, tuple[om.structures.DynamicProgram, Tensor]] = {
         "Viterbi → forward–backward": (om.Chain(), _chain()),
         "CKY → inside–outside": (om.ConstituencyTree(), normal(5, 5, 1)),
         "DTW → soft-DTW": (om.Alignment(), normal(4, 4)),

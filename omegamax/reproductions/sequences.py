@@ -126,8 +126,10 @@ def alignments(published: Published) -> Outcome:
             )
         )
         rows.append(same(f"{name}: weight of both ends and 1", largest(expected[[0, -1], [0, -1]] - 1)))
-    costs = om.squared_euclidean(x.unsqueeze(1), y)
-    gradient = differences(lambda flat: om.soft_dtw_from_costs(flat.reshape(costs.shape), 0.1), costs.flatten())
+    costs = om.structures.squared_euclidean(x.unsqueeze(1), y)
+    gradient = differences(
+        lambda flat: om.structures.soft_dtw_from_costs(flat.reshape(costs.shape), 0.1), costs.flatten()
+    )
     ours = om.soft_dtw_alignment(x, y, 0.1)
     rows.append(
         same(

@@ -56,7 +56,7 @@ def score_functions(published: Published) -> Outcome:
 def gaussian_windows(published: Published) -> Outcome:
     """φ(t, u) = Σ α exp(−β (κ − u)²), κ_t = κ_{t−1} + exp(κ̂_t): the window only moves on."""
     with seeded():
-        layer = om.GaussianMixtureAttention(3, n_components=2).double()
+        layer = om.attention.GaussianMixtureAttention(3, n_components=2).double()
     query, value = normal(4, 3), normal(7, 5, seed=1)
     with torch.no_grad():
         located = layer(query, value)
@@ -69,7 +69,7 @@ def gaussian_windows(published: Published) -> Outcome:
             phi[t, u - 1] = (log_alpha[t].exp() * torch.exp(-log_beta[t].exp() * (kappa - u) ** 2)).sum()
     return Outcome(
         [
-            same("weights of om.GaussianMixtureAttention and φ(t, u)", largest(located.weights - phi)),
+            same("weights of om.attention.GaussianMixtureAttention and φ(t, u)", largest(located.weights - phi)),
             same("its output and Σ φ(t, u) c_u", largest(located.output - phi @ value)),
             finds(
                 "steps of κ",
@@ -187,7 +187,7 @@ def expected_state(published: Published) -> Outcome:
 def grid_annotations(published: Published) -> Outcome:
     """A grid of 14 × 14 × 512 is 196 × 512 annotations (L × D); grid attention reads them."""
     grid = normal(14, 14, 512, scale=0.1)
-    attended = om.GridAttention()(normal(1, 512, scale=0.1), grid)
+    attended = om.attention.GridAttention()(normal(1, 512, scale=0.1), grid)
     return Outcome(
         [
             near("L", published["L"], grid.flatten(0, 1).shape[0], 0),

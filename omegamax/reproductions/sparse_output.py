@@ -21,7 +21,7 @@ def margin_loss(published: Published) -> Outcome:
     reference = (eta * gold).sum() - 0.5 * gold.square().sum()
     sure = om.MarginSparseMAPLoss(matching)(5 * gold, gold)
     crf, svm = om.CRFLoss(om.Chain()), om.MarginLoss(om.Smoothed(om.Chain(), om.Hard()))
-    family = all(isinstance(kind, om.Loss) for kind in (crf, svm, om.MarginSparseMAPLoss(matching)))
+    family = all(isinstance(kind, om.losses.Loss) for kind in (crf, svm, om.MarginSparseMAPLoss(matching)))
     return Outcome(
         [
             same(
@@ -32,7 +32,7 @@ def margin_loss(published: Published) -> Outcome:
             finds(
                 "CRF, structured SVM and SparseMAP losses",
                 "one family",
-                "one class, om.Loss" if family else "no",
+                "one class, om.losses.Loss" if family else "no",
                 family,
             ),
         ]

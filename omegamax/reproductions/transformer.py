@@ -117,9 +117,9 @@ def causal(published: Published) -> Outcome:
 def sinusoids(published: Published) -> Outcome:
     """PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i + 1) = cos(the same)."""
     d, n = 16, 200
-    table = om.SinusoidalPositions()(torch.zeros(n, d, dtype=torch.float64))
+    table = om.attention.SinusoidalPositions()(torch.zeros(n, d, dtype=torch.float64))
     by_hand = torch.tensor([[_entry(position, i, d) for i in range(d)] for position in range(n)], dtype=torch.float64)
-    return Outcome([same(f"om.SinusoidalPositions and the formula, {n} positions", largest(table - by_hand))])
+    return Outcome([same(f"om.attention.SinusoidalPositions and the formula, {n} positions", largest(table - by_hand))])
 
 
 def _entry(position: int, i: int, d: int) -> float:

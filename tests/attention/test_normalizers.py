@@ -23,7 +23,7 @@ OTHERS = {
     "Sinkhorn": om.Sinkhorn(),
     "GridTV": om.GridTV(0.1),
     "Scaled GridTV": om.Scaled(om.GridTV(0.1), 0.5),
-    "ChainNormalizer": om.ChainNormalizer(),
+    "ChainNormalizer": om.attention.ChainNormalizer(),
 }
 
 

@@ -13,7 +13,7 @@ from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
 pytestmark = pytest.mark.skipif(routing.native is None, reason="the kernels are not built")
 SIZES = [(1, 1), (1, 7), (9, 1), (5, 4), (17, 40), (65, 3), (70, 90), (130, 50)]
 OMEGAS = [om.Hard(), om.Shannon(), om.SquaredNorm()]
-BANDS = [None, om.SakoeChiba(2), om.Itakura(1.5)]
+BANDS = [None, om.structures.SakoeChiba(2), om.structures.Itakura(1.5)]
 
 
 def sweeps(program, parts, direction):
@@ -62,7 +62,7 @@ def test_native_is_generic(arch, size, omega, dtype):
 @pytest.mark.parametrize("size", [(1, 5), (6, 6), (40, 100), (100, 40), (140, 150)], ids=str)
 @pytest.mark.slow
 def test_packed_bands(arch, size, omega):
-    for band in (om.SakoeChiba(3), om.Itakura(2.0)):
+    for band in (om.structures.SakoeChiba(3), om.structures.Itakura(2.0)):
         structure = om.BandedAlignment(band, n_columns=size[1])
         potentials = structure.pack(torch.randn(2, *size, dtype=torch.float64))
         direction = torch.randn_like(potentials)

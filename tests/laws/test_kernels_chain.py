@@ -97,7 +97,7 @@ def test_faint_columns_are_exact(arch):
 def test_long_chains_keep_their_precision(arch):
     """Weights of every place add up to one, and agree with float64, after a thousand places."""
     narrow = om.Chain.from_emissions(3 * torch.randn(2, 1000, 9), torch.randn(9, 9))
-    wide = om.FactoredChain(*(part.double() for part in narrow))
+    wide = om.structures.FactoredChain(*(part.double() for part in narrow))
     for omega in (om.Shannon(), om.SquaredNorm()):
         found, exact = om.Chain().argmax(narrow, omega), om.Chain().argmax(wide, omega)
         torch.testing.assert_close(found.emissions.sum(-1), torch.ones(2, 1000), atol=1e-4, rtol=0)

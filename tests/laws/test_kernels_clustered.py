@@ -189,6 +189,7 @@ def test_products_can_be_differentiated_and_batched(clustered):
     check_differentiable(lambda w, v: clustered.product.reference(w, groups, v), weights, v)
 
 
+@pytest.mark.usefixtures("arch")
 @pytest.mark.parametrize("strength", [None, 0.003, 0.01])
 @pytest.mark.parametrize("scale", [0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 1.5])
 def test_long_rows_between_flat_and_peaked(scale, strength):

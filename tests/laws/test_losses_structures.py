@@ -260,7 +260,7 @@ def test_sparsemap_on_a_simplex_is_sparsemax():
     scores, classes = torch.randn(20, 5, dtype=torch.float64), torch.randint(5, (20,))
     hot = torch.nn.functional.one_hot(classes, 5).double()
     found = om.SparseMAPLoss(simplex, "none")(scores, hot)
-    torch.testing.assert_close(found, om.sparsemax_loss(scores, classes, reduction="none"), rtol=0, atol=1e-12)
+    torch.testing.assert_close(found, om.losses.sparsemax_loss(scores, classes, reduction="none"), rtol=0, atol=1e-12)
     crf = om.CRFLoss(simplex)(scores, hot)
     torch.testing.assert_close(crf, torch.nn.functional.cross_entropy(scores, classes))
     smoothed = om.MarginSparseMAPLoss(simplex)(scores, hot)

@@ -12,7 +12,7 @@ def defaults(function):
 
 
 def test_names_and_defaults_agree():
-    modules, functions = defaults(om.Loss.__init__), defaults(loss_of)
+    modules, functions = defaults(om.losses.Loss.__init__), defaults(loss_of)
     assert set(LossOptions.__annotations__) == set(modules) - {"reduction"}
     assert set(functions) - set(modules) == {"mask", "lengths", "target_edges"}
     assert modules == {name: functions[name] for name in modules}
@@ -21,4 +21,4 @@ def test_names_and_defaults_agree():
 def test_the_docstring_says_the_defaults():
     text = " ".join(om.FenchelYoungLoss.__doc__.split())
     for name in LossOptions.__annotations__:
-        assert f"{name}={defaults(om.Loss.__init__)[name]}" in text
+        assert f"{name}={defaults(om.losses.Loss.__init__)[name]}" in text

@@ -15,10 +15,13 @@ NORMALIZERS = {
 READERS = {
     **{name: lambda score, n=n: SoftReader(om.Attention(score, normalizer=n)) for name, n in NORMALIZERS.items()},
     "marginalize": lambda score: HardReader(
-        om.HardAttention(score, normalizer=om.SquaredNorm(), estimator=om.Marginalize())
+        om.HardAttention(score, normalizer=om.SquaredNorm(), estimator=om.attention.Marginalize())
     ),
     "reinforce": lambda score: HardReader(
-        om.HardAttention(score, estimator=om.Reinforce(n_samples=3, baseline=om.MovingAverage(), entropy_bonus=0.01))
+        om.HardAttention(
+            score,
+            estimator=om.attention.Reinforce(n_samples=3, baseline=om.attention.MovingAverage(), entropy_bonus=0.01),
+        )
     ),
     "fixed": lambda score: FixedReader(),
 }

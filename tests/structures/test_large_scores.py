@@ -60,7 +60,7 @@ def alignment():
 
 def banded_alignment():
     _, scores = alignment()
-    return om.Alignment(band=om.SakoeChiba(3)), scores[:9]
+    return om.Alignment(band=om.structures.SakoeChiba(3)), scores[:9]
 
 
 def tree():

@@ -28,8 +28,11 @@ def log_sum_of_trees(scores: Tensor, lengths: Tensor, *, single_root: bool) -> T
 
 @log_sum_of_trees.twin
 def _(scores: Tensor, lengths: Tensor, *, single_root: bool) -> Tensor:
-    value = scores.new_empty(scores.shape[0])
-    _launch("arborescence_value", scores.contiguous(), lengths, value, single_root=single_root)
+    scores, lengths = scores.contiguous(), lengths.contiguous()
+    n_items, size = scores.shape[:2]
+    value = scores.new_empty(n_items)
+    extent = {"itemsize": scores.element_size(), "n_items": n_items, "cost": size**3}
+    launch("arborescence_value", scores, lengths, value, size, int(single_root), **extent)
     return value
 
 
@@ -43,8 +46,11 @@ def arc_probabilities(scores: Tensor, lengths: Tensor, value: Tensor, *, single_
 
 @arc_probabilities.twin
 def _(scores: Tensor, lengths: Tensor, value: Tensor, *, single_root: bool) -> Tensor:
-    marginals = torch.empty_like(scores, memory_format=torch.contiguous_format)
-    _launch("arborescence_marginals", scores.contiguous(), lengths, value, marginals, single_root=single_root)
+    scores, lengths = scores.contiguous(), lengths.contiguous()
+    n_items, size = scores.shape[:2]
+    marginals = torch.empty_like(scores)
+    extent = {"itemsize": scores.element_size(), "n_items": n_items, "cost": size**3}
+    launch("arborescence_marginals", scores, lengths, value, marginals, size, int(single_root), **extent)
     return marginals
 
 
@@ -61,26 +67,12 @@ def arc_probabilities_tangent(
 
 @arc_probabilities_tangent.twin
 def _(scores: Tensor, lengths: Tensor, value: Tensor, direction: Tensor, *, single_root: bool) -> Tensor:
-    along = direction.to(scores.dtype).contiguous()
-    product = torch.empty_like(scores, memory_format=torch.contiguous_format)
-    _launch("arborescence_tangent", scores.contiguous(), lengths, value, along, product, single_root=single_root)
-    return product
-
-
-def _launch(entry: str, scores: Tensor, lengths: Tensor, *tensors: Tensor, single_root: bool) -> None:
+    scores, lengths = scores.contiguous(), lengths.contiguous()
     n_items, size = scores.shape[:2]
-    lengths = lengths.contiguous()
-    launch(
-        entry,
-        scores,
-        lengths,
-        *tensors,
-        size,
-        int(single_root),
-        itemsize=scores.element_size(),
-        n_items=n_items,
-        cost=size**3,
-    )
+    along, product = direction.to(scores.dtype).contiguous(), torch.empty_like(scores)
+    extent = {"itemsize": scores.element_size(), "n_items": n_items, "cost": size**3}
+    launch("arborescence_tangent", scores, lengths, value, along, product, size, int(single_root), **extent)
+    return product
 
 
 def _within_trees(found: Tensor, scores: Tensor, lengths: Tensor, value: Tensor) -> Tensor:
