@@ -122,7 +122,7 @@ def entmax(
     scores: Tensor,
     dim: int = -1,
     *,
-    alpha: float | Tensor = Tsallis.alpha,
+    alpha: float | Tensor = 1.5,
     gamma: float | Tensor = 1.0,
     mask: Tensor | None = None,
 ) -> Tensor:
@@ -150,7 +150,7 @@ def entmax(
 
 
 def sqpnormmax(
-    scores: Tensor, dim: int = -1, *, p: float = SquaredPNorm.p, gamma: float | Tensor = 1.0, mask: Tensor | None = None
+    scores: Tensor, dim: int = -1, *, p: float = 1.5, gamma: float | Tensor = 1.0, mask: Tensor | None = None
 ) -> Tensor:
     """The argmax regularized by a squared p-norm, 1 < p <= 2.
 
@@ -178,7 +178,7 @@ def normmax(
     scores: Tensor,
     dim: int = -1,
     *,
-    alpha: float | Tensor = NormEntropy.alpha,
+    alpha: float | Tensor = 2.0,
     gamma: float | Tensor = 1.0,
     mask: Tensor | None = None,
 ) -> Tensor:
@@ -209,7 +209,7 @@ def fusedmax(
     scores: Tensor,
     dim: int = -1,
     *,
-    strength: float | Tensor = Fused.strength,
+    strength: float | Tensor = 0.1,
     gamma: float | Tensor = 1.0,
     mask: Tensor | None = None,
 ) -> Tensor:
@@ -239,7 +239,7 @@ def oscarmax(
     scores: Tensor,
     dim: int = -1,
     *,
-    strength: float | Tensor | None = Oscar.strength,
+    strength: float | Tensor | None = None,
     gamma: float | Tensor = 1.0,
     mask: Tensor | None = None,
 ) -> Tensor:
@@ -272,7 +272,7 @@ def groupmax(
     dim: int = -1,
     *,
     groups: Sequence[int] | Sequence[Sequence[int]] | Tensor,
-    strength: float | Tensor = GroupLasso.strength,
+    strength: float | Tensor = 0.1,
     gamma: float | Tensor = 1.0,
     mask: Tensor | None = None,
 ) -> Tensor:

@@ -52,7 +52,7 @@ class Above(nn.Module):
         self.raw = nn.Parameter(torch.full(tuple(shape), raw))
 
     def forward(self) -> Tensor:
-        """The number."""
+        """Returns the current number."""
         return self.bound + nn.functional.softplus(self.raw)
 
     def extra_repr(self) -> str:
@@ -189,7 +189,7 @@ class Entmax(OperatorModule):
     alpha: float | Tensor | Above
 
     def __init__(
-        self, dim: int = -1, *, alpha: float | Tensor | Above = Tsallis.alpha, gamma: float | Tensor | Above = 1.0
+        self, dim: int = -1, *, alpha: float | Tensor | Above = 1.5, gamma: float | Tensor | Above = 1.0
     ) -> None:
         super().__init__(dim, gamma=gamma)
         self._hold_parameter(alpha)
@@ -207,7 +207,7 @@ class SqPNormMax(OperatorModule):
     regularizer_class = SquaredPNorm
     p: float
 
-    def __init__(self, dim: int = -1, *, p: float = SquaredPNorm.p, gamma: float | Tensor | Above = 1.0) -> None:
+    def __init__(self, dim: int = -1, *, p: float = 1.5, gamma: float | Tensor | Above = 1.0) -> None:
         super().__init__(dim, gamma=gamma)
         self._hold_parameter(p)
 
@@ -225,7 +225,7 @@ class Normmax(OperatorModule):
     alpha: float | Tensor | Above
 
     def __init__(
-        self, dim: int = -1, *, alpha: float | Tensor | Above = NormEntropy.alpha, gamma: float | Tensor | Above = 1.0
+        self, dim: int = -1, *, alpha: float | Tensor | Above = 2.0, gamma: float | Tensor | Above = 1.0
     ) -> None:
         super().__init__(dim, gamma=gamma)
         self._hold_parameter(alpha)
@@ -244,7 +244,7 @@ class Fusedmax(OperatorModule):
     strength: float | Tensor | Above
 
     def __init__(
-        self, dim: int = -1, *, strength: float | Tensor | Above = Fused.strength, gamma: float | Tensor | Above = 1.0
+        self, dim: int = -1, *, strength: float | Tensor | Above = 0.1, gamma: float | Tensor | Above = 1.0
     ) -> None:
         super().__init__(dim, gamma=gamma)
         self._hold_parameter(strength)
@@ -266,7 +266,7 @@ class Oscarmax(OperatorModule):
         self,
         dim: int = -1,
         *,
-        strength: float | Tensor | Above | None = Oscar.strength,
+        strength: float | Tensor | Above | None = None,
         gamma: float | Tensor | Above = 1.0,
     ) -> None:
         super().__init__(dim, gamma=gamma)
@@ -291,7 +291,7 @@ class Groupmax(OperatorModule):
         dim: int = -1,
         *,
         groups: Sequence[int] | Sequence[Sequence[int]] | Tensor,
-        strength: float | Tensor | Above = GroupLasso.strength,
+        strength: float | Tensor | Above = 0.1,
         gamma: float | Tensor | Above = 1.0,
     ) -> None:
         super().__init__(dim, gamma=gamma)

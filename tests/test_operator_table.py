@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import omegamax as om
-from omegamax import losses, operator_table, registry
+from omegamax import operator_table, registry
 from omegamax.operator_table import OPERATORS, TABLE
 
 ROOT = Path(__file__).parents[1]
@@ -25,9 +25,9 @@ def test_reading_it_loads_no_torch():
 
 def callables_of(facts):
     """Whatever takes the parameter of an operator: the class of Ω, the function, the layer and both losses."""
-    names = (facts.regularizer, facts.function, facts.layer, facts.loss)
+    names = [facts.regularizer, facts.function, facts.layer, facts.loss]
     found = [getattr(om, name) for name in names if name is not None]
-    return found if facts.loss_function is None else [*found, getattr(losses, facts.loss_function)]
+    return found if facts.loss_function is None else [*found, getattr(om.losses, facts.loss_function)]
 
 
 @rows

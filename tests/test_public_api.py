@@ -16,18 +16,19 @@ from omegamax import registry
 PUBLIC = [name for name in om.__all__ if not inspect.ismodule(getattr(om, name))]
 ALL = public_names()  # those of the rooms too
 EXPECTED = """
-    smooth_max smooth_argmax gate Differentiable Scaled Regularizer
+    smooth_max smooth_argmax gate Differentiable Scaled Regularizer GridTV
     SmoothMax project_simplex prox_tv1d prox_oscar prox_owl prox_group isotonic_regression
     sample gumbel_argmax straight_through_argmax Above
     Structure Smoothed SparseMAP Polytope CRF Chain CTC Dag Hypergraph HypergraphBuilder ctc_loss soft_dtw
     FactorGraph FactorGraphBuilder soft_dtw_barycenter
-    FenchelYoungLoss PerceptronLoss CRFLoss SparseMAPLoss
-    MarginLoss MarginSparseMAPLoss CTCLoss SoftDTWLoss fenchel_young_loss
-    Attention MultiheadAttention HardAttention Additive DotProduct ScaledDotProduct GridTV
+    FenchelYoungLoss PerceptronLoss CRFLoss SparseMAPLoss MarginLoss MarginSparseMAPLoss CTCLoss SoftDTWLoss
+    fenchel_young_loss
+    Attention MultiheadAttention HardAttention Additive DotProduct ScaledDotProduct
     Transformer CausalTransformer TransformerEncoder TransformerDecoder
 """.split()  # noqa: SIM905
 EXPECTED_IN_ROOMS = """
     operators.Solution structures.DynamicProgram structures.SparseMAPSolution structures.WithExtra
+    losses.sparsemax_loss losses.entmax15_loss losses.entmax_loss
     attention.Reinforce attention.StraightThrough attention.Marginalize attention.KeyValueMemory
     attention.MemoryNetwork attention.TuringMemory attention.DNCMemory attention.NTMHead attention.PointerHead
     attention.CopyHead attention.CTCHead attention.SinusoidalPositions attention.LearnedPositions attention.PreNorm

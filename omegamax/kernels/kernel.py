@@ -98,7 +98,6 @@ class Solver(Kernel[F]):
         return self.reference(rows, *parameters)[:2]
 
     def _solve(self, rows: Tensor, *parameters: Any, constants: bool = True) -> tuple[Tensor, ...]:
-        """The native twin."""
         rows = rows.contiguous()
         *lead, columns = rows.shape
         results = [torch.empty_like(rows), rows.new_empty(*lead) if lead else rows.new_empty(())]

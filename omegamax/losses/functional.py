@@ -71,7 +71,7 @@ def entmax15_loss(scores: Tensor, target: Tensor, **options: Any) -> Tensor:
 
 
 def entmax_loss(
-    scores: Tensor, target: Tensor, *, alpha: float | Tensor = Tsallis.alpha, dim: int = -1, **options: Any
+    scores: Tensor, target: Tensor, *, alpha: float | Tensor = 1.5, dim: int = -1, **options: Any
 ) -> Tensor:
     """The loss whose gradient is entmax(scores, alpha) - y; a tensor `alpha` gets its own gradient.
 
@@ -88,7 +88,7 @@ def entmax_loss(
     return loss_of("entmax_loss", tsallis, scores, target, dim=dim, **options)
 
 
-def sqpnormmax_loss(scores: Tensor, target: Tensor, *, p: float = SquaredPNorm.p, **options: Any) -> Tensor:
+def sqpnormmax_loss(scores: Tensor, target: Tensor, *, p: float = 1.5, **options: Any) -> Tensor:
     """The loss whose gradient is sqpnormmax(scores, p) - y.
 
     Arguments:
@@ -103,7 +103,7 @@ def sqpnormmax_loss(scores: Tensor, target: Tensor, *, p: float = SquaredPNorm.p
 
 
 def normmax_loss(
-    scores: Tensor, target: Tensor, *, alpha: float | Tensor = NormEntropy.alpha, dim: int = -1, **options: Any
+    scores: Tensor, target: Tensor, *, alpha: float | Tensor = 2.0, dim: int = -1, **options: Any
 ) -> Tensor:
     """The loss whose gradient is normmax(scores, alpha) - y; a tensor `alpha` gets its own gradient.
 
@@ -121,7 +121,7 @@ def normmax_loss(
 
 
 def fusedmax_loss(
-    scores: Tensor, target: Tensor, *, strength: float | Tensor = Fused.strength, dim: int = -1, **options: Any
+    scores: Tensor, target: Tensor, *, strength: float | Tensor = 0.1, dim: int = -1, **options: Any
 ) -> Tensor:
     """The loss whose gradient is fusedmax(scores, strength) - y.
 
@@ -139,7 +139,7 @@ def fusedmax_loss(
 
 
 def oscarmax_loss(
-    scores: Tensor, target: Tensor, *, strength: float | Tensor | None = Oscar.strength, dim: int = -1, **options: Any
+    scores: Tensor, target: Tensor, *, strength: float | Tensor | None = None, dim: int = -1, **options: Any
 ) -> Tensor:
     """The loss whose gradient is oscarmax(scores, strength) - y.
 
@@ -161,7 +161,7 @@ def groupmax_loss(
     target: Tensor,
     *,
     groups: Sequence[int] | Sequence[Sequence[int]] | Tensor,
-    strength: float | Tensor = GroupLasso.strength,
+    strength: float | Tensor = 0.1,
     dim: int = -1,
     **options: Any,
 ) -> Tensor:

@@ -179,7 +179,7 @@ class EntmaxLoss(RowLoss):
 
     def __init__(
         self,
-        alpha: Learnable = Tsallis.alpha,
+        alpha: Learnable = 1.5,
         *,
         gamma: Learnable = 1.0,
         reduction: str = "mean",
@@ -209,7 +209,7 @@ class SqPNormMaxLoss(RowLoss):
 
     regularizer_class = SquaredPNorm
 
-    def __init__(self, p: float = SquaredPNorm.p, **options: Any) -> None:
+    def __init__(self, p: float = 1.5, **options: Any) -> None:
         super().__init__(**options)
         self._hold_parameter(p)
 
@@ -224,7 +224,7 @@ class NormmaxLoss(RowLoss):
 
     regularizer_class = NormEntropy
 
-    def __init__(self, alpha: Learnable = NormEntropy.alpha, **options: Any) -> None:
+    def __init__(self, alpha: Learnable = 2.0, **options: Any) -> None:
         super().__init__(**options)
         self._hold_parameter(alpha)
 
@@ -239,7 +239,7 @@ class FusedmaxLoss(RowLoss):
 
     regularizer_class = Fused
 
-    def __init__(self, strength: Learnable = Fused.strength, **options: Any) -> None:
+    def __init__(self, strength: Learnable = 0.1, **options: Any) -> None:
         super().__init__(**options)
         self._hold_parameter(strength)
 
@@ -254,7 +254,7 @@ class OscarmaxLoss(RowLoss):
 
     regularizer_class = Oscar
 
-    def __init__(self, strength: Learnable | None = Oscar.strength, **options: Any) -> None:
+    def __init__(self, strength: Learnable | None = None, **options: Any) -> None:
         super().__init__(**options)
         self._hold_parameter(strength)
 
@@ -273,7 +273,7 @@ class GroupmaxLoss(RowLoss):
     def __init__(
         self,
         groups: Sequence[int] | Sequence[Sequence[int]] | Tensor,
-        strength: Learnable = GroupLasso.strength,
+        strength: Learnable = 0.1,
         **options: Any,
     ) -> None:
         super().__init__(**options)

@@ -23,7 +23,7 @@ class Hard(KernelRegularizer):
     solver = hardmax
 
     def omega(self, weights: Tensor) -> Tensor:
-        """Zero."""
+        """Ω(p) = 0."""
         return torch.zeros_like(weights[..., 0]) if weights.shape[-1] else weights.sum(-1)
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:

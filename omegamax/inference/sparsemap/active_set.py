@@ -55,9 +55,31 @@ class Outcome:
     ending: Ending
     gap: float = np.inf
     n_calls: int = 0
-    vertices: list[np.ndarray] = field(default_factory=list)
+    vertices: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     probabilities: np.ndarray = field(default_factory=lambda: np.zeros(0))
     factor: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (n, n): see `_ActiveSet.factor`
+
+
+class _Basis(NamedTuple):
+    """The lifted vertices (a, unit) as columns, factored: Q (lifted parts, n) orthonormal, R (n, n) triangular."""
+
+    unit: float
+    q: np.ndarray
+    r: np.ndarray
+
+    def split(self, lifted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns Qᵀ lifted and the part outside the span; two rounds, because the first leaves its rounding errors."""
+        inside = lifted @ self.q
+        left = lifted - self.q @ inside
+        again = left @ self.q
+        return inside + again, left - self.q @ again
+
+    def with_column(self, lifted: np.ndarray) -> _Basis:
+        inside, left = self.split(lifted)
+        n, norm = len(inside), np.linalg.norm(left)
+        r = np.zeros((n + 1, n + 1))
+        r[:n, :n], r[:n, n], r[n, n] = self.r, inside, norm
+        return _Basis(self.unit, np.column_stack([self.q, left / norm]), r)
 
 
 @dataclass
@@ -66,23 +88,33 @@ class _ActiveSet:
 
     scores: np.ndarray
     n_regularized: int
-    vertices: list[np.ndarray] = field(default_factory=list)
+    vertices: np.ndarray = field(init=False)  # (n, parts)
     p: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    _basis: _Basis | None = None  # of the vertices as they are; None after one left
+
+    def __post_init__(self) -> None:
+        self.vertices = np.zeros((0, len(self.scores)))
 
     @property
     def matrix(self) -> np.ndarray:
         """A: the regularised entries of the vertices, (n, regularised parts)."""
-        return np.stack(self.vertices)[:, : self.n_regularized]
+        return self.vertices[:, : self.n_regularized]
 
     @property
     def lift(self) -> float:
         """A squared norm of the vertices, which stands for 1 in their lifted form: their unit does not matter."""
         return float(np.square(self.matrix).sum(1).max()) or 1.0
 
+    def basis(self, unit: float) -> _Basis:
+        """Factors the vertices, lifted by `unit`, unless that is done."""
+        if self._basis is None or self._basis.unit != unit:
+            lifted = np.concatenate([self.matrix, np.full((len(self.vertices), 1), unit)], axis=1)
+            self._basis = _Basis(unit, *np.linalg.qr(lifted.T))
+        return self._basis
+
     def factor(self) -> np.ndarray:
         """Returns the Cholesky factor L of G = A Aᵀ + lift · 1 1ᵀ, from the vertices: their squares lose digits."""
-        lifted = np.concatenate([self.matrix, np.full((len(self.vertices), 1), self.lift**0.5)], axis=1)
-        upper: np.ndarray = np.asarray(np.linalg.qr(lifted.T, mode="r"))
+        upper = self.basis(self.lift**0.5).r
         return (upper * np.where(np.diag(upper) < 0, -1.0, 1.0)[:, None]).T
 
     def direction(self) -> np.ndarray:
@@ -91,26 +123,24 @@ class _ActiveSet:
         return found
 
     def scores_along(self, direction: np.ndarray) -> np.ndarray:
-        return np.array([_along(direction, vertex) for vertex in self.vertices])
+        return self.vertices @ np.where(np.isfinite(direction), direction, 0)  # no vertex uses a score of −inf
 
     def value(self) -> float:
         mean = self.p @ self.matrix
         return float(self.p @ self.scores_along(self.scores) - 0.5 * mean @ mean)
 
     def holds(self, vertex: np.ndarray) -> bool:
-        return any(np.array_equal(vertex, other) for other in self.vertices)
+        return bool((self.vertices == vertex).all(1).any())
 
     def coordinates(self, vertex: np.ndarray) -> tuple[np.ndarray, bool]:
         """Returns affine coordinates of the nearest point in the hull, and whether the vertex lies in it."""
         own = vertex[: self.n_regularized]
-        if not self.vertices:
+        if not len(self.vertices):
             return np.zeros(0), False
-        unit = np.sqrt(max(self.lift if self.matrix.any() else 0.0, own @ own) or 1.0)
-        lifted = np.append(own, unit)
-        basis = np.concatenate([self.matrix, np.full((len(self.vertices), 1), unit)], axis=1)
-        found = np.linalg.lstsq(basis.T, lifted, rcond=None)[0]
-        found = found + np.linalg.lstsq(basis.T, lifted - found @ basis, rcond=None)[0]
-        left = lifted - found @ basis
+        unit = float(np.sqrt(max(self.lift if self.matrix.any() else 0.0, own @ own) or 1.0))
+        basis = self.basis(unit)
+        inside, left = basis.split(np.append(own, unit))
+        found = np.linalg.solve(basis.r, inside)
         terms = own @ own + np.square(found) @ np.square(self.matrix).sum(1)
         return found, bool(left @ left <= _DEPENDENT * terms + (8 * _ROUNDING * unit) ** 2)
 
@@ -118,8 +148,7 @@ class _ActiveSet:
         """Enters a vertex, unless it lies in the affine hull of the others."""
         if self.coordinates(vertex)[1]:
             return False
-        self.vertices.append(vertex)
-        self.p = np.append(self.p, probability)
+        self._enter(vertex, probability)
         return True
 
     def add(self, vertex: np.ndarray) -> None:
@@ -134,8 +163,14 @@ class _ActiveSet:
             self.drop(blocking)
             self.append(vertex, float(ratios[blocking]))
         else:
-            self.append(vertex, 0.0)
+            self._enter(vertex, 0.0)
         self.settle()
+
+    def _enter(self, vertex: np.ndarray, probability: float) -> None:
+        if self._basis is not None:
+            self._basis = self._basis.with_column(np.append(vertex[: self.n_regularized], self._basis.unit))
+        self.vertices = np.concatenate([self.vertices, vertex[None]])
+        self.p = np.append(self.p, probability)
 
     def settle(self) -> None:
         """Moves p to the optimum of the convex hull; members that lose all their probability leave."""
@@ -158,8 +193,8 @@ class _ActiveSet:
             self.drop(blocking)
 
     def drop(self, gone: int) -> None:
-        del self.vertices[gone]
-        self.p = np.delete(self.p, gone)
+        self.vertices, self.p = np.delete(self.vertices, gone, 0), np.delete(self.p, gone)
+        self._basis = None
 
     def orthogonal(self, numbers: np.ndarray) -> np.ndarray:
         """Removes from numbers (regularised parts,) what the differences of vertices see of them."""
@@ -187,7 +222,7 @@ def search(
         if probability > 0 and np.isfinite(scores[vertex != 0]).all():
             active.append(vertex, probability)
     n_calls = 0
-    if active.vertices:
+    if len(active.vertices):
         active.settle()
     else:
         answer, n_calls = (yield scores), 1
@@ -233,7 +268,7 @@ def _span_face(active: _ActiveSet) -> Generator[np.ndarray, OracleAnswer, None]:
         direction = active.direction()
         level = float(active.p @ active.scores_along(direction))
         side = active.orthogonal(random.uniform(-1, 1, active.n_regularized))
-        used = np.stack(active.vertices).any(0)
+        used = active.vertices.any(0)
         scale = np.abs(direction[used]).max(initial=np.abs(active.matrix).max(initial=0))
         for sign in (1, -1):
             if (yield from _turn(active, direction, level, sign * scale * side)):

@@ -29,17 +29,17 @@ def assign(costs: np.ndarray) -> Assignment | None:
     search = _Search(costs)
     if not search.take_cheapest():
         return None
-    for row in np.flatnonzero(search.column == _FREE):
-        if not search.augment(int(row)):
+    for row in [row for row, column in enumerate(search.column) if column == _FREE]:
+        if not search.augment(row):
             return None
-    return Assignment(search.column, search.price)
+    return Assignment(np.array(search.column), search.price)
 
 
 class _Search:
     def __init__(self, costs: np.ndarray) -> None:
         self.costs = costs
-        self.column = np.full(costs.shape[0], _FREE)
-        self.owner = np.full(costs.shape[1], _FREE)
+        self.column = [_FREE] * costs.shape[0]  # lists, because single entries of them are read often
+        self.owner = [_FREE] * costs.shape[1]
         self.price = np.zeros(costs.shape[1])
 
     def take_cheapest(self) -> bool:
@@ -58,30 +58,34 @@ class _Search:
     def augment(self, start: int) -> bool:
         """The cheapest chain of changes that gives a free row a column; prices follow. Dijkstra's algorithm."""
         distance = self.costs[start] - self.price
+        ahead = distance.copy()  # inf for the columns that are reached
         came_from = np.full(len(distance), start)
-        reached = np.zeros(len(distance), dtype=bool)
+        free = np.array([column for column, row in enumerate(self.owner) if row == _FREE], dtype=np.intp)
+        reached: list[int] = []
         while True:
-            ahead = np.where(reached, np.inf, distance)
-            level = ahead.min()
+            column = int(ahead.argmin())
+            level = ahead[column]
             if level == np.inf:
                 return False
-            at_level = np.flatnonzero(ahead == level)
-            free = at_level[self.owner[at_level] == _FREE]
-            if len(free):
+            nearest_free = int(free[ahead[free].argmin()])
+            if ahead[nearest_free] == level:
                 break
-            column = int(at_level[0])
-            reached[column] = True
-            row = int(self.owner[column])
+            reached.append(column)
+            row = self.owner[column]
             slack = (self.costs[row, column] - self.price[column]) - level
-            through = np.maximum((self.costs[row] - self.price) - slack, level)
-            shorter = through < distance
-            distance = np.where(shorter, through, distance)
-            came_from = np.where(shorter, row, came_from)
+            through = self.costs[row] - self.price
+            through -= slack
+            np.maximum(through, level, out=through)
+            shorter = through < distance  # never where a column is reached: its distance is at most the level
+            distance[shorter] = through[shorter]
+            ahead[shorter] = through[shorter]
+            ahead[column] = np.inf
+            came_from[shorter] = row
         self.price[reached] += distance[reached] - level
-        column = int(free[0])
+        column = nearest_free
         while True:
             row = int(came_from[column])
-            before = int(self.column[row])
+            before = self.column[row]
             self.column[row], self.owner[column] = column, row
             if row == start:
                 return True
