@@ -36,6 +36,7 @@ def operators(rows: int, columns: int) -> dict:
         "entmax(1.3)": lambda x: om.entmax(x, alpha=1.3),
         "entmax(learnable)": lambda x: om.entmax(x, alpha=alpha if x.requires_grad else alpha.detach()),
         "sqpnormmax": om.sqpnormmax,
+        "normmax": om.normmax,
         "fusedmax": om.fusedmax,
         "fusedmax(1)": lambda x: om.fusedmax(x, strength=1.0),
         "oscarmax": om.oscarmax,

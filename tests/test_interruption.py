@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import omegamax as om
-from omegamax import routing
+from omegamax import operator_table, routing
 
 pytestmark = pytest.mark.skipif(routing.native is None, reason="native calls")
 
@@ -85,7 +85,7 @@ def test_one_large_matching_stops_at_a_signal(after):
 @pytest.mark.parametrize("offset", [0, 1])
 @pytest.mark.parametrize(
     "call",
-    [om.softmax, om.sparsemax, om.entmax15, om.fusedmax, om.oscarmax, om.sqpnormmax, om.hardmax, om.project_simplex],
+    [*(getattr(om, facts.function) for facts in operator_table.ungrouped()), om.project_simplex],
     ids=lambda call: call.__name__,
 )
 def test_a_released_storage_is_refused(call, offset):

@@ -27,7 +27,7 @@ def packages(requirements):
 def test_an_extra_lists_only_what_some_file_imports(extra, extras):
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "omegamax").rglob("*.py"))
     for package in packages(extras[extra]):
-        pattern = rf"^\s*(import|from) {package}\b|(need|import_module)\(\"{package}\b"
+        pattern = rf"^\s*(import|from) {package}\b|(import_for_training|import_module)\(\"{package}\b"
         assert re.search(pattern, sources, re.MULTILINE), f"no file imports {package}; take it out of {extra}"
 
 

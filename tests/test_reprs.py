@@ -134,6 +134,7 @@ MODULES = {
     "SoftmaxLoss": (lambda: om.SoftmaxLoss(gamma=0.3, weight=torch.ones(5)), "gamma=0.3 weight=<(5,)>"),
     "SparseMAPLoss": (lambda: om.SparseMAPLoss(om.Matching(), "sum"), "Matching() 'sum'"),
     "SparsemaxLoss": (lambda: om.SparsemaxLoss(gamma=0.3), "gamma=0.3"),
+    "NormmaxLoss": (lambda: om.NormmaxLoss(1.7), "alpha=1.7"),
     "SqPNormMaxLoss": (lambda: om.SqPNormMaxLoss(1.7), "p=1.7"),
     "CRF": (lambda: om.CRF(7, regularizer=TSALLIS), "7 1.7"),
     "Above": (lambda: om.Above(1.0, start=1.5, shape=(4, 1, 1)), "1.0 (4, 1, 1)"),
@@ -145,6 +146,7 @@ MODULES = {
     "Oscarmax": (lambda: om.Oscarmax(strength=0.53), "0.53"),
     "Softmax": (lambda: om.Softmax(1, gamma=0.3), "dim=1 0.3"),
     "Sparsemax": (lambda: om.Sparsemax(1, gamma=0.3), "dim=1 0.3"),
+    "Normmax": (lambda: om.Normmax(alpha=1.7), "1.7"),
     "SqPNormMax": (lambda: om.SqPNormMax(p=1.7), "1.7"),
 }
 

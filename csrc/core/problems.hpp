@@ -34,6 +34,8 @@ namespace omegamax {
   X(EntmaxPull)                 \
   X(Sqpnormmax)                 \
   X(SqpnormmaxProduct)          \
+  X(Normmax)                    \
+  X(NormmaxProduct)             \
   X(ProxTv1d)                   \
   X(SegmentMean)                \
   X(Fusedmax)                   \

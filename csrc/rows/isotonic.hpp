@@ -31,8 +31,8 @@ class Pooling {
   };
   Blocks pool(const double* z, std::int64_t n) { return pool(z, n, {0, 0, n}); }
 
-  // The same where the entries from `known.stop - known.size` to `known.stop` are known to be in one block: they need not
-  // be in order, and only their sum is read.
+  // The same where the entries from `known.stop - known.size` to `known.stop` are known to be in one block: they need
+  // not be in order, and only their sum is read.
   Blocks pool(const double* z, std::int64_t n, const Block& known) {
     const std::int64_t start = known.stop - static_cast<std::int64_t>(known.size);
     Block* top = blocks_;  // a sentinel that nothing violates

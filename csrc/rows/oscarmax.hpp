@@ -19,7 +19,8 @@ namespace OMEGAMAX_ARCH {
 // Sort the scores downwards. If m of them are supported, take the last as reference, z_i = x_i - strength (m - i): the
 // threshold of the projection is at least (sum_{i <= k} z_i - 1)/k for every k <= m. For the k that sparsemax supports
 // that is T - strength (m - (k + 1)/2) with T = (sum_{i <= k} x_i - 1)/k, and the last supported score, z_m = x_m,
-// lies above it. So does every supported score, and with fewer scores in question the bound rises: repeat while that helps. (k <= m: spreading weight lowers the penalty, so sparsemax supports fewer.)
+// lies above it. So does every supported score, and with fewer scores in question the bound rises: repeat while that
+// helps. (k <= m: spreading weight lowers the penalty, so sparsemax supports fewer.)
 inline double lowest_useful(double* x, std::int64_t n, double strength) {
   const SimplexThreshold sparse = project_simplex(x, n);
   const double tau = sparse.high + sparse.low;
@@ -71,13 +72,14 @@ inline SupportedBlocks project_descending(Pooling::Blocks blocks) {
   return {tau, ((rest[0] + rest[1]) + (rest[2] + rest[3])) / size, {blocks.first, end}};
 }
 
-// Whether d scores get the same weight, if there were no others: the k largest exceed the mean by no more than the penalty
-// gains,
+// Whether d scores get the same weight, if there were no others: the k largest exceed the mean by no more than the
+// penalty gains,
 //
 //     sum_{i <= k} (x_i - mean)  <=  strength k (d - k)/2    for all k,
 //
-// with the scores sorted downwards. Told without sorting, from bounds of the left side: k (max - mean), (d - k) (mean - min)
-// and, by Cauchy and Schwarz, sqrt(variance k (d - k)). Some rows that are flat are not recognised; no other row is.
+// with the scores sorted downwards. Told without sorting, from bounds of the left side: k (max - mean), (d - k) (mean -
+// min) and, by Cauchy and Schwarz, sqrt(variance k (d - k)). Some rows that are flat are not recognised; no other row
+// is.
 struct Moments {
   double size, sum, squares, low, high;  // relative to the largest of the row
 };
@@ -116,8 +118,9 @@ inline Flatness find_flatness(const T* x, std::int64_t n, T top, double kept, do
   return {are_flat({kept, sum, squares, low, 0}, strength), sum / kept};
 }
 
-// Scores from `low` to `high` that are flat: they share a block with each other, whatever the scores outside are (scores
-// that pool by themselves also do so among others). Rows of many similar scores then need to sort only the rest.
+// Scores from `low` to `high` that are flat: they share a block with each other, whatever the scores outside are
+// (scores that pool by themselves also do so among others). Rows of many similar scores then need to sort only the
+// rest.
 constexpr double kLeastMiddle = 32;  // fewer are sorted as quickly
 struct Middle {
   double low, high, sum;
@@ -133,7 +136,8 @@ inline Middle find_middle(const T* x, std::int64_t n, double strength) {
   }
   const double mean = sum / static_cast<double>(n), variance = squares / static_cast<double>(n) - mean * mean;
   const double deviation = variance > 0 ? __builtin_sqrt(variance) : 0;
-  if (static_cast<double>(n) * strength < 2.5 * deviation) return {0, 0, 0, 0, 0};  // too thin for the bound on a variance
+  if (static_cast<double>(n) * strength < 2.5 * deviation)
+    return {0, 0, 0, 0, 0};  // too thin for the bound on a variance
   constexpr double widths[] = {2.0, 1.5, 1.1, 0.8, 0.5};
   for (const double width : widths) {
     const T low = static_cast<T>(mean - width * deviation), high = static_cast<T>(mean + width * deviation);

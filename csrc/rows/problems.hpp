@@ -116,6 +116,27 @@ struct SqpnormmaxProduct {
   std::int64_t columns;
 };
 
+// Regularization by the alpha-norm, 1 < alpha < inf: one for all rows, or one per row where `alphas` is not null.
+template <class T>
+struct Normmax {
+  const T* scores;
+  const double* alphas;
+  double alpha;
+  T* weights;
+  PerRow<T> value;
+  std::int64_t columns;
+};
+
+template <class T>
+struct NormmaxProduct {
+  const T* weights;
+  const double* alphas;
+  double alpha;
+  const T* direction;
+  T* product;
+  std::int64_t columns;
+};
+
 // Total variation denoising of each row, and its segments (joined[i]: i is in the segment of i - 1).
 template <class T>
 struct ProxTv1d {

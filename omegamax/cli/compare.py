@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from omegamax import operator_table
 from omegamax.cli.errors import CommandError, as_command_errors
 from omegamax.cli.parser import Parser
 from omegamax.cli.settings_options import add_task_settings, chosen_settings
@@ -37,8 +38,8 @@ examples:
   omegamax compare seq2seq --attention softmax,sparsemax --resume
   omegamax compare dates --seeds 3                means and deviations"""
 
-_PARAMETERS = {"fusedmax": "strength", "oscarmax": "strength", "entmax": "alpha", "sqpnormmax": "p"}
-_ATTENTION = ("attention", "strength", "alpha", "p")  # what differs from model to model
+_PARAMETERS = {facts.function: facts.options[0] for facts in operator_table.for_attention() if facts.options}
+_ATTENTION = ("attention", *dict.fromkeys(_PARAMETERS.values()))  # what differs from model to model
 _MOST_SEEDS = 100
 _COLUMNS = ("support", "segments", "segment_length", "clusters")
 
@@ -82,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     seeds = parse_seeds(options.seeds, training.seed)
     training = dataclasses.replace(training, seed=seeds[0])
     if settings.attention != "softmax":  # from a file; here the list decides
-        settings = dataclasses.replace(settings, attention="softmax", strength=None, alpha=None, p=None)
+        settings = dataclasses.replace(settings, **{**dict.fromkeys(_ATTENTION), "attention": "softmax"})
     with as_command_errors(ValueError):
         several = {name: dataclasses.replace(settings, **each) for name, each in normalizers.items()}
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:

@@ -17,7 +17,7 @@ _ARCHES = {"baseline": "baseline", "v3": "AVX2", "v4": "AVX-512"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds no arguments."""
+    """Adds nothing: the command takes no arguments."""
 
 
 def run(options: argparse.Namespace) -> None:

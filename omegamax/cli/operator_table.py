@@ -9,6 +9,7 @@ from torch import Tensor
 
 from omegamax import registry
 from omegamax.cli.output import save_picture
+from omegamax.operator_table import OPERATORS, OperatorFacts
 from omegamax.smoothmax import SmoothMax
 
 WORDS = ["the", "old", "man", "and", "his", "dog", "went", "home", "at", "six"]
@@ -21,9 +22,12 @@ _Row = tuple[str, list[str], list[str]]
 
 def operators() -> dict[str, SmoothMax]:
     """Returns the title and the operator of every line."""
-    titles = {"fusedmax": "fusedmax (0.1)", "oscarmax": "oscarmax (0.05)", "groupmax": "groupmax (0.4)"}
     lineup = registry.lineup(len(WORDS), PHRASES)
-    return {titles.get(name, name): smooth for name, smooth in lineup.items()}
+    return {_title(OPERATORS[name]): smooth for name, smooth in lineup.items()}
+
+
+def _title(facts: OperatorFacts) -> str:
+    return facts.function if facts.in_lineups is None else f"{facts.function} ({facts.in_lineups})"
 
 
 def table(width: int | None = None) -> str:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from omegamax import checks, registry
+from omegamax import checks, operator_table, registry
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 from omegamax.extras import how_to_install
 from omegamax.integrations import saved_attention
@@ -49,7 +49,8 @@ def register(name: str | None = None, normalizer: Normalizer | None = None) -> t
     if name is None:
         if normalizer is not None:
             raise TypeError('register: a normalizer must have a name, got None; use register("mine", normalizer)')
-        chosen: dict[str, Normalizer] = {key: make() for key, make in registry.OPERATORS.items() if key != "groupmax"}
+        names = [facts.function for facts in operator_table.ungrouped()]
+        chosen: dict[str, Normalizer] = {each: registry.regularizer(each) for each in names}
     else:
         chosen = {name: registry.regularizer(name) if normalizer is None else normalizer}
     functions, masks, eager_mask = _hooks()

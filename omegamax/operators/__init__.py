@@ -5,6 +5,7 @@ from omegamax.operators.fused import Fused as Fused
 from omegamax.operators.grid_tv import GridTV as GridTV
 from omegamax.operators.group_lasso import GroupLasso as GroupLasso
 from omegamax.operators.hard import Hard as Hard
+from omegamax.operators.norm_entropy import NormEntropy as NormEntropy
 from omegamax.operators.oscar import Oscar as Oscar
 from omegamax.operators.regularizer import Regularizer as Regularizer
 from omegamax.operators.scaled import Scaled as Scaled

@@ -55,7 +55,7 @@ class Differentiable(Regularizer):
             checks.check_tolerance("Differentiable", "rtol", self.rtol)
 
     def omega(self, weights: Tensor) -> Tensor:
-        """fn(p)."""
+        """Ω(p) = fn(p)."""
         value = self.fn(weights)
         if not isinstance(value, Tensor) or value.shape != weights.shape[:-1]:
             came = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from omegamax import checks
 from omegamax.kernels.fusedmax import fusedmax, fusedmax_product
-from omegamax.kernels.kernel import Solver
 from omegamax.kernels.oscarmax import cluster_mean
+from omegamax.operator_table import FUSEDMAX
 from omegamax.operators.regularizer import KernelRegularizer, Slope, total
 
 
@@ -23,15 +21,9 @@ class Fused(KernelRegularizer):
     Niculae & Blondel, NIPS 2017: fusedmax(θ) = sparsemax(prox_TV(θ)).
     """
 
-    strength: float | Tensor = 0.1
-
-    solver: ClassVar[Solver[Any]] = fusedmax
-    symmetric: ClassVar[bool] = False
-    learnable: ClassVar[str | None] = "strength"
-
-    def __post_init__(self) -> None:
-        checks.check_strength("Fused", self.strength)
-        self.hold("strength", checks.plain(self.strength))
+    facts = FUSEDMAX
+    solver = fusedmax
+    strength: float | Tensor = FUSEDMAX.default
 
     def omega(self, weights: Tensor) -> Tensor:
         """½(‖p‖² − 1) + strength · Σ |p_{i+1} − p_i|."""

@@ -11,21 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patheffects import withStroke
 
+from omegamax.operator_table import HARDMAX, TABLE
 from omegamax.plots.typesetting import font_families
 
-# Okabe & Ito's palette, without its yellow, which vanishes on white; brown stands in for it.
-COLOURS = {
-    "max": "#000000",
-    "hardmax": "#000000",
-    "softmax": "#0072B2",
-    "sparsemax": "#E69F00",
-    "entmax15": "#009E73",
-    "entmax": "#009E73",
-    "sqpnormmax": "#CC79A7",
-    "fusedmax": "#D55E00",
-    "oscarmax": "#56B4E9",
-    "groupmax": "#8C6510",
-}
+COLOURS = {"max": HARDMAX.colour, **{facts.function: facts.colour for facts in TABLE}}
 INK = "#333333"  # axes and text
 HALO = [withStroke(linewidth=1.6, foreground="white")]  # keeps numbers readable on lines
 ZERO = "#D8D8D8"  # a weight that is exactly zero

@@ -9,19 +9,14 @@ from __future__ import annotations
 import dataclasses
 import difflib
 
+from omegamax import operator_table
 from omegamax.recipes.settings import AttentionSettings
 from omegamax.registry import regularizer
 from omegamax.smoothmax import SmoothMax
 
 # Each name with the parameters that it takes.
 NORMALIZERS: dict[str, tuple[str, ...]] = {
-    "softmax": ("gamma",),
-    "sparsemax": ("gamma",),
-    "entmax15": ("gamma",),
-    "entmax": ("gamma", "alpha"),
-    "sqpnormmax": ("gamma", "p"),
-    "fusedmax": ("gamma", "strength"),
-    "oscarmax": ("gamma", "strength"),
+    facts.function: ("gamma", *facts.options) for facts in operator_table.for_attention()
 }
 HARD, NONE = "hard", "none"
 _PARAMETERS = {**NORMALIZERS, HARD: ("gamma",), NONE: ()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from omegamax.operator_table import for_attention, option_help
 from omegamax.training.settings import MAX_NUMBER, check_field, check_fields, option
 
 MAX_LENGTH = 10_000  # tokens of an output: one that never ends still takes seconds, not days
@@ -18,15 +19,11 @@ MAX_BEAM = 1000
 class AttentionSettings:
     """The normalizer of attention and its parameters; None means the operator's own default."""
 
-    attention: str = option(
-        "softmax", "normalizer: softmax, sparsemax, entmax15, entmax, sqpnormmax, fusedmax, oscarmax, hard or none"
-    )
+    attention: str = option("softmax", f"normalizer: {', '.join(f.function for f in for_attention())}, hard or none")
     gamma: float = option(1.0, "temperature: larger is smoother", most=MAX_NUMBER)
-    strength: float | None = option(
-        None, "penalty of fusedmax (0.1) or oscarmax (0.01; in rows of over 100 places, 1/places)", most=MAX_NUMBER
-    )
-    alpha: float | None = option(None, "order of entmax (1.5)", most=MAX_NUMBER)
-    p: float | None = option(None, "norm of sqpnormmax (1.5)", most=MAX_NUMBER)
+    strength: float | None = option(None, option_help("strength"), most=MAX_NUMBER)
+    alpha: float | None = option(None, option_help("alpha"), most=MAX_NUMBER)
+    p: float | None = option(None, option_help("p"), most=MAX_NUMBER)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,6 @@ class TextToText(Task):
         return cls(settings, Vocabulary(assets["source"]), Vocabulary(assets["target"]))
 
     def assets(self) -> dict[str, Any]:
-        """Returns the vocabularies."""
         return {"source": self.source.to_json(), "target": self.target.to_json()}
 
     @classmethod

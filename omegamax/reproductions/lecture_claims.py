@@ -235,7 +235,7 @@ CLAIMS = [
         "transformer:sinusoids",
         tests=(
             _ATTENTION + "test_lecture.py::test_sinusoids",
-            _ATTENTION + "test_positions.py::test_a_shift_is_a_rotation",
+            _ATTENTION + "test_embeddings.py::test_a_shift_is_a_rotation",
         ),
     ),
     _claim(

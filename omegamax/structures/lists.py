@@ -18,17 +18,9 @@ from omegamax.inference.hypergraphs.random_walk import walk
 from omegamax.inference.hypergraphs.sweeps import inside
 from omegamax.inference.program import Parts
 from omegamax.kernels.structures.kbest import RankedDerivations
-from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
-from omegamax.operators.shannon import Shannon
-from omegamax.operators.squared_norm import SquaredNorm
-from omegamax.operators.squared_pnorm import SquaredPNorm
-from omegamax.operators.tsallis import Tsallis
 from omegamax.structures.not_numbers import has_bad_scores, with_nan
 from omegamax.structures.problem import Problem
-
-# Not OSCAR, whose penalty compares all pairs: enough low scores pull a high one down until they get weight too.
-_ZERO_STAYS_ZERO = (Hard, SquaredNorm, SquaredPNorm, Tsallis)
 
 
 class TopK(NamedTuple):
@@ -79,7 +71,7 @@ def support(problem: Problem, regularizer: Regularizer, limit: int) -> Support:
 
 def marginal(who: str, problem: Problem, regularizer: Regularizer, limit: int) -> Marginal:
     """Computes argmax_Ω over all structures; the list of the best ones grows until its last entry has no weight."""
-    if isinstance(regularizer, Shannon) or getattr(regularizer, "alpha", 2) == 1:
+    if regularizer.always_positive:
         raise ValueError(
             f"{who}.marginal: regularizer must be sparse, got Shannon; under Shannon use argmax, its equal"
         )
@@ -116,7 +108,7 @@ def _scores_of(scores: Tensor, ranked: RankedDerivations, width: int) -> Tensor:
 
 def _until_weightless(ranking: Ranking, item: int, regularizer: Regularizer, limit: int) -> RankedDerivations:
     """Ends the list at the first zero weight, where a zero weight stays zero whatever lower scores are added."""
-    if not isinstance(regularizer, _ZERO_STAYS_ZERO):
+    if not regularizer.zero_stays_zero:
         return ranking.top(item, limit)
     k = min(16, limit)
     while True:

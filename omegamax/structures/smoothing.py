@@ -10,6 +10,7 @@ from torch import Tensor
 from omegamax import checks
 from omegamax.inference.differentiation import marginals_of, value_of
 from omegamax.inference.program import Parts, Program
+from omegamax.operator_table import regularizers
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.scaled import Scaled
 from omegamax.operators.shannon import Shannon
@@ -39,7 +40,7 @@ def smoothing_of(who: str, regularizer: SmoothMax) -> Smoothing:
     if not regularizer.symmetric:
         raise ValueError(
             f"{who}: regularizer must not depend on the order of its row, got {type(regularizer).__name__}; "
-            "use Shannon, SquaredNorm, Tsallis, SquaredPNorm, Oscar or Hard"
+            f"use {' or '.join(regularizers(symmetric=True))}"
         )
     for parameter in (*regularizer.parameters(), *([gamma] if isinstance(gamma, Tensor) else [])):
         if parameter.numel() != 1:

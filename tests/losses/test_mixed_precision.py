@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import omegamax as om
+from omegamax.operator_table import TABLE
 
 HALF, SINGLE = torch.bfloat16, torch.float32
 N_TAGS = 3
@@ -41,15 +42,9 @@ CHAIN_LOSSES = [
     om.FenchelYoungLoss(om.Smoothed(om.Chain(), om.Tsallis(1.2))),
     om.FenchelYoungLoss(om.SparseMAP(om.Chain())),
 ]
+GROUPS = {"groups": [0, 0, 1, 1, 1]}
 ROW_LOSSES = [
-    om.SoftmaxLoss(),
-    om.SparsemaxLoss(),
-    om.Entmax15Loss(),
-    om.EntmaxLoss(1.3),
-    om.SqPNormMaxLoss(),
-    om.FusedmaxLoss(),
-    om.OscarmaxLoss(),
-    om.GroupmaxLoss([0, 0, 1, 1, 1]),
+    *(getattr(om, facts.loss)(**GROUPS if facts.grouped else {}) for facts in TABLE if facts.loss),
     om.PerceptronLoss(),
     om.MarginLoss(om.Hard()),
     om.MarginLoss(om.SquaredNorm()),

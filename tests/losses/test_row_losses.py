@@ -15,6 +15,7 @@ NAMED = [
     (om.Entmax15Loss(), om.losses.entmax15_loss, {}, om.Tsallis(1.5)),
     (om.EntmaxLoss(1.3), om.losses.entmax_loss, {"alpha": 1.3}, om.Tsallis(1.3)),
     (om.SqPNormMaxLoss(1.2), om.losses.sqpnormmax_loss, {"p": 1.2}, om.SquaredPNorm(1.2)),
+    (om.NormmaxLoss(3.0), om.losses.normmax_loss, {"alpha": 3.0}, om.NormEntropy(3.0)),
     (om.FusedmaxLoss(0.3), om.losses.fusedmax_loss, {"strength": 0.3}, om.Fused(0.3)),
     (om.OscarmaxLoss(0.02), om.losses.oscarmax_loss, {"strength": 0.02}, om.Oscar(0.02)),
     (

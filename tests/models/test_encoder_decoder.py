@@ -4,15 +4,12 @@ import pytest
 import torch
 
 import omegamax as om
+from omegamax import operator_table
 from omegamax.models import EncoderDecoder, FixedReader, HardReader, RecurrentEncoder, SoftReader
+from omegamax.registry import regularizer
 
 NORMALIZERS = {
-    "softmax": om.Shannon(),
-    "sparsemax": om.SquaredNorm(),
-    "entmax15": om.Tsallis(1.5),
-    "sqpnormmax": om.SquaredPNorm(1.5),
-    "fusedmax": om.Fused(0.1),
-    "oscarmax": om.Oscar(0.01),
+    **{facts.function: regularizer(facts.function) for facts in operator_table.for_attention()},
     "warm": om.Scaled(om.SquaredNorm(), 2.0),
 }
 READERS = {

@@ -99,7 +99,7 @@ class DNCMemory(ExternalMemory):
         return DNCState(memory, slots, links, slots, reads, slots, self._slots(batch, like, mask))
 
     def forward(self, controller: Tensor, state: DNCState) -> MemoryReadout:
-        """Writes, then reads."""
+        """Writes to the memory, then reads from what was written."""
         wanted = self.of_reads(controller).unflatten(-1, (self.n_reads, -1)).split(self.read_sizes, -1)
         read_key, read_sharpness, free_gate, modes = wanted
         usage = update_usage(state.usage, state.write_weights, state.read_weights, free_gate.squeeze(-1).sigmoid())

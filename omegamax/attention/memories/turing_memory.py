@@ -74,7 +74,7 @@ class TuringMemory(ExternalMemory):
         self.content = nn.Linear(controller_size, n_writes * 2 * width)
 
     def initial(self, *batch: int, like: Tensor, mask: Tensor | None = None) -> TuringState:
-        """An empty tape."""
+        """Returns the state before the first step: an empty memory, with all heads on its first slot."""
         mask = self._slots(batch, like, mask)
         there = like.new_ones(*batch, self.n_slots, dtype=torch.bool) if mask is None else mask
         first = (there & (there.cumsum(-1) == 1)).to(like.dtype).unsqueeze(-2)
@@ -82,7 +82,7 @@ class TuringMemory(ExternalMemory):
         return TuringState(like.new_zeros(*batch, self.n_slots, self.width), read, write, mask)
 
     def forward(self, controller: Tensor, state: TuringState) -> MemoryReadout:
-        """Writes, then reads."""
+        """Writes to the memory, then reads from what was written."""
         memory, read, write, mask = state
         write = self.writing(controller, memory, write, mask)
         erase, add = self.content(controller).unflatten(-1, (self.n_writes, 2, self.width)).unbind(-2)

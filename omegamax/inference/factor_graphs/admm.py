@@ -98,7 +98,6 @@ class Alternation:
         return [group.solve(t, e, f, memory) for group, t, e, f, memory in given]
 
     def step(self, now: Iterate, before: list[LocalSolution] | None) -> IterationResult:
-        """Runs one iteration."""
         agreement, rho = self.agreement, now.rho
         here = agreement.copy(now.marginals)
         found = self.solve(here - now.multipliers, now.extra_scores / rho, now.forbidden, before)

@@ -52,7 +52,7 @@ class Agreement:
         return [part.unflatten(1, tuple(group.entries.shape)) for part, group in zip(parts, self.groups)]
 
     def join(self, parts: list[Tensor]) -> Tensor:
-        """Undoes `split`."""
+        """Joins what `split` has divided."""
         return torch.cat([part.flatten(1) for part in parts], 1)
 
     def copy(self, entries: Tensor) -> Tensor:
@@ -141,7 +141,7 @@ class Faces:
         return _conjugate_gradients(gram, right, _ROUNDING * right.square().sum(1))
 
     def project(self, entries: Tensor) -> Tensor:
-        """Computes P d."""
+        """Computes P d, the projection of a direction."""
         entries = torch.where(self.free, entries, 0)
         moved = entries - torch.where(self.free, self.untie(self.multipliers(self.tie(entries))), 0)
         return moved - torch.where(self.free, self.untie(self.multipliers(self.tie(moved))), 0)

@@ -27,11 +27,9 @@ class Logs:
     rate: Tensor | None
 
     def __getitem__(self, index: Any) -> Logs:
-        """Indexes both tensors."""
         return Logs(self.level[index], None if self.rate is None else self.rate[index])
 
     def times(self, other: Logs) -> Logs:
-        """Returns the product."""
         rate = None if self.rate is None or other.rate is None else self.rate + other.rate
         return Logs(self.level + other.level, rate)
 
