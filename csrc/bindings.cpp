@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <array>
@@ -17,6 +18,7 @@
 #include "team.hpp"
 #include "problems.hpp"
 #include "sparsemap_bindings.hpp"
+#include "attention/attention_bindings.hpp"
 
 namespace nb = nanobind;
 
@@ -194,6 +196,7 @@ NB_MODULE(_native, m) {
   m.def("use_arch", &use_arch, "Forces an instruction set, or 'auto'; for tests and benchmarks.");
 
   bind_sparsemap(m, []() -> const Table& { return *active.load(std::memory_order_relaxed); });
+  bind_attention(m, []() -> const Table& { return *active.load(std::memory_order_relaxed); });
   m.def("kbest", &kbest, "The k best derivations of a hypergraph.");
 
   OMEGAMAX_BIND(m, "pairwise_squared", PairwiseSquared,

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "arborescence_problems.hpp"
+#include "attention/attention_list.hpp"
 #include "chain_problems.hpp"
 #include "dense_algebra.hpp"
 #include "grid_problems.hpp"
@@ -86,7 +87,8 @@ namespace omegamax {
   OMEGAMAX_GRID_KERNELS(X)         \
   OMEGAMAX_TREE_KERNELS(X)         \
   OMEGAMAX_ARBORESCENCE_KERNELS(X) \
-  OMEGAMAX_SELECTION_KERNELS(X)
+  OMEGAMAX_SELECTION_KERNELS(X)    \
+  OMEGAMAX_ATTENTION_KERNELS(X)
 
 // One entry per kernel and type, filled once per instruction set.
 struct Table {

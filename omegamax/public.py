@@ -67,6 +67,7 @@ from omegamax.attention import SometimesSoft as SometimesSoft
 from omegamax.attention import Stepped as Stepped
 from omegamax.attention import StoryEmbeddings as StoryEmbeddings
 from omegamax.attention import StraightThrough as StraightThrough
+from omegamax.attention import TopK as TopK
 from omegamax.attention import Transcript as Transcript
 from omegamax.attention import Transformer as Transformer
 from omegamax.attention import TransformerDecoder as TransformerDecoder
@@ -79,6 +80,8 @@ from omegamax.attention import Window as Window
 from omegamax.attention import WordEncoding as WordEncoding
 from omegamax.attention import coverage_loss as coverage_loss
 from omegamax.attention import monotonic_alignment as monotonic_alignment
+from omegamax.attention import sparse_attention as sparse_attention
+from omegamax.attention import sparse_attention_with_weights as sparse_attention_with_weights
 from omegamax.losses import CRFLoss as CRFLoss
 from omegamax.losses import CTCLoss as CTCLoss
 from omegamax.losses import Entmax15Loss as Entmax15Loss
