@@ -67,7 +67,6 @@ from omegamax.attention import SometimesSoft as SometimesSoft
 from omegamax.attention import Stepped as Stepped
 from omegamax.attention import StoryEmbeddings as StoryEmbeddings
 from omegamax.attention import StraightThrough as StraightThrough
-from omegamax.attention import TopK as TopK
 from omegamax.attention import Transcript as Transcript
 from omegamax.attention import Transformer as Transformer
 from omegamax.attention import TransformerDecoder as TransformerDecoder

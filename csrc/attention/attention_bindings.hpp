@@ -1,6 +1,7 @@
 // Sparse attention for the Python module: addresses and sizes in, and the support of a call as an object.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -16,17 +17,20 @@ class KeyMemory {
  public:
   KeyMemory(const AttentionShape& shape, bool fine) {
     const std::size_t groups = static_cast<std::size_t>(shape.batch * shape.kv_heads * shape.key_groups());
-    levels_.reset(new std::int8_t[groups * shape.quads() * kKeyGroup * 4]);
+    levels_.reset(new Line[groups * shape.quads() * (kKeyGroup * 4 / sizeof(Line))]);
     scale_.reset(new float[groups * kKeyGroup]);
     start_.reset(new std::int32_t[groups * kKeyGroup]);
     bounds_.reset(new float[2 * groups]);
     wild_.reset(new std::uint64_t[groups]);
-    keys_ = {levels_.get(), scale_.get(), start_.get(), bounds_.get(), bounds_.get() + groups, wild_.get(), fine};
+    keys_ = {reinterpret_cast<std::int8_t*>(levels_.get()), scale_.get(), start_.get(), bounds_.get(), bounds_.get() + groups, wild_.get(), fine};
   }
   const QuantisedKeys& keys() const { return keys_; }
 
  private:
-  std::unique_ptr<std::int8_t[]> levels_;
+  struct alignas(64) Line {  // of a cache: vectors of levels must not lie across two
+    std::int8_t bytes[64];
+  };
+  std::unique_ptr<Line[]> levels_;
   std::unique_ptr<float[]> scale_, bounds_;
   std::unique_ptr<std::int32_t[]> start_;
   std::unique_ptr<std::uint64_t[]> wild_;
@@ -173,7 +177,10 @@ inline void bind_attention(nanobind::module_& m, const Table& (*active_table)())
                 {reinterpret_cast<const T*>(bias[0]), bias[1], bias[2], bias[3], bias[4]},
                 budget, may_refuse, wants_support ? support.blocks<T>() : nullptr,
                 reinterpret_cast<std::uint8_t*>(refused)};
-            run_tasks(run_forward, problem, static_cast<std::int64_t>(support.n_tasks()), 1, threads, interruption);
+            const std::int64_t n_tasks = static_cast<std::int64_t>(support.n_tasks());
+            // A few tasks at once share their working memory.
+            const std::int64_t grain = std::clamp<std::int64_t>(n_tasks / (8 * std::max(threads, 1)), 1, 8);
+            run_tasks(run_forward, problem, n_tasks, grain, threads, interruption);
           };
           const Table& table = active_table();
           if (bytes == 4) forward(0.0f, table.AttentionKeys_float, table.AttentionForward_float);

@@ -51,12 +51,15 @@ class ForwardTasks {
  public:
   explicit ForwardTasks(const AttentionForward<T>& problem)
       : p_(problem), shape_(problem.shape), fine_(problem.keys.fine != 0 && has_vnni()),
-        padded_(shape_.key_groups() * kKeyGroup), row_bytes_(4 * shape_.quads()),
+        stride_(shape_.key_groups() * kKeyGroup + kApart),
+        peaks_stride_(shape_.key_groups() * kLanes<float> + kApart), row_bytes_(4 * shape_.quads()),
         buffer_(Screening::bytes(shape_.keys) + CandidateSolver<T>::bytes(shape_.keys) +
-                Buffer::size<float>(kTile * padded_) + Buffer::size<std::uint8_t>(kTile * row_bytes_) +
+                Buffer::size<float>(kTile * stride_) + Buffer::size<float>(kTile * peaks_stride_) +
+                Buffer::size<std::uint8_t>(kTile * row_bytes_) +
                 Buffer::size<std::int8_t>(row_bytes_) + Buffer::size<T>(kTile * shape_.size) +
                 Buffer::size<T>(shape_.keys)),
-        screening_(buffer_, shape_.keys), solver_(buffer_, shape_.keys), y_(buffer_.take<float>(kTile * padded_)),
+        screening_(buffer_, shape_.keys), solver_(buffer_, shape_.keys), y_(buffer_.take<float>(kTile * stride_)),
+        peaks_(buffer_.take<float>(kTile * peaks_stride_)),
         levels_(buffer_.take<std::uint8_t>(kTile * row_bytes_)), row_levels_(buffer_.take<std::int8_t>(row_bytes_)),
         scaled_(buffer_.take<T>(kTile * shape_.size)), dropped_(buffer_.take<T>(shape_.keys)) {
     for (std::int64_t i = 0; i < kTile * row_bytes_; ++i) levels_[i] = 0;
@@ -75,7 +78,7 @@ class ForwardTasks {
     std::int64_t crowded = 0;
     for (std::int64_t query = first; query < last; query += kTile) {
       const std::int64_t rows = query + kTile < last ? std::int64_t(kTile) : last - query;
-      crowded += answer(query, rows, first);
+      crowded += answer(query, rows, first, p_.may_refuse != 0 && query == first);
       const std::int64_t done = query + rows - first;
       const bool too_much = block_ != nullptr && block_->size > p_.budget * (last - first);
       if (p_.may_refuse != 0 && (2 * crowded > done || too_much)) {
@@ -88,6 +91,8 @@ class ForwardTasks {
 
  private:
   const T* keys() const { return p_.key + kv_head_ * shape_.keys * shape_.size; }
+
+  const T* values() const { return p_.value + kv_head_ * shape_.keys * shape_.value_size; }
 
   // The longest vectors of levels and residuals among the keys: where a query could make a float overflow with them,
   // it is not screened.
@@ -128,65 +133,106 @@ class ForwardTasks {
     return false;
   }
 
-  // Rows query .. query + rows; returns how many of them had many candidates.
-  std::int64_t answer(std::int64_t query, std::int64_t rows, std::int64_t first) {
-    Quantised quantised[kTile];
+  // Rows query .. query + rows; returns how many of them had many candidates. Where the first rows are a sample, and most
+  // of them had many, the answer is left out: the task will be refused.
+  std::int64_t answer(std::int64_t query, std::int64_t rows, std::int64_t first, bool samples) {
+    multiply(query, rows);
+    std::int64_t crowded = 0, row = 0;
+    const std::int64_t sample = !samples ? 0 : rows < kSample ? rows : std::int64_t(kSample);
+    for (; row < sample; ++row) {
+      screen(query + row, row);
+      if (is_crowded()) break;
+      finish(query + row, query + row - first, row);
+    }
+    if (row < sample) {
+      crowded = 1;
+      for (std::int64_t r = row + 1; r < sample; ++r) {
+        screen(query + r, r);
+        crowded += is_crowded();
+      }
+      if (2 * crowded > sample) return rows;
+      crowded = 0;
+      multiply(query, rows);  // screening may have changed the products
+    }
+    for (; row < rows; ++row) {
+      screen(query + row, row);
+      crowded += is_crowded();
+      finish(query + row, query + row - first, row);
+    }
+    return crowded;
+  }
+
+  // Approximate products of the queries with all keys that one of them may see.
+  void multiply(std::int64_t query, std::int64_t rows) {
     std::int64_t most = 0;
     for (std::int64_t r = 0; r < rows; ++r) {
       const T* q = p_.query + (head_ * shape_.queries + query + r) * shape_.size;
       T* scaled = scaled_ + r * shape_.size;
       for (std::int64_t f = 0; f < shape_.size; ++f) scaled[f] = q[f] * static_cast<T>(p_.scale);
-      quantised[r] = quantise(scaled, shape_.size, query_levels(fine_), row_levels_);
+      quantised_[r] = quantise(scaled, shape_.size, query_levels(fine_), row_levels_);
       for (std::int64_t f = 0; f < row_bytes_; ++f)
         levels_[r * row_bytes_ + f] = static_cast<std::uint8_t>(row_levels_[f] + query_offset(fine_));
       const std::int64_t limit = allowed_for(query + r).limit;
       most = limit > most ? limit : most;
     }
-    const std::int64_t groups = shape_.key_groups(), at = kv_head_ * groups;
+    const std::int64_t at = kv_head_ * shape_.key_groups();
     if (most > 0)
       integer_product({levels_, p_.keys.levels + at * shape_.quads() * kKeyGroup * 4, p_.keys.start + at * kKeyGroup,
-                       p_.keys.scale + at * kKeyGroup, shape_.quads(), (most + kKeyGroup - 1) / kKeyGroup, y_, padded_},
+                       p_.keys.scale + at * kKeyGroup, shape_.quads(), (most + kKeyGroup - 1) / kKeyGroup, y_, stride_,
+                       peaks_, peaks_stride_},
                       rows, fine_);
-    std::int64_t crowded = 0;
-    for (std::int64_t r = 0; r < rows; ++r)
-      crowded += answer_row(query + r, query + r - first, scaled_ + r * shape_.size, quantised[r], y_ + r * padded_);
-    return crowded;
   }
 
-  bool answer_row(std::int64_t query, std::int64_t place, const T* scaled, const Quantised& quantised, float* x) {
-    const std::int64_t row = head_ * shape_.queries + query, groups = shape_.key_groups();
-    const Allowed allowed = allowed_for(query);
-    const BiasRow<T> bias = bias_for(query);
-    double parameter = parameter_of(p_.op, row);
+  // What screening tells about a row; the candidates are in screening_.indices().
+  struct Screened {
+    Allowed allowed;
+    BiasRow<T> bias;
+    double parameter;
+    std::int64_t count;
+    Screening::Found found;
+  };
+
+  bool is_crowded() const {
+    return row_.found == Screening::Found::kSome && row_.count > kFew && 4 * row_.count > row_.allowed.limit;
+  }
+
+  // Lists the candidates of a row of the tile.
+  void screen(std::int64_t query, std::int64_t r) {
+    const std::int64_t groups = shape_.key_groups();
+    row_ = {allowed_for(query), bias_for(query), parameter_of(p_.op, head_ * shape_.queries + query), 0,
+            Screening::Found::kUnknown};
+    const Allowed& allowed = row_.allowed;
     std::int64_t n_allowed = allowed.limit;
-    if (p_.op.kind == kOscarAttention) n_allowed = count_allowed(allowed, bias);
-    if (p_.op.kind == kOscarAttention && n_allowed > 0) {
-      const double most = p_.op.most / static_cast<double>(n_allowed);
-      if (parameter > most) parameter = most;
+    if (p_.op.kind == kOscarAttention) {
+      n_allowed = count_allowed(allowed, row_.bias);
+      const double most = p_.op.most / static_cast<double>(n_allowed > 0 ? n_allowed : 1);
+      if (row_.parameter > most) row_.parameter = most;
     }
+    const Quantised& quantised = quantised_[r];
+    if (quantised.finite && quantised.length * longest_ < 1e36f && !sees_wild(allowed))
+      row_.found = screening_.prepare(y_ + r * stride_, peaks_ + r * peaks_stride_, allowed, row_.bias, quantised,
+                                      p_.keys.residual + kv_head_ * groups, p_.keys.length + kv_head_ * groups);
+    if (row_.found == Screening::Found::kSome) row_.count = screening_.list(p_.op, row_.parameter, n_allowed);
+    if (row_.found != Screening::Found::kUnknown) return;
+    for (std::int64_t j = 0; j < allowed.limit; ++j)
+      if (allowed.at(j)) screening_.indices()[row_.count++] = static_cast<std::int32_t>(j);
+  }
+
+  // Solves on the candidates, and averages the values.
+  void finish(std::int64_t query, std::int64_t place, std::int64_t r) {
     std::int32_t* indices = screening_.indices();
-    std::int64_t count = 0;
-    const bool screens = quantised.finite && quantised.length * longest_ < 1e36f && !sees_wild(allowed);
-    const auto found = !screens ? Screening::Found::kUnknown
-                                : screening_.prepare(x, allowed, bias, quantised, p_.keys.residual + kv_head_ * groups,
-                                                     p_.keys.length + kv_head_ * groups);
-    if (found == Screening::Found::kSome) {
-      count = screening_.list(x, p_.op, parameter, n_allowed);
-    } else if (found == Screening::Found::kUnknown) {
-      for (std::int64_t j = 0; j < allowed.limit; ++j)
-        if (allowed.at(j)) indices[count++] = static_cast<std::int32_t>(j);
-    }
-    const bool crowded = count > 64 && 4 * count > allowed.limit;
-    gathered_products(scaled, keys(), shape_.size, indices, count, solver_.scores());
-    if (bias.some())
-      for (std::int64_t i = 0; i < count; ++i) solver_.scores()[i] += bias.at(indices[i]);
+    const std::int64_t count = row_.count;
+    prefetch_rows(keys(), shape_.size, indices, count);
+    prefetch_rows(values(), shape_.value_size, indices, count);
+    gathered_products(scaled_ + r * shape_.size, keys(), shape_.size, indices, count, solver_.scores());
+    if (row_.bias.some())
+      for (std::int64_t i = 0; i < count; ++i) solver_.scores()[i] += row_.bias.at(indices[i]);
     const std::int32_t first_candidate = count > 0 ? indices[0] : 0;
     typename CandidateSolver<T>::Support support =
-        solver_.solve(indices, count, p_.op.kind, parameter, allowed.limit, [&](std::int64_t j) {
-          return found == Screening::Found::kSome ? x[j] == -kInfinity<float> : true;
+        solver_.solve(indices, count, p_.op.kind, row_.parameter, row_.allowed.limit, [&](std::int64_t j) {
+          return row_.found == Screening::Found::kUnknown || screening_.is_removed(j);
         });
-    write(row, place, support, first_candidate);
-    return crowded && found != Screening::Found::kUnknown;
+    write(head_ * shape_.queries + query, place, support, first_candidate);
   }
 
   // Scores of -inf are out of the row as masked ones are.
@@ -215,24 +261,28 @@ class ForwardTasks {
         dropped_[i] = support.weights[i] * static_cast<T>(factors.at(support.indices[i]));
       weights = dropped_;
     }
-    gathered_sum(weights, p_.value + kv_head_ * shape_.keys * shape_.value_size, shape_.value_size, support.indices,
-                 support.count, output);
+    gathered_sum(weights, values(), shape_.value_size, support.indices, support.count, output);
     if (block_ != nullptr) append(*block_, place, support, labelled);
   }
 
   const AttentionForward<T>& p_;
   const AttentionShape& shape_;
   const bool fine_;
-  const std::int64_t padded_, row_bytes_;
+  static constexpr std::int64_t kSample = 3;  // rows that tell whether a task is to be refused
+  static constexpr std::int64_t kFew = 64;    // candidates that never are too many
+  static constexpr std::int64_t kApart = 80;  // so that rows do not share their places in a cache
+  const std::int64_t stride_, peaks_stride_, row_bytes_;
   Buffer buffer_;
   Screening screening_;
   CandidateSolver<T> solver_;
-  float* y_;
+  float *y_, *peaks_;
   std::uint8_t* levels_;
   std::int8_t* row_levels_;
   T *scaled_, *dropped_;
   std::int64_t head_ = 0, kv_head_ = 0;
   SupportBlock<T>* block_ = nullptr;
+  Quantised quantised_[kTile];
+  Screened row_{};
   float longest_ = 0;
   bool any_wild_ = false;
 };

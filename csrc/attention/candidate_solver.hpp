@@ -11,13 +11,13 @@ class CandidateSolver {
  public:
   CandidateSolver(Buffer& buffer, std::int64_t keys)
       : scores_(buffer.take<T>(keys + 2 * kLanes<T>)), weights_(buffer.take<T>(keys + 2 * kLanes<T>)),
-        row_(buffer.take<T>(keys + 2 * kLanes<T>)), peaks_(buffer.take<T>(peaks_size<T>(keys))),
-        work_(buffer.take<T>(candidates_size<T>(keys) + peaks_size<T>(keys))),
-        labels_(buffer.take<std::int32_t>(keys)), joined_(buffer.take<bool>(keys)) {}
+        row_(buffer.take<T>(2 * keys + 2 * kLanes<T>)), peaks_(buffer.take<T>(peaks_size<T>(keys))),
+        work_(buffer.take<T>(2 * candidates_size<T>(keys) + peaks_size<T>(keys))),
+        labels_(buffer.take<std::int32_t>(keys)), joined_(buffer.take<bool>(2 * keys + 2)) {}
   static std::int64_t bytes(std::int64_t keys) {
-    return 3 * Buffer::size<T>(keys + 2 * kLanes<T>) + Buffer::size<T>(peaks_size<T>(keys)) +
-           Buffer::size<T>(candidates_size<T>(keys) + peaks_size<T>(keys)) + Buffer::size<std::int32_t>(keys) +
-           Buffer::size<bool>(keys);
+    return 2 * Buffer::size<T>(keys + 2 * kLanes<T>) + Buffer::size<T>(2 * keys + 2 * kLanes<T>) +
+           Buffer::size<T>(peaks_size<T>(keys)) + Buffer::size<T>(2 * candidates_size<T>(keys) + peaks_size<T>(keys)) +
+           Buffer::size<std::int32_t>(keys) + Buffer::size<bool>(2 * keys + 2);
   }
 
   T* scores() const { return scores_; }
@@ -83,8 +83,11 @@ class CandidateSolver {
     return kept;
   }
 
-  // Fusedmax looks at neighbours, so the whole row is needed: what is no candidate lies below max - 1 - 4 strength, and
-  // clamped to that level it has no weight either and changes none.
+  // Fusedmax looks at neighbours. What is no candidate lies below L = max - 1 - 4 strength. The set of positions whose
+  // denoised score exceeds t, for any t at or above the threshold of the projection, which is at least L + 2 strength,
+  // minimises the sum of t - x over the set plus strength for each of its ends; a run of scores at or below L costs at
+  // least 2 strength, which is all that it can save, so it is never inside, however long it is. So one score of at
+  // most L stands for each run of keys that are no candidates, and the row is as short as the list.
   template <class IsRemoved>
   Support solve_fused(std::int32_t* indices, std::int64_t count, double strength, std::int64_t limit,
                       IsRemoved is_removed) {
@@ -94,18 +97,30 @@ class CandidateSolver {
       top = larger(scores_[i], top);
     }
     if (top == -kInfinity<T>) return {indices, weights_, labels_, 0, false};
-    const T level = static_cast<T>(top - 1 - 4 * strength);
-    for (std::int64_t j = 0; j < limit; ++j) row_[j] = is_removed(j) ? -kInfinity<T> : level;
-    for (std::int64_t i = 0; i < count; ++i) row_[indices[i]] = scores_[i];
+    const T level = static_cast<T>(top - 2 * (1 + 4 * strength)) - larger(top, -top) / 1024;  // below L in spite of rounding
+    std::int64_t columns = 0, next = 0;
+    const auto skip_to = [&](std::int64_t key) {
+      while (next < key && is_removed(next)) ++next;
+      if (next < key) row_[columns++] = level;
+      next = key + 1;
+    };
+    for (std::int64_t i = 0; i < count; ++i) {
+      skip_to(indices[i]);
+      labels_[i] = static_cast<std::int32_t>(columns);  // where the candidate is, for now
+      row_[columns++] = scores_[i];
+    }
+    skip_to(limit);
     T value;
-    run(Fusedmax<T>{row_, nullptr, strength, weights_, &value, joined_, limit}, 0, 1);
+    run(Fusedmax<T>{row_, nullptr, strength, work_, &value, joined_, columns}, 0, 1);
     std::int64_t kept = 0;
-    for (std::int64_t j = 0; j < limit; ++j) {  // kept <= j: in place
-      const T weight = weights_[j];
-      if (!(weight > 0)) continue;
-      indices[kept] = static_cast<std::int32_t>(j);
-      labels_[kept] = kept == 0 ? 0 : labels_[kept - 1] + !joined_[j];
-      weights_[kept++] = weight;
+    std::int32_t label = -1;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int32_t column = labels_[i];
+      if (!(work_[column] > 0)) continue;
+      label += kept == 0 || !joined_[column];
+      indices[kept] = indices[i];
+      labels_[kept] = label;
+      weights_[kept++] = work_[column];
     }
     return {indices, weights_, labels_, kept, false};
   }

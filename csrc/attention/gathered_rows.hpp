@@ -7,6 +7,16 @@
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
+// Asks for a few rows before they are needed: where they are cannot be foreseen by the processor.
+template <class T>
+inline void prefetch_rows(const T* rows, std::int64_t size, const std::int32_t* indices, std::int64_t count) {
+  constexpr std::int64_t kMost = 64, kLine = 64 / static_cast<std::int64_t>(sizeof(T));
+  if (size > 16 * kLine) return;
+  for (std::int64_t i = 0; i < count && i < kMost; ++i)
+    for (std::int64_t f = 0; f < size; f += kLine)
+      __builtin_prefetch(rows + static_cast<std::int64_t>(indices[i]) * size + f);
+}
+
 // out[i] = <x, row indices[i] of rows>.
 template <class T>
 inline void gathered_products(const T* x, const T* rows, std::int64_t size, const std::int32_t* indices,
@@ -18,11 +28,6 @@ inline void gathered_products(const T* x, const T* rows, std::int64_t size, cons
     const T* at[kAtOnce];
     for (std::int64_t r = 0; r < kAtOnce; ++r)
       at[r] = rows + static_cast<std::int64_t>(indices[i + r < count ? i + r : count - 1]) * size;
-    for (std::int64_t r = kAtOnce; r < 2 * kAtOnce && i + r < count; ++r) {
-      const char* next = reinterpret_cast<const char*>(rows + static_cast<std::int64_t>(indices[i + r]) * size);
-      for (std::int64_t byte = 0; byte < size * static_cast<std::int64_t>(sizeof(T)) && byte < 512; byte += 64)
-        __builtin_prefetch(next + byte);
-    }
     Vector<T> s0{}, s1{}, s2{}, s3{};
     for (std::int64_t f = 0; f < whole; f += kLanes<T>) {
       const Vector<T> q = load(x + f);

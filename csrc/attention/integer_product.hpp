@@ -1,4 +1,5 @@
-// Products of a few quantised queries with all quantised keys: y = fl(q^.k^) s_k, in float.
+// Products of a few quantised queries with all quantised keys, y = fl(q^.k^) s_k, in float; and the largest of each group
+// of keys in each lane of a vector.
 //
 // VNNI adds four products of an unsigned and a signed byte to a 32-bit sum in one instruction. So queries are stored as
 // levels + offset, and the sums begin with -offset times the sum of the key's levels. Without VNNI, pairs of products are
@@ -19,7 +20,9 @@ struct IntegerProduct {
   const float* scale;
   std::int64_t quads, groups;
   float* y;
-  std::int64_t stride;  // of y
+  std::int64_t stride;       // of y
+  float* peaks;              // kLanes of each group
+  std::int64_t peaks_stride;
 };
 
 inline std::int32_t load_quad(const std::uint8_t* from) {
@@ -28,37 +31,70 @@ inline std::int32_t load_quad(const std::uint8_t* from) {
   return quad;
 }
 
+// The largest of a group in each lane.
+OMEGAMAX_INLINE Vector<float> peaks_of(const float* y) {
+  Vector<float> peak = load(y);
+  for (std::int64_t v = kLanes<float>; v < kKeyGroup; v += kLanes<float>) peak = larger(load(y + v), peak);
+  return peak;
+}
+
 #if defined(__AVX512F__)
+// Sums of one query and a group of keys. Members and assembly rather than an array and an intrinsic: GCC must keep the
+// sums of six queries in registers, and does not if it can do otherwise.
+struct GroupSums {
+  __m512i s0, s1, s2, s3;
+
+  OMEGAMAX_INLINE void start(const std::int32_t* from) {
+    s0 = _mm512_loadu_si512(from), s1 = _mm512_loadu_si512(from + 16);
+    s2 = _mm512_loadu_si512(from + 32), s3 = _mm512_loadu_si512(from + 48);
+  }
+  OMEGAMAX_INLINE void add(const std::uint8_t* query, __m512i k0, __m512i k1, __m512i k2, __m512i k3) {
+    const __m512i q = _mm512_set1_epi32(load_quad(query));
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(s0) : "v"(q), "v"(k0));
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(s1) : "v"(q), "v"(k1));
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(s2) : "v"(q), "v"(k2));
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(s3) : "v"(q), "v"(k3));
+  }
+  OMEGAMAX_INLINE void finish(const float* scale, float* y, float* peaks) const {
+    const __m512 y0 = _mm512_mul_ps(_mm512_cvtepi32_ps(s0), _mm512_loadu_ps(scale));
+    const __m512 y1 = _mm512_mul_ps(_mm512_cvtepi32_ps(s1), _mm512_loadu_ps(scale + 16));
+    const __m512 y2 = _mm512_mul_ps(_mm512_cvtepi32_ps(s2), _mm512_loadu_ps(scale + 32));
+    const __m512 y3 = _mm512_mul_ps(_mm512_cvtepi32_ps(s3), _mm512_loadu_ps(scale + 48));
+    _mm512_storeu_ps(y, y0);
+    _mm512_storeu_ps(y + 16, y1);
+    _mm512_storeu_ps(y + 32, y2);
+    _mm512_storeu_ps(y + 48, y3);
+    _mm512_storeu_ps(peaks, _mm512_max_ps(_mm512_max_ps(y0, y1), _mm512_max_ps(y2, y3)));
+  }
+};
+
 template <int rows>
-__attribute__((target("avx512vnni"))) inline void product_vnni(const IntegerProduct& p) {
+__attribute__((noinline)) void product_vnni(const IntegerProduct p) {
   const std::int64_t bytes = 4 * p.quads;
+  const std::int8_t* keys = p.levels;
   for (std::int64_t group = 0; group < p.groups; ++group) {
-    const std::int8_t* keys = p.levels + group * p.quads * kKeyGroup * 4;
-    __m512i sums[rows][4];
-#pragma GCC unroll 6
-    for (int r = 0; r < rows; ++r)
-#pragma GCC unroll 4
-      for (int v = 0; v < 4; ++v) sums[r][v] = _mm512_loadu_si512(p.start + group * kKeyGroup + 16 * v);
-    for (std::int64_t quad = 0; quad < p.quads; ++quad, keys += 256) {
+    const std::uint8_t* q = p.query;
+    const std::int32_t* start = p.start + group * kKeyGroup;
+    GroupSums a, b, c, d, e, f;
+    a.start(start);
+    if constexpr (rows > 1) b.start(start);
+    if constexpr (rows > 2) c.start(start), d.start(start);
+    if constexpr (rows > 4) e.start(start), f.start(start);
+    for (std::int64_t quad = 0; quad < p.quads; ++quad, keys += 256, q += 4) {
       const __m512i k0 = _mm512_loadu_si512(keys), k1 = _mm512_loadu_si512(keys + 64);
       const __m512i k2 = _mm512_loadu_si512(keys + 128), k3 = _mm512_loadu_si512(keys + 192);
-#pragma GCC unroll 6
-      for (int r = 0; r < rows; ++r) {
-        const __m512i q = _mm512_set1_epi32(load_quad(p.query + r * bytes + 4 * quad));
-        sums[r][0] = _mm512_dpbusd_epi32(sums[r][0], q, k0);
-        sums[r][1] = _mm512_dpbusd_epi32(sums[r][1], q, k1);
-        sums[r][2] = _mm512_dpbusd_epi32(sums[r][2], q, k2);
-        sums[r][3] = _mm512_dpbusd_epi32(sums[r][3], q, k3);
-      }
+      a.add(q, k0, k1, k2, k3);
+      if constexpr (rows > 1) b.add(q + bytes, k0, k1, k2, k3);
+      if constexpr (rows > 2) c.add(q + 2 * bytes, k0, k1, k2, k3), d.add(q + 3 * bytes, k0, k1, k2, k3);
+      if constexpr (rows > 4) e.add(q + 4 * bytes, k0, k1, k2, k3), f.add(q + 5 * bytes, k0, k1, k2, k3);
     }
-#pragma GCC unroll 4
-    for (int v = 0; v < 4; ++v) {
-      const __m512 scale = _mm512_loadu_ps(p.scale + group * kKeyGroup + 16 * v);
-#pragma GCC unroll 6
-      for (int r = 0; r < rows; ++r)
-        _mm512_storeu_ps(p.y + r * p.stride + group * kKeyGroup + 16 * v,
-                         _mm512_mul_ps(_mm512_cvtepi32_ps(sums[r][v]), scale));
-    }
+    const float* scale = p.scale + group * kKeyGroup;
+    float *y = p.y + group * kKeyGroup, *peaks = p.peaks + group * kLanes<float>;
+    const std::int64_t next = p.stride, top = p.peaks_stride;
+    a.finish(scale, y, peaks);
+    if constexpr (rows > 1) b.finish(scale, y + next, peaks + top);
+    if constexpr (rows > 2) c.finish(scale, y + 2 * next, peaks + 2 * top), d.finish(scale, y + 3 * next, peaks + 3 * top);
+    if constexpr (rows > 4) e.finish(scale, y + 4 * next, peaks + 4 * top), f.finish(scale, y + 5 * next, peaks + 5 * top);
   }
 }
 #endif
@@ -141,6 +177,9 @@ inline void integer_product(const IntegerProduct& p, bool fine) {
   (void)fine;
 #endif
   product_pairs<rows>(p);
+  for (int r = 0; r < rows; ++r)
+    for (std::int64_t group = 0; group < p.groups; ++group)
+      store(p.peaks + r * p.peaks_stride + group * kLanes<float>, peaks_of(p.y + r * p.stride + group * kKeyGroup));
 }
 
 // The query buffer has kTile rows, so a few more may be computed than there are.

@@ -8,8 +8,8 @@
 //
 //     |q.k - s_q s_k q^.k^| <= |q| |r_k| + |r_q| |s_k k^|.                                                        (1)
 //
-// The lengths on the right are computed from the residuals as they are, in double precision, and rounded up: whatever
-// rounding did to s and x^ is part of r. Two more errors count. The score c that the exact solver sees is a product in
+// The lengths on the right are computed from the residuals as they are, and rounded up by more than the computation can
+// lose: whatever rounding did to s and x^ is part of r. Two more errors count. The score c that the exact solver sees is a product in
 // float32 (or float64), and in whatever order its d terms are added up
 //
 //     |c - q.k| <= g |q| |k|,    g = d u / (1 - d u),  u = 2^-24,                                                 (2)
@@ -32,10 +32,11 @@
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
-constexpr float kRoundUp = 1.00001f;            // more than the double sums and the conversion to float can lose
+constexpr float kRoundUp = 1.00001f;            // more than the sums of squares and conversions can lose
 constexpr float kTiny = 1e-30f;                 // more than underflow can lose, and nothing next to a window
 constexpr float kRelative = 16 * 5.9604645e-8f;
 constexpr float kSmallestScale = 1e-34f;        // below it a vector has levels of zero and is all residual
+constexpr std::int64_t kSummed = 64;            // squares added up in float: their sum is off by less than 64 u
 constexpr double kLongest = 1e18;               // longer vectors have products that a float may not hold
 
 // 2 d u is at least d u / (1 - d u) up to d = 2^23.
@@ -62,32 +63,46 @@ inline Quantised quantise(const T* x, std::int64_t size, int most, std::int8_t* 
     bad |= !(magnitude < kInfinity<T>);
   }
   Quantised found{0, 0, 0, 0, 0, bad == 0 && top < T(kLongest)};
-  float scale = found.finite ? static_cast<float>(top) / static_cast<float>(most) : 0.0f;
-  if (!(scale >= kSmallestScale)) scale = 0;
-  const float inverse = scale > 0 ? 1 / scale : 0.0f;
+  if (!found.finite) {
+    for (std::int64_t i = 0; i < size; ++i) to[i] = 0;
+    return found;
+  }
+  const float least = std::numeric_limits<float>::min();
+  float scale = static_cast<float>(top) / static_cast<float>(most);
+  if (!(scale >= kSmallestScale)) {
+    for (std::int64_t i = 0; i < size; ++i) to[i] = 0;
+    found.length = found.residual =
+        static_cast<float>(static_cast<double>(top) * __builtin_sqrt(static_cast<double>(size))) * kRoundUp + least;
+    return found;
+  }
+  const float inverse = 1 / scale;
   double squares = 0, rests = 0;
   std::int32_t levels = 0, sum = 0;
-  if (found.finite) {
-#pragma omp simd reduction(+ : squares, rests, levels, sum)
-    for (std::int64_t i = 0; i < size; ++i) {
-      const float level = static_cast<float>(x[i]) * inverse;
-      std::int32_t nearest = static_cast<std::int32_t>(level + (level < 0 ? -0.5f : 0.5f));
+  for (std::int64_t first = 0; first < size; first += kSummed) {
+    const std::int64_t last = first + kSummed < size ? first + kSummed : size;
+    float square = 0, rest = 0;
+#pragma omp simd reduction(+ : square, rest, levels, sum)
+    for (std::int64_t i = first; i < last; ++i) {
+      const float z = static_cast<float>(x[i]) * inverse;
+      std::int32_t nearest = static_cast<std::int32_t>(z + (z < 0 ? -0.5f : 0.5f));
       nearest = nearest > most ? most : nearest < -most ? -most : nearest;
-      const double number = x[i], rest = number - static_cast<double>(scale) * static_cast<double>(nearest);
-      squares += number * number;
-      rests += rest * rest;
+      const float left = z - static_cast<float>(nearest);
+      square += z * z;
+      rest += left * left;
       levels += nearest * nearest;
       sum += nearest;
       to[i] = static_cast<std::int8_t>(nearest);
     }
-  } else {
-    for (std::int64_t i = 0; i < size; ++i) to[i] = 0;
+    squares += square;
+    rests += rest;
   }
-  const auto up = [](double number) { return static_cast<float>(number) * kRoundUp + std::numeric_limits<float>::min(); };
+  // z is x / s but for three roundings, and so is each rest but for four units of z.
+  const double length = __builtin_sqrt(squares), rest = __builtin_sqrt(rests) + 4 * 5.9604645e-8 * length;
+  const auto up = [&](double number) { return static_cast<float>(number * scale) * kRoundUp + least; };
   found.scale = scale;
-  found.length = up(__builtin_sqrt(squares));
-  found.residual = up(__builtin_sqrt(rests));
-  found.levels = up(static_cast<double>(scale) * __builtin_sqrt(static_cast<double>(levels)));
+  found.length = up(length);
+  found.residual = up(rest);
+  found.levels = up(__builtin_sqrt(static_cast<double>(levels)));
   found.sum = sum;
   return found;
 }

@@ -57,7 +57,6 @@ class Screening {
  public:
   Screening(Buffer& buffer, std::int64_t keys) {
     const std::int64_t n = padded(keys);
-    peaks_ = buffer.take<float>(n);
     lows_ = buffer.take<float>(n);
     bounds_ = buffer.take<float>(n / kKeyGroup);
     list_ = buffer.take<float>(n + kRoom);
@@ -66,7 +65,7 @@ class Screening {
   }
   static std::int64_t bytes(std::int64_t keys) {
     const std::int64_t n = padded(keys);
-    return 2 * Buffer::size<float>(n) + Buffer::size<float>(n / kKeyGroup) + 2 * Buffer::size<float>(n + kRoom) +
+    return Buffer::size<float>(n) + Buffer::size<float>(n / kKeyGroup) + 2 * Buffer::size<float>(n + kRoom) +
            Buffer::size<std::int32_t>(n + kRoom);
   }
 
@@ -74,44 +73,47 @@ class Screening {
 
   enum class Found { kSome, kNothing, kUnknown };  // unknown: the approximate scores are no use
 
-  // Turns products x with keys, up to the scale of the query, into approximate scores, -inf where not allowed.
+  // Takes products x with keys, up to the scale of the query, and their peaks. Where there is a mask or a bias, they are
+  // turned into approximate scores, -inf where not allowed.
   template <class T>
-  Found prepare(float* x, const Allowed& allowed, const BiasRow<T>& bias, const Quantised& query,
+  Found prepare(float* x, float* peaks, const Allowed& allowed, const BiasRow<T>& bias, const Quantised& query,
                 const float* residual, const float* length) {
-    const std::int64_t groups = (allowed.limit + kKeyGroup - 1) / kKeyGroup;
-    float factor = query.scale;
-    if (allowed.mask != nullptr || bias.some() || factor == 0) {  // 0 times the -inf below would be NaN
-      adjust(x, allowed, bias, factor);
-      factor = 1;
-    }
-    for (std::int64_t j = allowed.limit; j < groups * kKeyGroup; ++j) x[j] = -kInfinity<float>;
-    const Vector<float> infinity = splat(kInfinity<float>), factors = splat(factor);
-    Vector<float> top = -infinity;
+    const Vector<float> infinity = splat(kInfinity<float>);
+    groups_ = (allowed.limit + kKeyGroup - 1) / kKeyGroup;
+    x_ = x;
+    peaks_ = peaks;
+    factor_ = query.scale;
     unsigned good = ~0u;
-    for (std::int64_t group = 0; group < groups; ++group) {
-      float* at = x + group * kKeyGroup;
-      Vector<float> peak = -infinity;
-      for (std::int64_t v = 0; v < kKeyGroup; v += kLanes<float>) {
-        const Vector<float> score = load(at + v) * factors;
-        store(at + v, score);
-        good &= where_greater(infinity, score);
-        peak = larger(score, peak);
-      }
+    const bool adjusted = allowed.mask != nullptr || bias.some() || factor_ == 0;  // 0 times the -inf below would be NaN
+    if (adjusted) {
+      adjust(x, allowed, bias, factor_);
+      factor_ = 1;
+    }
+    for (std::int64_t j = allowed.limit; j < groups_ * kKeyGroup; ++j) x[j] = -kInfinity<float>;
+    for (std::int64_t group = adjusted || groups_ == 0 ? 0 : groups_ - 1; group < groups_; ++group) {
+      for (std::int64_t v = 0; v < kKeyGroup; v += kLanes<float>)
+        good &= where_greater(infinity, load(x + group * kKeyGroup + v));
+      store(peaks + group * kLanes<float>, peaks_of(x + group * kKeyGroup));
+    }
+    Vector<float> top = -infinity;
+    const Vector<float> factors = splat(factor_);
+    for (std::int64_t group = 0; group < groups_; ++group) {
       const float bound = (query.length * residual[group] + query.residual * length[group]) * kRoundUp + kTiny;
       bounds_[group] = bound;
-      store(peaks_ + group * kLanes<float>, peak);
-      const Vector<float> low = lowered(peak, bound);
+      const Vector<float> low = lowered(load(peaks + group * kLanes<float>) * factors, bound);
       store(lows_ + group * kLanes<float>, low);
       top = larger(low, top);
     }
-    groups_ = groups;
     top_ = largest_lane<float>(top);
     if ((good & kAllLanes<float>) != kAllLanes<float>) return Found::kUnknown;
     return top_ > -kInfinity<float> ? Found::kSome : Found::kNothing;
   }
 
-  // Lists the keys that may have weight by the operator; returns how many. x as `prepare` left it.
-  std::int64_t list(const float* x, const AttentionOperator& op, double parameter, std::int64_t n_allowed) {
+  // Whether a key is out of the row, after `prepare`.
+  bool is_removed(std::int64_t key) const { return x_[key] == -kInfinity<float>; }
+
+  // Lists the keys that may have weight by the operator, after `prepare`; returns how many.
+  std::int64_t list(const AttentionOperator& op, double parameter, std::int64_t n_allowed) {
     const double e = parameter - 1;
     float floor = -kInfinity<float>;
     if (op.kind == kEntmaxAttention) {
@@ -125,7 +127,7 @@ class Screening {
     } else if (op.kind == kFusedAttention) {
       floor = top_ - static_cast<float>((1 + 4 * parameter) * kRoundUp) - kSlack;
     }
-    std::int64_t count = collect(x, floor);
+    std::int64_t count = collect(floor);
     if (count <= kTightenFrom || op.kind == kFusedAttention) return count;
     if (op.kind == kOscarAttention) {
       for (std::int64_t before = 0; before != count;) {
@@ -177,39 +179,55 @@ class Screening {
     for (std::int64_t j = 0; j < n; ++j) x[j] = mask[j] ? x[j] : -kInfinity<float>;
   }
 
+  // The threshold of the peaks, from that of the largest of several.
   template <class Power>
   float peaks_floor() {
+    constexpr std::int64_t kFolded = 16;
     const std::int64_t n = groups_ * kLanes<float>;
-    for (std::int64_t i = 0; i < n; i += kLanes<float>) store(list_ + i, load(lows_ + i));
-    return power_floor<Power>(list_, n);
+    float start = -1;
+    if (groups_ > 2 * kFolded) {
+      for (std::int64_t v = 0; v < kFolded; ++v) {
+        Vector<float> peak = load(lows_ + v * kLanes<float>);
+        for (std::int64_t group = v + kFolded; group < groups_; group += kFolded)
+          peak = larger(load(lows_ + group * kLanes<float>), peak);
+        store(list_ + v * kLanes<float>, peak);
+      }
+      start = threshold<Power>(list_, kFolded * kLanes<float>, start) - kSlack;
+    }
+    return top_ + threshold<Power>(lows_, n, start) * static_cast<float>(Power::kOrder) - kSlack;
   }
 
-  // The threshold of numbers of which `top_` is the largest, or close to it; overwrites them.
+  // The threshold of numbers of which `top_` is the largest, relative to it, from a lower bound; overwrites the list.
   template <class Power>
-  float power_floor(float* x, std::int64_t count) {
-    constexpr float order = static_cast<float>(Power::kOrder);
-    const std::int64_t kept = pad(x, relative(x, count, 1 / order, -1.0f), -4.0f);
-    const float tau = find_threshold<Power>(Listing<float>{x, kept}, -1.0f).high;
-    return top_ + tau * order - kSlack;
+  float threshold(const float* x, std::int64_t count, float start) {
+    constexpr float scale = static_cast<float>(1 / Power::kOrder);
+    const std::int64_t kept = pad(list_, relative(x, count, scale, start), -4.0f);
+    return find_threshold<Power>(Listing<float>{list_, kept}, start).high;
   }
 
-  float gentle_floor(float* x, std::int64_t count, double e) {
-    const std::int64_t kept = pad(x, relative(x, count, static_cast<float>(e), -1.0f), -4.0f);
-    const double level = gentle_level(x, kept, e) * 1.001;  // of which Newton's method stops short of the last digits
+  template <class Power>
+  float power_floor(const float* x, std::int64_t count) {
+    return top_ + threshold<Power>(x, count, -1.0f) * static_cast<float>(Power::kOrder) - kSlack;
+  }
+
+  float gentle_floor(const float* x, std::int64_t count, double e) {
+    const std::int64_t kept = pad(list_, relative(x, count, static_cast<float>(e), -1.0f), -4.0f);
+    const double level = gentle_level(list_, kept, e) * 1.001;  // of which Newton's method stops short of the last digits
     return top_ - static_cast<float>((level < 1 ? level : 1) / e) - kSlack;
   }
 
-  // (x - top) * scale where that is above `floor`, one after the other.
-  std::int64_t relative(float* x, std::int64_t count, float scale, float floor) {
+  // Lists (x - top) * scale where that is above `floor`; x may be the list itself.
+  std::int64_t relative(const float* x, std::int64_t count, float scale, float floor) {
     std::int64_t kept = 0, i = 0;
     const Vector<float> floors = splat(floor);
     for (; i + kLanes<float> <= count; i += kLanes<float>) {
       const Vector<float> y = (load(x + i) - top_) * scale;
-      kept += compress<float>(x + kept, y, where_greater(y, floors));
+      const unsigned bits = where_greater(y, floors);
+      if (bits != 0) kept += compress<float>(list_ + kept, y, bits);
     }
     for (; i < count; ++i) {
       const float y = (x[i] - top_) * scale;
-      x[kept] = y;
+      list_[kept] = y;
       kept += y > floor;
     }
     return kept;
@@ -234,14 +252,15 @@ class Screening {
     return floor - bound - 2 * kRelative * (larger(floor, -floor) + bound);
   }
 
-  std::int64_t collect(const float* x, float floor) {
+  std::int64_t collect(float floor) {
     std::int64_t count = 0;
+    const Vector<float> factors = splat(factor_);
     for (std::int64_t group = 0; group < groups_; ++group) {
       const Vector<float> levels = splat(level(floor, group));
-      if (where_greater(load(peaks_ + group * kLanes<float>), levels) == 0) continue;
+      if (where_greater(load(peaks_ + group * kLanes<float>) * factors, levels) == 0) continue;
       for (std::int64_t v = 0; v < kKeyGroup; v += kLanes<float>) {
         const std::int64_t at = group * kKeyGroup + v;
-        const Vector<float> score = load(x + at);
+        const Vector<float> score = load(x_ + at) * factors;
         unsigned bits = where_greater(score, levels);
         if (bits == 0) continue;
 #if defined(__AVX512F__)
@@ -274,7 +293,9 @@ class Screening {
     return kept;
   }
 
-  float *peaks_, *lows_, *bounds_, *list_, *scores_;
+  float *lows_, *bounds_, *list_, *scores_;
+  const float *x_ = nullptr, *peaks_ = nullptr;
+  float factor_ = 1;
   std::int32_t* indices_;
   std::int64_t groups_ = 0;
   float top_ = 0;

@@ -29,7 +29,7 @@ _ONCE = (
     "sparse_attention: the gradient can be taken once, got a second differentiation; compute the weights with "
     "Attention(normalizer=...), which is differentiable twice"
 )
-_ELEMENTS = 1 << 19  # of a dense block of scores
+_ELEMENTS = 1 << 18  # of a dense block of scores, or two blocks of queries where they have more
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,8 @@ class Settings:
             kind, number = kernel.FUSED, operator.strength
         else:
             raise TypeError(
-                f"sparse_attention: operator must have a native kernel, got {type(operator).__name__}; take dense scores"
+                f"sparse_attention: operator must have a native kernel, got "
+                f"{type(operator).__name__}; take dense scores"
             )
         if parameter is not None:
             return kernel.RowOperator(kind, parameter.detach().double().expand(*shape[:-1], 1).contiguous(), most)
@@ -103,18 +104,13 @@ class SparseAttention(torch.autograd.Function):
         operator, rows = settings.row_operator(parameter, query.shape), settings.rows(shape, bias)
         wanted = any(ctx.needs_input_grad) or settings.keeps_all
 
-        def answer(may_refuse: bool) -> kernel.Answer:
-            return kernel.forward(
-                query,
-                key,
-                value,
-                operator,
-                rows,
-                wants_support=wanted,
-                may_refuse=may_refuse and not settings.keeps_all,
-            )
+        # The k best are few however flat a row is.
+        may_refuse = not settings.keeps_all and not isinstance(settings.operator, TopK)
 
-        output, support, refused = answer(True)
+        def answer(may_refuse: bool) -> kernel.Answer:
+            return kernel.forward(query, key, value, operator, rows, wants_support=wanted, may_refuse=may_refuse)
+
+        output, support, refused = answer(may_refuse)
         some_refused = bool(refused.any())
         if some_refused and not all(bool(x.isfinite().all()) for x in (key, value)):
             # Dense products would spread what is not finite to rows that may not read it.
@@ -245,7 +241,7 @@ class _Blocks:
     def _chunks(self) -> Iterator[_Chunk]:
         """Neighbouring refused blocks, as many at once as scores have room for."""
         n_queries, n_keys = self.query.shape[2], self.key.shape[2]
-        at_once = max(1, _ELEMENTS // max(1, n_keys) // kernel.QUERY_BLOCK)
+        at_once = max(2, _ELEMENTS // max(1, n_keys) // kernel.QUERY_BLOCK)
         refused = self.refused.tolist()
         for item, heads in enumerate(refused):
             for head, blocks in enumerate(heads):

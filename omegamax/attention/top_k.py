@@ -21,7 +21,7 @@ class TopK(SmoothMax):
     Arguments:
         k: how many scores may have weight
 
-    >>> TopK(2).argmax(torch.tensor([1.0, 0.0, 1.0, -1.0]))
+    >>> om.attention.TopK(2).argmax(torch.tensor([1.0, 0.0, 1.0, -1.0]))
     tensor([0.5000, 0.0000, 0.5000, 0.0000])
     """
 
