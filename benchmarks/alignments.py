@@ -9,14 +9,12 @@ import argparse
 import importlib
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable
 
 import numpy as np
-import timing
 import torch
-from timing import fastest, write
+from timing import Section, both_ways, fastest, run
 
 import omegamax as om
 
@@ -34,33 +32,15 @@ def load(name: str):
 
 
 def ours_on_features(x: torch.Tensor, y: torch.Tensor, omega: om.Regularizer) -> Callable[[], None]:
-    leaf = x.clone().requires_grad_()
-
-    def run() -> None:
-        leaf.grad = None
-        om.soft_dtw(leaf, y, regularizer=omega).sum().backward()
-
-    return run
+    return both_ways(lambda x: om.soft_dtw(x, y, regularizer=omega), x)
 
 
 def ours_on_costs(costs: torch.Tensor, omega: om.Regularizer) -> Callable[[], None]:
-    leaf = costs.clone().requires_grad_()
-
-    def run() -> None:
-        leaf.grad = None
-        om.soft_dtw_from_costs(leaf, regularizer=omega).sum().backward()
-
-    return run
+    return both_ways(lambda costs: om.structures.soft_dtw_from_costs(costs, regularizer=omega), costs)
 
 
 def on_features(loss: Callable, x: torch.Tensor, y: torch.Tensor) -> Callable[[], None]:
-    leaf = x.clone().requires_grad_()
-
-    def run() -> None:
-        leaf.grad = None
-        loss(leaf, y).sum().backward()
-
-    return run
+    return both_ways(lambda x: loss(x, y), x)
 
 
 def torch_peers(x: torch.Tensor, y: torch.Tensor) -> dict[str, Callable[[], None] | str]:
@@ -125,12 +105,13 @@ def regularizers(seconds: float) -> list[list[object]]:
         leaf = costs.clone().requires_grad_()
 
         def twice() -> None:
-            (weights,) = torch.autograd.grad(om.soft_dtw_from_costs(leaf).sum(), leaf, create_graph=True)
+            (weights,) = torch.autograd.grad(om.structures.soft_dtw_from_costs(leaf).sum(), leaf, create_graph=True)
             torch.autograd.grad(weights.square().sum(), leaf)
 
         omegas = [om.Hard(), om.Shannon(), om.SquaredNorm()]
         runs = {
-            f"{type(o).__name__}, value": (lambda o=o: om.soft_dtw_from_costs(costs, regularizer=o)) for o in omegas
+            f"{type(o).__name__}, value": (lambda o=o: om.structures.soft_dtw_from_costs(costs, regularizer=o))
+            for o in omegas
         }
         runs |= {f"{type(o).__name__}, value and gradient": ours_on_costs(costs, o) for o in omegas}
         runs["Shannon, with a Hessian product"] = twice
@@ -155,17 +136,17 @@ torch.set_num_threads(2)
 # The resident peak of this process alone: getrusage would start from that of the parent.
 peak = lambda: int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) / 1024
 small = torch.rand(1, 128, 128, requires_grad=True)
-om.soft_dtw_from_costs(small).sum().backward()
+om.structures.soft_dtw_from_costs(small).sum().backward()
 n = {n}
 if {width}:
-    banded = om.BandedAlignment(om.SakoeChiba({width}), n_columns=n)
+    banded = om.BandedAlignment(om.structures.SakoeChiba({width}), n_columns=n)
     costs = torch.rand(1, n, banded.columns(n)[0].shape[-1]).requires_grad_()
     before = peak()
     banded.max(costs, om.Scaled(om.Shannon(), 2.0)).sum().backward()
 else:
     costs = torch.rand(1, n, n).requires_grad_()
     before = peak()
-    om.soft_dtw_from_costs(costs, 2.0).sum().backward()
+    om.structures.soft_dtw_from_costs(costs, 2.0).sum().backward()
 print(costs.numel() * 4 / 2**20, peak() - before)
 """
 
@@ -181,20 +162,12 @@ def memory() -> list[list[object]]:
     return table
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1.0, help="per contestant (default %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="threads for torch and omegamax (default %(default)s)")
-    parser.add_argument("--clock", choices=["perf_counter", "process_time"], default="perf_counter")
-    arguments = parser.parse_args()
-    timing.clock = getattr(time, arguments.clock)
-    torch.set_num_threads(arguments.threads)
+def sections(options: argparse.Namespace) -> list[Section]:
     numba = load("numba")
     if not isinstance(numba, str):  # the peers' threads: as many, where there are as many cores
-        numba.set_num_threads(min(arguments.threads, numba.config.NUMBA_NUM_THREADS))
-    torch.manual_seed(0)
-    seconds = arguments.seconds
-    sections = [
+        numba.set_num_threads(min(options.threads, numba.config.NUMBA_NUM_THREADS))
+    seconds = options.seconds
+    return [
         (
             "Soft-DTW, forward + backward",
             ["batch × M × N", "peer", "peer, ms", "omegamax, ms", "times faster"],
@@ -208,8 +181,7 @@ def main() -> None:
             memory(),
         ),
     ]
-    write("alignments", "Alignments", sections)
 
 
 if __name__ == "__main__":
-    main()
+    run("alignments", "Alignments", __doc__, sections, seconds=1.0)

@@ -11,7 +11,7 @@ import warnings
 
 import numpy as np
 import torch
-from timing import fastest, write
+from timing import Section, both_ways, fastest, run
 
 import omegamax as om
 
@@ -32,16 +32,6 @@ def laplacian(potentials: torch.Tensor, single_root: bool) -> torch.Tensor:
 
 def logdet(matrix: torch.Tensor) -> torch.Tensor:
     return torch.linalg.slogdet(matrix).logabsdet
-
-
-def both_ways(value, leaf: torch.Tensor):
-    leaf = leaf.clone().requires_grad_()
-
-    def run() -> None:
-        leaf.grad = None
-        value(leaf).sum().backward()
-
-    return run
 
 
 def sums(seconds: float) -> list[list[object]]:
@@ -193,16 +183,10 @@ def samples(seconds: float) -> list[list[object]]:
     return table
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=0.4, help="per contestant and cell (default %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="threads for torch and omegamax (default %(default)s)")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    torch.manual_seed(0)
+def sections(options: argparse.Namespace) -> list[Section]:
     warnings.filterwarnings("ignore")
-    seconds = arguments.seconds
-    sections = [
+    seconds = options.seconds
+    return [
         (
             "Log-partition and its gradient",
             [
@@ -225,8 +209,7 @@ def main() -> None:
         ),
         ("Samples, 32×60, ten of each", ["roots", "scale of the scores", "µs per sample"], samples(seconds)),
     ]
-    write("arborescences", "Non-projective trees", sections)
 
 
 if __name__ == "__main__":
-    main()
+    run("arborescences", "Non-projective trees", __doc__, sections)

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 
-import timing
 import torch
-from timing import fastest, write
+from timing import Section, both_ways, fastest, run
 
 import omegamax as om
 
@@ -40,15 +38,6 @@ def through_module(normalizer: om.SmoothMax):
     return lambda query, key, value: attention(query, key, value, need_weights=False).output
 
 
-def both_ways(attend, tensors: list[torch.Tensor], gradient: torch.Tensor):
-    leaves = [x.clone().requires_grad_() for x in tensors]
-
-    def run() -> None:
-        torch.autograd.grad(attend(*leaves), leaves, gradient)
-
-    return run
-
-
 def measured(length: int, spread: float, seconds: float) -> tuple[dict[str, float], dict[str, float]]:
     """Seconds of a forward and of a forward and backward pass, for each normalizer and for PyTorch's attention."""
     tensors = [torch.randn(1, HEADS, length, SIZE) for _ in range(3)]
@@ -58,25 +47,19 @@ def measured(length: int, spread: float, seconds: float) -> tuple[dict[str, floa
     runs |= {name: through_module(smooth) for name, smooth in normalizers(length).items()}
     with torch.no_grad():
         ahead = fastest({name: lambda f=f: f(*tensors) for name, f in runs.items()}, seconds=seconds, least=ROUNDS)
-    back = fastest({name: both_ways(f, tensors, gradient) for name, f in runs.items()}, seconds=seconds, least=ROUNDS)
+    back = fastest(
+        {name: both_ways(f, *tensors, gradient=gradient) for name, f in runs.items()}, seconds=seconds, least=ROUNDS
+    )
     return ahead, back
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=0.4, help="per contestant and cell (default %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="threads for torch and omegamax (default %(default)s)")
-    parser.add_argument("--clock", choices=["perf_counter", "process_time"], default="perf_counter")
-    arguments = parser.parse_args()
-    timing.clock = getattr(time, arguments.clock)
-    torch.set_num_threads(arguments.threads)
-    torch.manual_seed(0)
+def sections(options: argparse.Namespace) -> list[Section]:
     names = list(normalizers(1))
     tables: dict[str, list[list[object]]] = {"torch": [], "softmax": []}
     slow = []
     for length in LENGTHS:
         for kind, spread in SPREADS.items():
-            ahead, back = measured(length, spread, arguments.seconds)
+            ahead, back = measured(length, spread, options.seconds)
             for base, table in tables.items():
                 cells = [f"{ahead[name] / ahead[base]:.2f} / {back[name] / back[base]:.2f}" for name in names]
                 table.append([length, kind, *cells])
@@ -86,13 +69,12 @@ def main() -> None:
                     slow.append([name, length, kind, *ratios])
             print(length, kind, dict(zip(names, tables["softmax"][-1][2:])), file=sys.stderr, flush=True)
     header = ["N", "scores", *names]
-    sections = [
+    return [
         ("Time relative to F.scaled_dot_product_attention: forward / forward + backward", header, tables["torch"]),
         ("Time relative to softmax through the same module", header, tables["softmax"]),
         (f"Slower than {LIMIT} times softmax", ["normalizer", "N", "scores", "forward", "forward + backward"], slow),
     ]
-    write("attention", "Attention", sections)
 
 
 if __name__ == "__main__":
-    main()
+    run("attention", "Attention", __doc__, sections)

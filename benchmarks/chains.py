@@ -10,7 +10,7 @@ import os
 import sys
 
 import torch
-from timing import fastest, write
+from timing import Section, fastest, run
 
 import omegamax as om
 
@@ -19,13 +19,13 @@ OMEGAS = {"Shannon": om.Shannon(), "SquaredNorm": om.SquaredNorm(), "Tsallis(1.5
 chain = om.Chain()
 
 
-def draw(batch: int, n: int, c: int) -> om.FactoredChain:
+def draw(batch: int, n: int, c: int) -> om.structures.FactoredChain:
     parts = torch.randn(batch, n, c), torch.randn(c, c), torch.randn(c), torch.randn(c)
-    return om.FactoredChain(*(part.requires_grad_() for part in parts))
+    return om.structures.FactoredChain(*(part.requires_grad_() for part in parts))
 
 
-def fixed(potentials: om.FactoredChain) -> om.FactoredChain:
-    return om.FactoredChain(*(part.detach() for part in potentials))
+def fixed(potentials: om.structures.FactoredChain) -> om.structures.FactoredChain:
+    return om.structures.FactoredChain(*(part.detach() for part in potentials))
 
 
 def both_ways(function, *leaves: torch.Tensor):
@@ -35,7 +35,7 @@ def both_ways(function, *leaves: torch.Tensor):
     return run
 
 
-def plain_loop(potentials: om.FactoredChain) -> torch.Tensor:
+def plain_loop(potentials: om.structures.FactoredChain) -> torch.Tensor:
     """The recursion as anyone would write it."""
     emissions, transitions, start, end = potentials
     values = start + emissions[:, 0]
@@ -44,7 +44,7 @@ def plain_loop(potentials: om.FactoredChain) -> torch.Tensor:
     return torch.logsumexp(values + end, -1)
 
 
-def peers(potentials: om.FactoredChain) -> dict:
+def peers(potentials: om.structures.FactoredChain) -> dict:
     batch, n, c = potentials.emissions.shape
     found = {"plain PyTorch loop": both_ways(lambda: plain_loop(potentials), *potentials)}
     try:
@@ -154,7 +154,7 @@ def memory() -> list[list[object]]:
     for form, leaves in (("factored", draw(*SHAPES[1])), ("dense", (torch.randn(8, 128, 32, 32, requires_grad=True),))):
         size = sum(leaf.numel() * leaf.element_size() for leaf in leaves)
         for name, omega in OMEGAS.items():
-            potentials = om.FactoredChain(*leaves) if form == "factored" else leaves[0]
+            potentials = om.structures.FactoredChain(*leaves) if form == "factored" else leaves[0]
             table.append([form, name, _peak(lambda: chain.max(potentials, omega), leaves) / size])
     return table
 
@@ -171,16 +171,10 @@ def _peak(function, leaves) -> float:
     return float(most)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=0.4, help="per contestant and cell (default %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="threads for torch and omegamax (default %(default)s)")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    torch.manual_seed(0)
-    seconds = arguments.seconds
+def sections(options: argparse.Namespace) -> list[Section]:
+    seconds = options.seconds
     load = f"load of the machine at the start {os.getloadavg()[0]:.1f}"
-    sections = [
+    return [
         (
             f"Forward + backward of max, factored, float32 ({load})",
             ["batch × N × C", "what", "ms", "times Shannon"],
@@ -199,8 +193,7 @@ def main() -> None:
         ("Lists, 32×128×32", ["what", "ms"], lists(seconds)),
         ("Memory of forward + backward, in copies of the potentials", ["form", "Ω", "copies"], memory()),
     ]
-    write("chains", "Chains", sections)
 
 
 if __name__ == "__main__":
-    main()
+    run("chains", "Chains", __doc__, sections)

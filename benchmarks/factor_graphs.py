@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 import torch
-from timing import fastest, write
+from timing import Section, fastest, run
 
 import omegamax as om
 
@@ -45,13 +45,13 @@ def potentials(graph: om.FactorGraph, batch: int) -> object:
     variables = torch.randn(batch, graph.n_entries, dtype=torch.float64)
     if not graph.n_scores:
         return variables
-    return om.FactorGraphScores(variables, torch.randn(batch, graph.n_scores, dtype=torch.float64))
+    return om.structures.FactorGraphScores(variables, torch.randn(batch, graph.n_scores, dtype=torch.float64))
 
 
 def forward_and_backward(graph: om.FactorGraph, given: object) -> tuple:
     parts = (given,) if isinstance(given, torch.Tensor) else tuple(given)
     leaves = [part.clone().requires_grad_() for part in parts]
-    argument = leaves[0] if len(leaves) == 1 else om.FactorGraphScores(*leaves)
+    argument = leaves[0] if len(leaves) == 1 else om.structures.FactorGraphScores(*leaves)
 
     def forward() -> torch.Tensor:
         found = graph.sparsemap(argument).marginals
@@ -70,7 +70,9 @@ def direct(name: str, graph: om.FactorGraph, given: object, size: tuple[int, ...
         return lambda: om.Matching().sparsemap(scores)
     if name == "chain":
         named = graph.named(given)
-        chain = om.FactoredChain(named["tag"], *(named[f"chain.{part}"] for part in ("transitions", "start", "end")))
+        chain = om.structures.FactoredChain(
+            named["tag"], *(named[f"chain.{part}"] for part in ("transitions", "start", "end"))
+        )
         return lambda: om.Chain().sparsemap(chain)
     return None
 
@@ -110,13 +112,7 @@ def rows(seconds: float, batch: int) -> list[list[object]]:
     return table
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=0.4, help="per contestant and cell (default %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="threads for torch and omegamax (default %(default)s)")
-    parser.add_argument("--batch", type=int, default=32, help="items (default %(default)s)")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+def sections(options: argparse.Namespace) -> list[Section]:
     header = [
         "graph",
         "forward, ms",
@@ -126,9 +122,12 @@ def main() -> None:
         "most",
         "residual",
     ]
-    table = rows(arguments.seconds, arguments.batch)
-    write("factor_graphs", "Factor graphs", [(f"LP-SparseMAP, batch of {arguments.batch}", header, table)])
+    return [(f"LP-SparseMAP, batch of {options.batch}", header, rows(options.seconds, options.batch))]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--batch", type=int, default=32, help="items (default %(default)s)")
 
 
 if __name__ == "__main__":
-    main()
+    run("factor_graphs", "Factor graphs", __doc__, sections, add_options=add_options)

@@ -9,7 +9,7 @@ import argparse
 import warnings
 
 import torch
-from timing import fastest, write
+from timing import Section, both_ways, fastest, run
 from torch.nn.functional import cross_entropy
 
 import omegamax as om
@@ -17,14 +17,8 @@ import omegamax as om
 SHAPES = [(4096, 1000), (4096, 50), (512, 32000), (32, 10)]
 
 
-def both_ways(loss, scores: torch.Tensor, target):
-    leaf = scores.clone().requires_grad_()
-
-    def run() -> None:
-        leaf.grad = None
-        loss(leaf, target).backward()
-
-    return run
+def on_target(loss, scores: torch.Tensor, target):
+    return both_ways(lambda x: loss(x, target), scores)
 
 
 def contestants() -> dict:
@@ -51,7 +45,7 @@ def against_cross_entropy(seconds: float) -> list[list[object]]:
     table = []
     for n_rows, n_classes in SHAPES:
         scores, target = torch.randn(n_rows, n_classes), torch.randint(n_classes, (n_rows,))
-        runs = {name: both_ways(loss, scores, target) for name, loss in contestants().items()}
+        runs = {name: on_target(loss, scores, target) for name, loss in contestants().items()}
         best = fastest(runs, seconds=seconds)
         for name, time in best.items():
             table.append([f"{n_rows}×{n_classes}", name, time * 1e6, time / best["cross_entropy"]])
@@ -63,7 +57,7 @@ def soft_targets(seconds: float) -> list[list[object]]:
     scores = torch.randn(4096, 1000)
     target = torch.randn(4096, 1000).softmax(-1)
     losses = {"cross_entropy": cross_entropy, "SoftmaxLoss": om.SoftmaxLoss(), "SparsemaxLoss": om.SparsemaxLoss()}
-    best = fastest({name: both_ways(loss, scores, target) for name, loss in losses.items()}, seconds=seconds)
+    best = fastest({name: on_target(loss, scores, target) for name, loss in losses.items()}, seconds=seconds)
     return [[name, time * 1e6, time / best["cross_entropy"]] for name, time in best.items()]
 
 
@@ -128,27 +122,21 @@ def structures(seconds: float) -> list[list[object]]:
     table = []
     for name, (structure, potentials, gold) in cases.items():
         runs = {
-            "log-partition": both_ways(lambda x, _: structure.max(x).mean(), potentials, gold),
-            "CRFLoss, unchecked": both_ways(om.CRFLoss(structure, check=False), potentials, gold),
-            "CRFLoss": both_ways(om.CRFLoss(structure), potentials, gold),
-            "PerceptronLoss": both_ways(om.PerceptronLoss(structure), potentials, gold),
-            "MarginLoss": both_ways(om.MarginLoss(structure), potentials, gold),
+            "log-partition": on_target(lambda x, _: structure.max(x).mean(), potentials, gold),
+            "CRFLoss, unchecked": on_target(om.CRFLoss(structure, check=False), potentials, gold),
+            "CRFLoss": on_target(om.CRFLoss(structure), potentials, gold),
+            "PerceptronLoss": on_target(om.PerceptronLoss(structure), potentials, gold),
+            "MarginLoss": on_target(om.MarginLoss(structure), potentials, gold),
         }
         best = fastest(runs, seconds=seconds)
         table += [[name, run, time * 1e6, time / best["log-partition"]] for run, time in best.items()]
     return table
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=0.4, help="per contestant and cell (default %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="threads for torch and omegamax (default %(default)s)")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    torch.manual_seed(0)
+def sections(options: argparse.Namespace) -> list[Section]:
     warnings.filterwarnings("ignore")
-    seconds = arguments.seconds
-    sections = [
+    seconds = options.seconds
+    return [
         (
             "Classes: forward and backward",
             ["rows × classes", "loss", "µs", "× cross_entropy"],
@@ -162,8 +150,7 @@ def main() -> None:
         ),
         ("Structures", ["structure", "loss", "µs", "× log-partition"], structures(seconds)),
     ]
-    write("losses", "Losses", sections)
 
 
 if __name__ == "__main__":
-    main()
+    run("losses", "Losses", __doc__, sections)

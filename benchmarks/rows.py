@@ -3,6 +3,7 @@
 A cell is forward / forward + backward, each relative to torch.softmax on the same tensor. Below 1 is faster. A name
 without a number stands for the operator as users get it: fusedmax and groupmax with strength 0.1, oscarmax with
 min(0.01, 1/d), sqpnormmax with p = 1.5. The README's table is made by `python benchmarks/rows.py` on a quiet machine.
+`--arch v3` measures what a processor with AVX2 but without AVX-512 runs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import subprocess
 import sys
 
 import torch
-from timing import fastest, write
+from timing import Section, both_ways, fastest, run
 
 import omegamax as om
 
@@ -35,21 +36,12 @@ def operators(rows: int, columns: int) -> dict:
         "entmax(1.3)": lambda x: om.entmax(x, alpha=1.3),
         "entmax(learnable)": lambda x: om.entmax(x, alpha=alpha if x.requires_grad else alpha.detach()),
         "sqpnormmax": om.sqpnormmax,
+        "normmax": om.normmax,
         "fusedmax": om.fusedmax,
         "fusedmax(1)": lambda x: om.fusedmax(x, strength=1.0),
         "oscarmax": om.oscarmax,
         "groupmax": lambda x: om.smooth_argmax(x, groups),
     }
-
-
-def both_ways(function, scores: torch.Tensor, gradient: torch.Tensor):
-    leaf = scores.clone().requires_grad_()
-
-    def run() -> None:
-        function(leaf).backward(gradient)
-        leaf.grad = None
-
-    return run
 
 
 def ratios(seconds: float) -> list[list[object]]:
@@ -66,8 +58,8 @@ def ratios(seconds: float) -> list[list[object]]:
                     )
                 back = fastest(
                     {
-                        "torch": both_ways(lambda x: torch.softmax(x, -1), scores, gradient),
-                        "om": both_ways(function, scores, gradient),
+                        "torch": both_ways(lambda x: torch.softmax(x, -1), scores, gradient=gradient),
+                        "om": both_ways(function, scores, gradient=gradient),
                     },
                     seconds=seconds,
                 )
@@ -94,7 +86,11 @@ def against_entmax(seconds: float) -> list[list[object]]:
             with torch.no_grad():
                 ahead = fastest({"om": lambda: ours(scores), "peer": lambda: theirs(scores)}, seconds=seconds)
             back = fastest(
-                {"om": both_ways(ours, scores, gradient), "peer": both_ways(theirs, scores, gradient)}, seconds=seconds
+                {
+                    "om": both_ways(ours, scores, gradient=gradient),
+                    "peer": both_ways(theirs, scores, gradient=gradient),
+                },
+                seconds=seconds,
             )
             table.append([f"{rows}×{columns}", name, ahead["peer"] / ahead["om"], back["peer"] / back["om"]])
     return table
@@ -147,15 +143,9 @@ def import_time() -> list[list[object]]:
     return [["import omegamax, after torch", best]]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=0.4, help="per contestant and cell (default %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="threads for torch and omegamax (default %(default)s)")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    torch.manual_seed(0)
-    seconds = arguments.seconds
-    sections = [
+def sections(options: argparse.Namespace) -> list[Section]:
+    seconds = options.seconds
+    return [
         (
             "Time relative to torch.softmax: forward / forward + backward",
             ["rows × columns", "scores", *operators(1, 8)],
@@ -170,8 +160,7 @@ def main() -> None:
         ("Total variation, n = 65536", ["input", "strength", "ns per entry", "relative to noise"], total_variation()),
         ("Import, seconds", ["what", "seconds"], import_time()),
     ]
-    write("rows", "Row operators", sections)
 
 
 if __name__ == "__main__":
-    main()
+    run("rows", "Row operators", __doc__, sections)

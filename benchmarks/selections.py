@@ -9,7 +9,7 @@ import argparse
 
 import torch
 from scipy.optimize import linear_sum_assignment
-from timing import fastest, write
+from timing import Section, both_ways, fastest, run
 
 import omegamax as om
 
@@ -77,15 +77,9 @@ def subsets(seconds: float) -> list[list[object]]:
     for n, k in SUBSETS:
         scores = torch.randn(32, n)
         structure = om.Subset(k)
-        leaf = scores.clone().requires_grad_()
-
-        def both_ways() -> None:
-            leaf.grad = None
-            structure.max(leaf).sum().backward()
-
         best = fastest(
             {
-                "both": both_ways,
+                "both": both_ways(structure.max, scores),
                 "map": lambda: structure.map(scores),
                 "topk": lambda: scores.topk(k),
                 "softmax": lambda: torch.softmax(scores, -1),
@@ -97,15 +91,9 @@ def subsets(seconds: float) -> list[list[object]]:
     return table
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=0.4, help="per contestant and cell (default %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="threads for torch and omegamax (default %(default)s)")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    torch.manual_seed(0)
-    seconds = arguments.seconds
-    sections = [
+def sections(options: argparse.Namespace) -> list[Section]:
+    seconds = options.seconds
+    return [
         (
             "The best matching, float64",
             ["batch × rows × columns", "scores", "µs", "times faster than SciPy", "with a 0/1 tensor as the answer"],
@@ -122,8 +110,7 @@ def main() -> None:
             subsets(seconds),
         ),
     ]
-    write("selections", "Matchings and subsets", sections)
 
 
 if __name__ == "__main__":
-    main()
+    run("selections", "Matchings and subsets", __doc__, sections)

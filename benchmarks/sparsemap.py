@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import plain_sparsemap as plain
 import torch
-from timing import fastest, write
+from timing import Section, fastest, run
 
 import omegamax as om
 
@@ -41,13 +41,13 @@ def flat_cases() -> dict[str, tuple[om.Structure, torch.Tensor]]:
     }
 
 
-def flat_rows(scale: float) -> list[list[object]]:
+def flat_rows(scale: float, per_cell: float) -> list[list[object]]:
     """MAP calls, structures and milliseconds per item, at scores times a small number."""
     rows: list[list[object]] = []
     for name, (structure, scores) in flat_cases().items():
         scores = scale * scores.double()
         found = structure.sparsemap(scores)
-        seconds = fastest({"ours": lambda s=structure, at=scores: s.sparsemap(at)}, seconds=1.0, least=1)["ours"]
+        seconds = fastest({"ours": lambda s=structure, at=scores: s.sparsemap(at)}, seconds=per_cell, least=1)["ours"]
         structures = (found.probabilities > 0).sum(-1).double().mean().item()
         calls = found.n_iterations.double().mean().item()
         rows.append([name, scale, calls, structures, 1e3 * seconds / FLAT_BATCH, found.gap.max().item()])
@@ -85,13 +85,11 @@ def theirs(best: Callable, scores: torch.Tensor, extra: torch.Tensor) -> Callabl
     return run
 
 
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--threads", type=int, default=2)
-    arguments.add_argument("--scales", type=float, nargs="*", default=[1.0, 5.0])
-    options = arguments.parse_args()
-    torch.set_num_threads(options.threads)
-    torch.manual_seed(0)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--scales", type=float, nargs="*", default=[1.0, 5.0], help="factors of the scores")
+
+
+def sections(options: argparse.Namespace) -> list[Section]:
     rows = []
     for scale in options.scales:
         for name, (structure, best, scores, extra) in cases().items():
@@ -102,16 +100,17 @@ def main() -> None:
             doubled = type(at)(*(part.double() for part in at)) if extra.numel() else at.double()
             calls = structure.sparsemap(at).n_iterations.double().mean().item()
             # Apart, so that the MAP runs as it does in the solver, again and again; in float64, as there.
-            times = fastest({"ours": one}, seconds=1.0)
-            times |= fastest({"map": lambda s=structure, d=doubled: s.map(d)}, seconds=1.0)
-            plainly = fastest({"theirs": other}, seconds=1.0, least=2)["theirs"]
+            times = fastest({"ours": one}, seconds=options.seconds)
+            times |= fastest({"map": lambda s=structure, d=doubled: s.map(d)}, seconds=options.seconds)
+            plainly = fastest({"theirs": other}, seconds=options.seconds, least=2)["theirs"]
             ratio = times["ours"] / (calls * times["map"])
             rows.append([name, scale, calls, 1e3 * times["ours"], 1e3 * times["map"], ratio, plainly / times["ours"]])
     header = ["structure", "scores x", "MAP calls", "ours (ms)", "one MAP (ms)", "ours / (calls x MAP)", "plain / ours"]
     flat_header = ["structure", "scores x", "MAP calls", "structures", "ours (ms an item)", "gap"]
-    tables = [("Ratios", header, rows), ("Nearly flat scores, forward", flat_header, flat_rows(0.01))]
-    write("sparsemap", f"SparseMAP, forward and backward, batch of {BATCH}", tables)
+    flat = flat_rows(0.01, options.seconds)
+    return [("Ratios", header, rows), ("Nearly flat scores, forward", flat_header, flat)]
 
 
 if __name__ == "__main__":
-    main()
+    title = f"SparseMAP, forward and backward, batch of {BATCH}"
+    run("sparsemap", title, __doc__, sections, seconds=1.0, add_options=add_options)

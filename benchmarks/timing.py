@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import json
 import os
@@ -17,6 +18,8 @@ import omegamax
 from omegamax import routing
 
 RESULTS = Path(__file__).parent / "results"
+
+Section = tuple[str, list[str], list[list[object]]]  # heading, header, rows
 
 clock = time.perf_counter  # or time.process_time, for one thread on a machine that others keep busy
 
@@ -36,6 +39,19 @@ def fastest(contestants: dict[str, Callable[[], object]], *, seconds: float = 0.
         rounds += 1
     gc.enable()
     return best
+
+
+def both_ways(
+    function: Callable[..., torch.Tensor], *inputs: torch.Tensor, gradient: torch.Tensor | None = None
+) -> Callable[[], None]:
+    """A forward and a backward pass: the gradient, in every input, of the function's sum, or of <gradient, output>."""
+    leaves = [x.clone().requires_grad_() for x in inputs]
+
+    def once() -> None:
+        output = function(*leaves)
+        torch.autograd.grad(output.sum() if gradient is None and output.dim() else output, leaves, gradient)
+
+    return once
 
 
 def versions() -> dict[str, str]:
@@ -64,8 +80,34 @@ def versions() -> dict[str, str]:
     return found
 
 
-def write(name: str, title: str, sections: list[tuple[str, list[str], list[list[object]]]]) -> None:
-    """Tables as Markdown for people and JSON for programs, with the versions."""
+def run(
+    name: str,
+    title: str,
+    description: str | None,
+    sections: Callable[[argparse.Namespace], list[Section]],
+    *,
+    seconds: float = 0.4,
+    add_options: Callable[[argparse.ArgumentParser], object] = lambda parser: None,
+) -> None:
+    """The main program of a benchmark: reads the options, measures, writes the tables."""
+    global clock
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--seconds", type=float, default=seconds, help="per contestant and cell (default %(default)s)")
+    parser.add_argument("--threads", type=int, default=2, help="threads for torch and omegamax (default %(default)s)")
+    parser.add_argument("--clock", choices=["perf_counter", "process_time"], default=clock.__name__)
+    parser.add_argument("--arch", help="instruction set of the kernels: v4 (AVX-512), v3 (AVX2) or baseline")
+    add_options(parser)
+    options = parser.parse_args()
+    clock = getattr(time, options.clock)
+    if options.arch is not None:
+        routing.native.use_arch(options.arch)
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    write(name, title, sections(options), suffix="" if options.arch is None else f"_{options.arch}")
+
+
+def write(name: str, title: str, sections: list[Section], *, suffix: str = "") -> None:
+    """Tables as Markdown for people and JSON for programs, with the versions, in `name` + `suffix`."""
     RESULTS.mkdir(exist_ok=True)
     lines = [
         f"# {title}",
@@ -76,9 +118,9 @@ def write(name: str, title: str, sections: list[tuple[str, list[str], list[list[
     for heading, header, rows in sections:
         lines += [f"## {heading}", "", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
         lines += ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows] + [""]
-    (RESULTS / f"{name}.md").write_text("\n".join(lines))
+    (RESULTS / f"{name}{suffix}.md").write_text("\n".join(lines))
     data = {"versions": versions(), "sections": [{"heading": h, "header": c, "rows": r} for h, c, r in sections]}
-    (RESULTS / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n")
+    (RESULTS / f"{name}{suffix}.json").write_text(json.dumps(data, indent=1) + "\n")
     print("\n".join(lines))
 
 

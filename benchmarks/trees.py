@@ -10,24 +10,14 @@ import argparse
 import warnings
 
 import torch
-from timing import fastest, write
+from timing import Section, both_ways, fastest, run
 
 import omegamax as om
-from omegamax.inference.program import LatticeProgram
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
 
 OMEGAS = {"Shannon": om.Shannon(), "squared norm": om.SquaredNorm(), "hard": om.Hard()}
 SHAPES = [(16, 10), (16, 20), (16, 40), (16, 80), (1, 40), (64, 25)]
 GROWTH = [10, 20, 40, 80, 160, 320]
-
-
-def both_ways(value, potentials: torch.Tensor):
-    leaf = potentials.clone().requires_grad_()
-
-    def run() -> None:
-        leaf.grad = None
-        value(leaf).sum().backward()
-
-    return run
 
 
 def structures(batch: int, n: int) -> dict:
@@ -149,16 +139,10 @@ def lists() -> list[list[object]]:
     return table
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=0.4, help="per contestant and cell (default %(default)s)")
-    parser.add_argument("--threads", type=int, default=2, help="threads for torch and omegamax (default %(default)s)")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    torch.manual_seed(0)
+def sections(options: argparse.Namespace) -> list[Section]:
     warnings.filterwarnings("ignore")
-    seconds = arguments.seconds
-    sections = [
+    seconds = options.seconds
+    return [
         (
             "Log-partition and its gradient",
             ["batch × words", "structure", "µs", "times faster than torch-struct", "than the generic engine"],
@@ -185,8 +169,7 @@ def main() -> None:
         ("Memory that the gradient needs", ["words", "structure", "× potentials"], memory()),
         ("The five best, 16×40", ["structure", "seconds"], lists()),
     ]
-    write("trees", "Trees", sections)
 
 
 if __name__ == "__main__":
-    main()
+    run("trees", "Trees", __doc__, sections)

@@ -45,11 +45,13 @@ def main(n_draws: int = 1000) -> None:
     print(f"length of the true gradient: {exact.norm():.4f}\n")
 
     estimators = {
-        "REINFORCE": om.Reinforce(),
-        "with a moving average": om.Reinforce(baseline=om.MovingAverage()),
-        "and half of it soft": om.SometimesSoft(om.Reinforce(baseline=om.MovingAverage())),
-        "straight-through": om.StraightThrough(),
-        "marginalised": om.Marginalize(),
+        "REINFORCE": om.attention.Reinforce(),
+        "with a moving average": om.attention.Reinforce(baseline=om.attention.MovingAverage()),
+        "and half of it soft": om.attention.SometimesSoft(
+            om.attention.Reinforce(baseline=om.attention.MovingAverage())
+        ),
+        "straight-through": om.attention.StraightThrough(),
+        "marginalised": om.attention.Marginalize(),
     }
     print("estimator                 places seen    variance        bias")
     for name, estimator in estimators.items():

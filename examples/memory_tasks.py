@@ -73,14 +73,14 @@ def right(task, model: nn.Module, generator: torch.Generator, length: int) -> fl
 def main(n_copy: int = 1600, n_recall: int = 1400) -> None:
     torch.set_num_threads(1)  # the tensors are tiny: threads would only wait for each other
     for name, task, n_steps, kind in (
-        ("copy, with the memory of a neural Turing machine", copy, n_copy, om.TuringMemory),
-        ("associative recall, with that of a differentiable neural computer", recall, n_recall, om.DNCMemory),
+        ("copy, with the memory of a neural Turing machine", copy, n_copy, om.attention.TuringMemory),
+        ("associative recall, with that of a differentiable neural computer", recall, n_recall, om.attention.DNCMemory),
     ):
         print(name)
         torch.manual_seed(0)
         generator = torch.Generator().manual_seed(0)
         memory = kind(32, n_slots=12, width=8, normalizer=SPARSE)
-        model = om.MemoryController(BITS + 1, BITS, memory)
+        model = om.attention.MemoryController(BITS + 1, BITS, memory)
         train(task, model, n_steps, generator)
         scores = "   ".join(
             f"{length}: {right(task, model, generator, length):.3f}" for length in range(SHORT, LONG + 3)

@@ -1,82 +1,49 @@
-"""Sparse and structured attention and differentiable dynamic programming."""
+"""Sparse and structured attention and differentiable dynamic programming.
 
-import typing as _typing
+The public names are listed in `__init__.pyi`, which type checkers and editors read. Each is imported when it is first
+used: PyTorch takes two seconds to load, and the command line prints its help without it.
+"""
+
+from typing import Any as _Any
 
 __version__ = "0.1.0"
 
-
-def _is_the_command() -> bool:
-    """Whether this process is `omegamax ...` or `python -m omegamax ...`."""
-    import sys
-    from pathlib import Path
-
-    module = sys.orig_argv[sys.orig_argv.index("-m") + 1 :] if "-m" in sys.orig_argv else []
-    return module[:1] == ["omegamax"] or Path(sys.argv[0]).stem == "omegamax"
+_homes: dict[str, str] = {}  # public name: the module that defines it, or "omegamax" for a room
 
 
-def _public() -> dict[str, _typing.Any]:
-    """All public names; from then on they are found here."""
-    from omegamax import public
-
-    names = {name: thing for name, thing in vars(public).items() if not name.startswith("_")}
-    globals().update(names)
-    return names
-
-
-if not _typing.TYPE_CHECKING:  # with it, type checkers would accept every name
-
-    def __getattr__(name: str) -> _typing.Any:
-        """Rooms and public names where they were not loaded at import."""
-        if name == "__all__":
-            return list(_public())
-        if name.startswith("_"):
-            raise AttributeError(f"module 'omegamax' has no attribute {name!r}")
-        from importlib import import_module
-        from importlib.util import find_spec
-
-        if find_spec(f"omegamax.{name}") is not None:
-            return import_module(f"omegamax.{name}")
-        names = _public()
-        if name in names:
-            return names[name]
-        raise _missing(name, names)
-
-
-def _missing(name: str, names: _typing.Iterable[str]) -> AttributeError:
-    """The error for a name that is not here: where it is, or what it might have been."""
+def __getattr__(name: str) -> _Any:
+    """Imports a public name, or any module of the package, when it is first used."""
+    if name.startswith("_") and name != "__all__":
+        raise AttributeError(f"module 'omegamax' has no attribute {name!r}")
     from importlib import import_module
-    from pathlib import Path
-    from pkgutil import iter_modules
+    from importlib.util import find_spec
 
-    from omegamax.spelling import no_attribute
+    homes = _read_homes()
+    if name == "__all__":
+        return list(homes)
+    if name in homes and homes[name] != "omegamax":
+        globals()[name] = thing = getattr(import_module(homes[name]), name)
+        return thing
+    if find_spec(f"omegamax.{name}") is not None:
+        return import_module(f"omegamax.{name}")  # importing it makes it an attribute of this module
+    from omegamax.spelling import no_public_name
 
-    for room in ("models", "integrations", "attention", "operators", "structures", "losses"):
-        if name in vars(import_module(f"omegamax.{room}")):
-            return AttributeError(f"module 'omegamax' has no attribute {name!r}; it is omegamax.{room}.{name}")
-    return no_attribute(
-        "omegamax", name, [*names, *(module.name for module in iter_modules([str(Path(__file__).parent)]))]
-    )
+    raise no_public_name(name, homes)
 
 
 def __dir__() -> list[str]:
-    """All public names, loaded or not."""
-    _public()
-    return sorted(globals())
+    """Lists all public names, imported or not."""
+    return sorted({*globals(), *_read_homes()})
 
 
-# PyTorch takes two seconds to load. A program that imports omegamax wants it, and wants our operators on rows, which
-# are registered with it; structures, losses and layers come when one of them is named. The command line wants to answer
-# --help first.
-if _typing.TYPE_CHECKING:
-    from omegamax import attention as attention
-    from omegamax import inference as inference
-    from omegamax import losses as losses
-    from omegamax import models as models
-    from omegamax import operators as operators
-    from omegamax import plots as plots
-    from omegamax import recipes as recipes
-    from omegamax import registry as registry
-    from omegamax import structures as structures
-    from omegamax.public import *  # noqa: F403
-elif not _is_the_command():
-    from omegamax.rows import *  # noqa: F403
+def _read_homes() -> dict[str, str]:
+    """Reads the import lines of `__init__.pyi`, once."""
+    if not _homes:
+        import ast
+        import pkgutil
+
+        stub = ast.parse(pkgutil.get_data("omegamax", "__init__.pyi") or b"")
+        for line in stub.body:
+            if isinstance(line, ast.ImportFrom):
+                _homes.update({alias.name: line.module or "" for alias in line.names})
+    return _homes

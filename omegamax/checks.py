@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from omegamax.operator_table import STRENGTH, Parameter
 from omegamax.warning import warn as warn
 
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -110,20 +111,24 @@ def plain(value: Any) -> Any:
     return float(value) if isinstance(value, numbers.Real) else value
 
 
-def _check_parameter(who: str, name: str, value: Any, lowest: float, strict: bool, expected: str, fix: str) -> None:
-    """A number, or a floating tensor, bounded below. The values of a tensor are read only where that is cheap."""
-    if type(value) is float and lowest < value < math.inf:  # the usual case, quickly
+def check_parameter(who: str, parameter: Parameter, value: Any) -> None:
+    """A number in the range of the parameter, or a floating tensor. A tensor is read only where that is cheap."""
+    if type(value) is float and parameter.least < value < parameter.most:  # the usual case, quickly
         return
-    if not isinstance(value, Tensor):
-        above = _is_number(value) and (value > lowest if strict else value >= lowest) and value < math.inf
-        _check_number(who, name, value, above, expected, fix)
+    if value is None and parameter.default is None:
+        return
+    name, expected, fix = parameter.name, parameter.expected, parameter.fix
+    if not isinstance(value, Tensor) or not parameter.may_be_tensor:
+        kind = "a number or a Tensor" if parameter.may_be_tensor else "a number"
+        holds = _is_number(value) and parameter.holds(value, value)
+        _check_number(who, name, value, holds, expected, fix, kind=kind)
         return
     if not value.is_floating_point():
         raise TypeError(f"{who}: {name} must be floating point, got {value.dtype}; convert it with .float()")
     if is_readable(value) and value.numel() > 0:  # elsewhere an invalid entry makes its row NaN
-        least, greatest = (float(bound) for bound in value.detach().aminmax())
-        if not ((least > lowest if strict else least >= lowest) and greatest < math.inf):
-            wrong = greatest if greatest == math.inf and least >= lowest else least
+        low, high = (float(bound) for bound in value.detach().aminmax())
+        if not parameter.holds(low, high):
+            wrong = high if low >= parameter.least and not parameter.holds(high, high) else low
             raise ValueError(f"{who}: {name} must be {expected}, got an entry {wrong}; {fix}")
 
 
@@ -136,37 +141,21 @@ def is_readable(tensor: Tensor) -> bool:
     return type(tensor) in (Tensor, torch.nn.Parameter) and tensor.is_cpu
 
 
+_GAMMA = Parameter(
+    "gamma", 1.0, "temperature", 0.0, "positive and finite", "smaller is closer to the hard maximum",
+    may_equal_least=False,
+)  # fmt: skip
+
+
 def check_gamma(who: str, gamma: Any) -> None:
-    """A positive temperature."""
-    _check_parameter(who, "gamma", gamma, 0.0, True, "positive and finite", "smaller is closer to the hard maximum")
-
-
-def check_alpha(who: str, alpha: Any) -> None:
-    """An order of at least one."""
-    _check_parameter(
-        who, "alpha", alpha, 1.0, False, "at least 1 and finite", "1 is softmax, 1.5 entmax15, 2 sparsemax"
-    )
+    check_parameter(who, _GAMMA, gamma)
 
 
 def check_strength(who: str, strength: Any) -> None:
-    """A non-negative penalty."""
-    _check_parameter(who, "strength", strength, 0.0, False, "non-negative and finite", "0 switches the penalty off")
-
-
-def check_default_strength(who: str, strength: Any) -> None:
-    """A non-negative penalty, or None: the default that depends on the length of the row."""
-    if strength is not None:
-        check_strength(who, strength)
-
-
-def check_p(who: str, p: Any) -> None:
-    """A norm order in (1, 2]."""
-    holds, fix = _is_number(p) and 1 < p <= 2, "2 is sparsemax, 1.5 the paper's choice"
-    _check_number(who, "p", p, holds, "in (1, 2]", fix, kind="a number")
+    check_parameter(who, STRENGTH, strength)
 
 
 def check_finite(who: str, name: str, number: Any, fix: str) -> None:
-    """A finite number."""
     holds = _is_number(number) and -math.inf < number < math.inf
     _check_number(who, name, number, holds, "finite", fix, kind="a number")
 
@@ -219,7 +208,6 @@ def check_owl_weights(who: str, weights: Any, x: Any, dim: int) -> None:
 
 
 def check_count(who: str, name: str, number: Any) -> None:
-    """A positive integer."""
     if not isinstance(number, int) or isinstance(number, bool):
         raise TypeError(f"{who}: {name} must be an int, got {type(number).__name__}; ask for at least 1")
     if number < 1:
@@ -227,7 +215,6 @@ def check_count(who: str, name: str, number: Any) -> None:
 
 
 def check_tolerance(who: str, name: str, number: Any) -> None:
-    """A positive number."""
     holds, fix = _is_number(number) and 0 < number < math.inf, "leave it out for the accuracy of the scores' type"
     _check_number(who, name, number, holds, "positive and finite", fix, kind="a number")
 
@@ -268,7 +255,9 @@ def check_event(who: str, name: str, tensor: Any, event: tuple[int | None, ...],
         raise TypeError(f"{who}: {name} must be floating point, got {tensor.dtype}; convert it with .float()")
     shape = tuple(tensor.shape)
     found = shape[len(shape) - len(event) :]
-    fits = len(shape) >= len(event) and all(size >= 1 and wanted in (None, size) for wanted, size in zip(event, found))
+    fits = len(shape) >= len(event)
+    for wanted, size in zip(event, found):
+        fits = fits and size >= 1 and wanted in (None, size)
     if not fits:
         raise ValueError(f"{who}: {name} must have the shape {layout}, no size zero, got {shape}; see help({who})")
 

@@ -12,7 +12,7 @@ Weights have the shape and dtype of scores, and zeros are exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -20,13 +20,15 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
-from omegamax.groups import check_groups
+from omegamax.operator_table import ENTMAX15
 from omegamax.operators import evaluation
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
 from omegamax.operators.hard import Hard
+from omegamax.operators.norm_entropy import NormEntropy
 from omegamax.operators.operator import Operator
 from omegamax.operators.oscar import Oscar
+from omegamax.operators.regularizer import KernelRegularizer
 from omegamax.operators.scaled import Scaled
 from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
@@ -35,7 +37,7 @@ from omegamax.operators.tsallis import Tsallis
 from omegamax.smoothmax import SmoothMax
 from omegamax.wrong_kinds import instead_of, kind_of
 
-_HARD, _SHANNON, _SQUARED_NORM, _ENTMAX15, _OSCAR = Hard(), Shannon(), SquaredNorm(), Tsallis(1.5), Oscar()
+_HARD, _SHANNON, _SQUARED_NORM, _ENTMAX15 = Hard(), Shannon(), SquaredNorm(), Tsallis(ENTMAX15.fixed)
 
 
 def hardmax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask: Tensor | None = None) -> Tensor:
@@ -143,7 +145,7 @@ def entmax(
     >>> entmax(torch.tensor([1.0, 0.5, -2.0]), alpha=2.0)
     tensor([0.7500, 0.2500, 0.0000])
     """
-    tsallis = _leaf("entmax", Tsallis, checks.check_alpha, alpha, scores, dim)
+    tsallis = operator_of("entmax", Tsallis, alpha, scores, dim)
     return _weights("entmax", tsallis, scores, dim, gamma, mask)
 
 
@@ -168,8 +170,39 @@ def sqpnormmax(
     >>> sqpnormmax(torch.tensor([1.0, 0.5, -2.0]))
     tensor([0.8474, 0.1526, 0.0000])
     """
-    squared_pnorm = _leaf("sqpnormmax", SquaredPNorm, checks.check_p, p, scores, dim)
+    squared_pnorm = operator_of("sqpnormmax", SquaredPNorm, p, scores, dim)
     return _weights("sqpnormmax", squared_pnorm, scores, dim, gamma, mask)
+
+
+def normmax(
+    scores: Tensor,
+    dim: int = -1,
+    *,
+    alpha: float | Tensor = 2.0,
+    gamma: float | Tensor = 1.0,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """The argmax regularized by the alpha-norm of the weights, alpha > 1.
+
+        argmax_{p in simplex}  <p, scores> - gamma * ||p||_alpha
+
+    Sparse, and the more even over its support the larger alpha is (Blondel, Martins & Niculae, 2020). `alpha` may be a
+    tensor that broadcasts against scores with size 1 along `dim`, and its gradient is exact.
+
+    Arguments:
+        scores: a floating tensor with any axes; −inf takes an entry out of its row
+        dim: the axis of the rows
+        alpha: the order of the norm, above 1 and finite
+        gamma: the temperature: a positive number, or a tensor with size 1 along `dim`, which may learn
+        mask: boolean, broadcasts to the scores; True means "may receive weight"
+
+    Returns weights shaped as the scores; a row with nothing allowed gives zeros.
+
+    >>> normmax(torch.tensor([1.0, 0.5, -2.0]))
+    tensor([0.6890, 0.3110, 0.0000])
+    """
+    norm_entropy = operator_of("normmax", NormEntropy, alpha, scores, dim)
+    return _weights("normmax", norm_entropy, scores, dim, gamma, mask)
 
 
 def fusedmax(
@@ -198,7 +231,7 @@ def fusedmax(
     >>> fusedmax(torch.tensor([1.0, 0.9, -1.0]), strength=0.1)
     tensor([0.5000, 0.5000, 0.0000])
     """
-    fused = _leaf("fusedmax", Fused, checks.check_strength, strength, scores, dim)
+    fused = operator_of("fusedmax", Fused, strength, scores, dim)
     return _weights("fusedmax", fused, scores, dim, gamma, mask)
 
 
@@ -230,7 +263,7 @@ def oscarmax(
     >>> oscarmax(torch.tensor([1.0, -1.0, 0.95]), strength=0.1)
     tensor([0.5000, 0.0000, 0.5000])
     """
-    oscar = _OSCAR if strength is None else _leaf("oscarmax", Oscar, checks.check_strength, strength, scores, dim)
+    oscar = operator_of("oscarmax", Oscar, strength, scores, dim)
     return _weights("oscarmax", oscar, scores, dim, gamma, mask)
 
 
@@ -262,10 +295,8 @@ def groupmax(
     >>> groupmax(torch.tensor([1.0, 0.8, 0.5, -1.0]), groups=[0, 0, 1, 1], strength=0.5)
     tensor([0.5587, 0.4413, 0.0000, 0.0000])
     """
-    checks.check_strength("groupmax", strength)
-    labels = check_groups("groupmax", groups)
-    leaf = GroupLasso.of_checked(labels, _oriented(strength, scores, dim))
-    return _weights("groupmax", leaf, scores, dim, gamma, mask)
+    group_lasso = GroupLasso.for_caller("groupmax", with_dim_last(strength, scores, dim), groups)
+    return _weights("groupmax", group_lasso, scores, dim, gamma, mask)
 
 
 def smooth_max(
@@ -292,7 +323,7 @@ def smooth_max(
     >>> smooth_max(torch.tensor([1.0, 0.9, -1.0]), SquaredNorm())
     tensor(1.2025)
     """
-    smooth, scores = _turned("smooth_max", _smooth("smooth_max", regularizer), scores, dim, gamma, mask)
+    smooth, scores = _standard_form("smooth_max", _smooth("smooth_max", regularizer), scores, dim, gamma, mask)
     if isinstance(smooth, Operator):
         smooth.check_fit(scores)
         return evaluation.value_and_weights(smooth, scores).value
@@ -323,7 +354,9 @@ def smooth_argmax(
     >>> smooth_argmax(torch.tensor([1.0, 0.9, -1.0]), SquaredNorm())
     tensor([0.5500, 0.4500, 0.0000])
     """
-    return weights_along("smooth_argmax", _smooth("smooth_argmax", regularizer), scores, dim, gamma, mask)
+    if isinstance(regularizer, Operator):
+        return _weights("smooth_argmax", regularizer, scores, dim, gamma, mask)
+    return argmax_along("smooth_argmax", _smooth("smooth_argmax", regularizer), scores, dim, gamma, mask)
 
 
 def gate(scores: Tensor, regularizer: SmoothMax, *, gamma: float | Tensor = 1.0) -> Tensor:
@@ -346,14 +379,16 @@ def gate(scores: Tensor, regularizer: SmoothMax, *, gamma: float | Tensor = 1.0)
     pairs = torch.stack((scores, torch.zeros_like(scores)), -1)
     if isinstance(gamma, Tensor) and gamma.dim():
         gamma = gamma.unsqueeze(-1)
-    return weights_along("gate", _smooth("gate", regularizer), pairs, -1, gamma, None)[..., 0]
+    return argmax_along("gate", _smooth("gate", regularizer), pairs, -1, gamma, None)[..., 0]
 
 
-def weights_along(
+def argmax_along(
     who: str, smooth: SmoothMax, scores: Tensor, dim: int, gamma: float | Tensor, mask: Tensor | None
 ) -> Tensor:
     """Moves `dim` last, applies mask and temperature, solves, and moves the weights back."""
-    smooth, scores = _turned(who, smooth, scores, dim, gamma, mask)
+    if dim == -1 and mask is None and type(gamma) is float and gamma == 1 and isinstance(smooth, Operator):
+        return evaluation.weights(smooth, scores, who)
+    smooth, scores = _standard_form(who, smooth, scores, dim, gamma, mask)
     weights = smooth.argmax(scores)
     return weights if dim == -1 else weights.movedim(-1, dim)
 
@@ -361,13 +396,13 @@ def weights_along(
 def _weights(
     who: str, operator: Operator, scores: Tensor, dim: int, gamma: float | Tensor, mask: Tensor | None
 ) -> Tensor:
-    """`weights_along` for an operator of this library, quickly in the usual case."""
+    """`argmax_along` for what is known to be an operator, quickly in the usual case."""
     if dim == -1 and mask is None and type(gamma) is float and gamma == 1:
         return evaluation.weights(operator, scores, who)
-    return weights_along(who, operator, scores, dim, gamma, mask)
+    return argmax_along(who, operator, scores, dim, gamma, mask)
 
 
-def _turned(
+def _standard_form(
     who: str, smooth: SmoothMax, scores: Tensor, dim: int, gamma: float | Tensor, mask: Tensor | None
 ) -> tuple[SmoothMax, Tensor]:
     """The problem with `dim` last, and with mask and temperature applied."""
@@ -377,7 +412,7 @@ def _turned(
         scores = torch.where(mask, scores, -torch.inf)
     if dim != -1:
         checks.check_dim(who, scores, dim)
-        gamma = _oriented(gamma, scores, dim)
+        gamma = with_dim_last(gamma, scores, dim)
         scores = scores.movedim(dim, -1)
     if type(gamma) is not float or gamma != 1:
         checks.check_gamma(who, gamma)
@@ -385,29 +420,22 @@ def _turned(
     return smooth, scores
 
 
-def _leaf(
-    who: str,
-    build: Callable[[Any], Operator],
-    check: Callable[[str, Any], None],
-    parameter: Any,
-    scores: Tensor,
-    dim: int,
-) -> Operator:
-    """The regularizer with this parameter, which is checked first; with a plain number it is made once and kept."""
-    if type(parameter) is float and not routing.is_compiling():
-        return _kept(who, build, check, parameter)
-    check(who, parameter)
-    return build(_oriented(parameter, scores, dim))
+def operator_of(
+    who: str, regularizer: type[KernelRegularizer], parameter: Any, scores: Tensor, dim: int
+) -> KernelRegularizer:
+    """The regularizer with this parameter, which is checked; with a plain number or None it is made once and kept."""
+    if (type(parameter) is float or parameter is None) and not routing.is_compiling():
+        return _kept(who, regularizer, parameter)
+    return regularizer.for_caller(who, with_dim_last(parameter, scores, dim))
 
 
 @lru_cache(maxsize=128)
-def _kept(who: str, build: Callable[[Any], Operator], check: Callable[[str, Any], None], number: float) -> Operator:
-    check(who, number)
-    return build(number)
+def _kept(who: str, regularizer: type[KernelRegularizer], number: float | None) -> KernelRegularizer:
+    return regularizer.for_caller(who, number)
 
 
-def _oriented(parameter: Any, scores: Tensor, dim: int) -> Any:
-    """A parameter that broadcasts against scores, turned as scores are when `dim` moves last."""
+def with_dim_last(parameter: Any, scores: Tensor, dim: int) -> Any:
+    """A parameter that broadcasts against scores, with its axes moved as theirs are when `dim` becomes the last."""
     if not isinstance(parameter, Tensor):
         return checks.plain(parameter)
     if dim == -1 or parameter.dim() == 0 or not isinstance(scores, Tensor):

@@ -6,19 +6,22 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from omegamax import checks
-from omegamax.functional import _oriented, weights_along
+from omegamax.functional import argmax_along, operator_of, with_dim_last
 from omegamax.groups import check_groups
 from omegamax.module_repr import shown
+from omegamax.operator_table import ENTMAX15
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
 from omegamax.operators.hard import Hard
+from omegamax.operators.norm_entropy import NormEntropy
 from omegamax.operators.oscar import Oscar
+from omegamax.operators.regularizer import KernelRegularizer
 from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.operators.squared_pnorm import SquaredPNorm
@@ -49,7 +52,7 @@ class Above(nn.Module):
         self.raw = nn.Parameter(torch.full(tuple(shape), raw))
 
     def forward(self) -> Tensor:
-        """The number."""
+        """Returns the current number."""
         return self.bound + nn.functional.softplus(self.raw)
 
     def extra_repr(self) -> str:
@@ -63,6 +66,7 @@ class ArgmaxModule(nn.Module, ABC):
     `gamma` is a number, a tensor, or an `Above` that learns.
     """
 
+    event_ndim: ClassVar[int] = 1
     rows_sum_to_one: ClassVar[bool] = True
 
     gamma: float | Tensor | Above
@@ -87,8 +91,9 @@ class ArgmaxModule(nn.Module, ABC):
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         """Weights with the shape of scores; True in mask marks what may receive weight."""
-        smooth = self.regularizer(scores)
-        return weights_along(type(self).__name__, smooth, scores, self.dim, _current(self.gamma), mask)
+        smooth, gamma = self.regularizer(scores), self.gamma
+        gamma = gamma() if isinstance(gamma, Above) else gamma
+        return argmax_along(type(self).__name__, smooth, scores, self.dim, gamma, mask)
 
     def extra_repr(self) -> str:
         """The axis and the hyper-parameters; of a tensor its shape. An `Above` is a module and shows itself."""
@@ -97,11 +102,33 @@ class ArgmaxModule(nn.Module, ABC):
         return shown(**held)
 
 
-def _current(parameter: float | Tensor | Above) -> float | Tensor:
+class OperatorModule(ArgmaxModule):
+    """The layer of an operator of the table. A subclass names the class of Ω and takes its parameter."""
+
+    regularizer_class: ClassVar[type[KernelRegularizer]]
+
+    def _hold_parameter(self, value: float | Tensor | Above | None) -> None:
+        """Checks the parameter of Ω and keeps it under its name."""
+        parameter = self.regularizer_class.facts.parameter
+        assert parameter is not None
+        if not (isinstance(value, Above) and parameter.may_be_tensor):
+            checks.check_parameter(type(self).__name__, parameter, value)
+        self._hold(parameter.name, value)
+
+    def regularizer(self, scores: Tensor) -> SmoothMax:
+        """Ω with the current value of its parameter, which may have learned since it was checked."""
+        regularizer = self.regularizer_class
+        if regularizer.facts.parameter is None:
+            return regularizer()
+        value = _current(getattr(self, regularizer.facts.parameter.name))
+        return operator_of(type(self).__name__, regularizer, value, scores, self.dim)
+
+
+def _current(parameter: Any) -> Any:
     return parameter() if isinstance(parameter, Above) else parameter
 
 
-class Hardmax(ArgmaxModule):
+class Hardmax(OperatorModule):
     """`hardmax` as a layer.
 
     Arguments:
@@ -109,12 +136,10 @@ class Hardmax(ArgmaxModule):
         gamma: the temperature; without effect
     """
 
-    def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Hard."""
-        return Hard()
+    regularizer_class = Hard
 
 
-class Softmax(ArgmaxModule):
+class Softmax(OperatorModule):
     """`softmax` as a layer.
 
     Arguments:
@@ -122,12 +147,10 @@ class Softmax(ArgmaxModule):
         gamma: the temperature: a number, a tensor, or an `Above` that learns
     """
 
-    def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Shannon."""
-        return Shannon()
+    regularizer_class = Shannon
 
 
-class Sparsemax(ArgmaxModule):
+class Sparsemax(OperatorModule):
     """`sparsemax` as a layer.
 
     Arguments:
@@ -135,12 +158,10 @@ class Sparsemax(ArgmaxModule):
         gamma: the temperature: a number, a tensor, or an `Above` that learns
     """
 
-    def regularizer(self, scores: Tensor) -> SmoothMax:
-        """SquaredNorm."""
-        return SquaredNorm()
+    regularizer_class = SquaredNorm
 
 
-class Entmax15(ArgmaxModule):
+class Entmax15(OperatorModule):
     """`entmax15` as a layer.
 
     Arguments:
@@ -148,12 +169,14 @@ class Entmax15(ArgmaxModule):
         gamma: the temperature: a number, a tensor, or an `Above` that learns
     """
 
+    regularizer_class = Tsallis
+
     def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Tsallis(1.5)."""
-        return Tsallis(1.5)
+        """Ω of its order."""
+        return operator_of("Entmax15", Tsallis, ENTMAX15.fixed, scores, self.dim)
 
 
-class Entmax(ArgmaxModule):
+class Entmax(OperatorModule):
     """`entmax` as a layer; `alpha=Above(1.0, start=1.5, shape=(heads, 1, 1))` learns one order per head.
 
     Arguments:
@@ -162,22 +185,17 @@ class Entmax(ArgmaxModule):
         gamma: the temperature: a number, a tensor, or an `Above` that learns
     """
 
+    regularizer_class = Tsallis
     alpha: float | Tensor | Above
 
     def __init__(
         self, dim: int = -1, *, alpha: float | Tensor | Above = 1.5, gamma: float | Tensor | Above = 1.0
     ) -> None:
         super().__init__(dim, gamma=gamma)
-        if not isinstance(alpha, Above):
-            checks.check_alpha("Entmax", alpha)
-        self._hold("alpha", alpha)
-
-    def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Tsallis."""
-        return Tsallis(_oriented(_current(self.alpha), scores, self.dim))
+        self._hold_parameter(alpha)
 
 
-class SqPNormMax(ArgmaxModule):
+class SqPNormMax(OperatorModule):
     """`sqpnormmax` as a layer.
 
     Arguments:
@@ -186,17 +204,34 @@ class SqPNormMax(ArgmaxModule):
         gamma: the temperature: a number, a tensor, or an `Above` that learns
     """
 
+    regularizer_class = SquaredPNorm
+    p: float
+
     def __init__(self, dim: int = -1, *, p: float = 1.5, gamma: float | Tensor | Above = 1.0) -> None:
         super().__init__(dim, gamma=gamma)
-        checks.check_p("SqPNormMax", p)
-        self.p = p
-
-    def regularizer(self, scores: Tensor) -> SmoothMax:
-        """SquaredPNorm."""
-        return SquaredPNorm(self.p)
+        self._hold_parameter(p)
 
 
-class Fusedmax(ArgmaxModule):
+class Normmax(OperatorModule):
+    """`normmax` as a layer; `alpha=Above(1.0, start=2.0, shape=(heads, 1, 1))` learns one order per head.
+
+    Arguments:
+        dim: the axis of the rows
+        alpha: the order of the norm, above 1: a number, a tensor, or an `Above` that learns
+        gamma: the temperature: a number, a tensor, or an `Above` that learns
+    """
+
+    regularizer_class = NormEntropy
+    alpha: float | Tensor | Above
+
+    def __init__(
+        self, dim: int = -1, *, alpha: float | Tensor | Above = 2.0, gamma: float | Tensor | Above = 1.0
+    ) -> None:
+        super().__init__(dim, gamma=gamma)
+        self._hold_parameter(alpha)
+
+
+class Fusedmax(OperatorModule):
     """`fusedmax` as a layer; `strength=Above(0.0, start=0.1)` learns it.
 
     Arguments:
@@ -205,22 +240,17 @@ class Fusedmax(ArgmaxModule):
         gamma: the temperature: a number, a tensor, or an `Above` that learns
     """
 
+    regularizer_class = Fused
     strength: float | Tensor | Above
 
     def __init__(
         self, dim: int = -1, *, strength: float | Tensor | Above = 0.1, gamma: float | Tensor | Above = 1.0
     ) -> None:
         super().__init__(dim, gamma=gamma)
-        if not isinstance(strength, Above):
-            checks.check_strength("Fusedmax", strength)
-        self._hold("strength", strength)
-
-    def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Fused."""
-        return Fused(_oriented(_current(self.strength), scores, self.dim))
+        self._hold_parameter(strength)
 
 
-class Oscarmax(ArgmaxModule):
+class Oscarmax(OperatorModule):
     """`oscarmax` as a layer; `strength=Above(0.0, start=0.01)` learns it.
 
     Arguments:
@@ -229,23 +259,21 @@ class Oscarmax(ArgmaxModule):
         gamma: the temperature: a number, a tensor, or an `Above` that learns
     """
 
+    regularizer_class = Oscar
     strength: float | Tensor | Above | None
 
     def __init__(
-        self, dim: int = -1, *, strength: float | Tensor | Above | None = None, gamma: float | Tensor | Above = 1.0
+        self,
+        dim: int = -1,
+        *,
+        strength: float | Tensor | Above | None = None,
+        gamma: float | Tensor | Above = 1.0,
     ) -> None:
         super().__init__(dim, gamma=gamma)
-        if not isinstance(strength, Above):
-            checks.check_default_strength("Oscarmax", strength)
-        self._hold("strength", strength)
-
-    def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Oscar."""
-        strength = None if self.strength is None else _current(self.strength)
-        return Oscar(_oriented(strength, scores, self.dim))
+        self._hold_parameter(strength)
 
 
-class Groupmax(ArgmaxModule):
+class Groupmax(OperatorModule):
     """`groupmax` as a layer, for rows that always have the same groups.
 
     Arguments:
@@ -255,6 +283,7 @@ class Groupmax(ArgmaxModule):
         gamma: the temperature: a number, a tensor, or an `Above` that learns
     """
 
+    regularizer_class = GroupLasso
     strength: float | Tensor | Above
 
     def __init__(
@@ -266,11 +295,10 @@ class Groupmax(ArgmaxModule):
         gamma: float | Tensor | Above = 1.0,
     ) -> None:
         super().__init__(dim, gamma=gamma)
-        if not isinstance(strength, Above):
-            checks.check_strength("Groupmax", strength)
         self.groups = check_groups("Groupmax", groups)
-        self._hold("strength", strength)
+        self._hold_parameter(strength)
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
-        """GroupLasso."""
-        return GroupLasso(self.groups, _oriented(_current(self.strength), scores, self.dim))
+        """Ω of these groups with the current strength."""
+        strength = with_dim_last(_current(self.strength), scores, self.dim)
+        return GroupLasso.for_caller("Groupmax", strength, self.groups)

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.functional import _oriented, weights_along
+from omegamax.functional import argmax_along, with_dim_last
 from omegamax.groups import check_group_count, check_groups
 from omegamax.operators.proximal import GroupNorm, Monotone, OrderedL1, OscarNorm, TotalVariation
 from omegamax.operators.squared_norm import SquaredNorm
@@ -51,7 +51,7 @@ def prox_tv1d(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
     tensor([0.3500, 0.3500, 2.8500, 2.8500])
     """
     checks.check_strength("prox_tv1d", strength)
-    return _solved("prox_tv1d", TotalVariation(_oriented(strength, x, dim)), x, dim)
+    return _solved("prox_tv1d", TotalVariation(with_dim_last(strength, x, dim)), x, dim)
 
 
 def prox_oscar(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
@@ -70,7 +70,7 @@ def prox_oscar(x: Tensor, strength: float | Tensor, dim: int = -1) -> Tensor:
     tensor([ 1.8000, -1.8000,  0.3000])
     """
     checks.check_strength("prox_oscar", strength)
-    return _solved("prox_oscar", OscarNorm(_oriented(strength, x, dim)), x, dim)
+    return _solved("prox_oscar", OscarNorm(with_dim_last(strength, x, dim)), x, dim)
 
 
 def prox_owl(x: Tensor, weights: Tensor, dim: int = -1) -> Tensor:
@@ -117,7 +117,7 @@ def prox_group(
     checks.check_dim("prox_group", x, dim)
     labels = check_groups("prox_group", groups)
     check_group_count("prox_group", labels, x.shape[dim])
-    return _solved("prox_group", GroupNorm(labels, _oriented(strength, x, dim)), x, dim)
+    return _solved("prox_group", GroupNorm(labels, with_dim_last(strength, x, dim)), x, dim)
 
 
 def isotonic_regression(x: Tensor, dim: int = -1, *, increasing: bool = True) -> Tensor:
@@ -145,4 +145,4 @@ def _solved(who: str, prox: Any, x: Tensor, dim: int) -> Tensor:
     checks.check_dim(who, x, dim)
     if prox.learnable == "strength":
         checks.check_row_parameter(who, "strength", prox.strength, x.movedim(dim, -1), onto="x")
-    return weights_along(who, prox, x, dim, 1.0, None)
+    return argmax_along(who, prox, x, dim, 1.0, None)

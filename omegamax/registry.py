@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from omegamax import checks
-from omegamax.operators import Fused, GroupLasso, Hard, Oscar, Scaled, Shannon, SquaredNorm, SquaredPNorm, Tsallis
+from omegamax import checks, operators
+from omegamax.operator_table import OPERATORS as OPERATORS
+from omegamax.operator_table import TABLE, OperatorFacts
+from omegamax.operators.scaled import Scaled
 from omegamax.smoothmax import SmoothMax
-
-OPERATORS: dict[str, Callable[..., SmoothMax]] = {
-    "hardmax": Hard,
-    "softmax": Shannon,
-    "sparsemax": SquaredNorm,
-    "entmax15": lambda: Tsallis(1.5),
-    "entmax": Tsallis,
-    "sqpnormmax": SquaredPNorm,
-    "fusedmax": Fused,
-    "oscarmax": Oscar,
-    "groupmax": GroupLasso,
-}
 
 
 def regularizer(name: str, *, gamma: float = 1.0, **options: Any) -> SmoothMax:
@@ -27,20 +17,23 @@ def regularizer(name: str, *, gamma: float = 1.0, **options: Any) -> SmoothMax:
     if name not in OPERATORS:
         raise ValueError(f"regularizer: name must be one of {', '.join(OPERATORS)}, got {name!r}; choose one of these")
     checks.check_gamma("regularizer", gamma)
-    smooth = OPERATORS[name](**options)
+    smooth = _build(OPERATORS[name], options)
     return smooth if gamma == 1 else Scaled(smooth, gamma)
+
+
+def _build(facts: OperatorFacts, options: dict[str, Any]) -> SmoothMax:
+    fixed = {} if facts.parameter is None or facts.fixed is None else {facts.parameter.name: facts.fixed}
+    return getattr(operators, facts.regularizer)(**fixed, **options)
 
 
 def lineup(columns: int, groups: Sequence[int] | None = None) -> dict[str, SmoothMax]:
     """One of each operator for a row of this many scores, for tables and pictures; groups of three by default."""
     groups = [position // 3 for position in range(columns)] if groups is None else groups
-    return {
-        "hardmax": Hard(),
-        "softmax": Shannon(),
-        "entmax15": Tsallis(1.5),
-        "sparsemax": SquaredNorm(),
-        "sqpnormmax": SquaredPNorm(1.5),
-        "fusedmax": Fused(0.1),
-        "oscarmax": Oscar(0.05),
-        "groupmax": GroupLasso(groups, 0.4),
-    }
+    found = {}
+    for facts in TABLE:
+        if facts.is_listed:
+            options: dict[str, Any] = {"groups": groups} if facts.grouped else {}
+            if facts.parameter is not None and facts.in_lineups is not None:
+                options[facts.parameter.name] = facts.in_lineups
+            found[facts.function] = _build(facts, options)
+    return found

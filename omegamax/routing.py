@@ -113,6 +113,20 @@ def context(scores: Any, *others: Any) -> Context:
     return _other_context(_tensors(scores, *others))
 
 
+_LOWEST_ADDRESS = 1 << 16  # no program has memory below
+
+
+def address(tensor: Tensor) -> int:
+    """Where the numbers of a tensor are, for a native call. A tensor without storage keeps its shape: it is refused."""
+    at = tensor.data_ptr()
+    if at < _LOWEST_ADDRESS and tensor.numel():
+        raise ValueError(
+            f"omegamax: tensors must hold numbers, got one of shape {tuple(tensor.shape)} whose storage has been "
+            "released; keep its storage, or pass a clone made before"
+        )
+    return at
+
+
 def _tensors(*inputs: Any) -> list[Tensor]:
     return [tensor for tensor in inputs if type(tensor) is not float and isinstance(tensor, Tensor)]
 
@@ -150,7 +164,10 @@ def in_native_memory(*tensors: Tensor) -> bool:
         return False
     if is_compiling() or transforms_active() or is_tracing() or _n_modes():
         return False
-    return all(type(t) in _PLAIN_TYPES and t.is_cpu and t.dtype in _NATIVE_DTYPES for t in tensors)
+    for tensor in tensors:  # a generator would cost more than the question
+        if type(tensor) not in _PLAIN_TYPES or not tensor.is_cpu or tensor.dtype not in _NATIVE_DTYPES:
+            return False
+    return True
 
 
 def needs_grad(*tensors: Any) -> bool:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.functional import _smooth, weights_along
+from omegamax.functional import _smooth, argmax_along
 from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax
 
@@ -85,7 +85,7 @@ def gumbel_argmax(
     """
     checks.check_scores("gumbel_argmax", scores)
     noisy = scores + _gumbel_like(scores, generator)
-    return weights_along("gumbel_argmax", _smooth("gumbel_argmax", regularizer), noisy, dim, gamma, mask)
+    return argmax_along("gumbel_argmax", _smooth("gumbel_argmax", regularizer), noisy, dim, gamma, mask)
 
 
 def straight_through_argmax(
@@ -114,8 +114,8 @@ def straight_through_argmax(
     checks.check_scores("straight_through_argmax", scores)
     noisy = scores + _gumbel_like(scores, generator)
     regularizer = _smooth("straight_through_argmax", regularizer)
-    soft = weights_along("straight_through_argmax", regularizer, noisy, dim, gamma, mask)
-    hard = weights_along("straight_through_argmax", Hard(), noisy.detach(), dim, 1.0, mask)
+    soft = argmax_along("straight_through_argmax", regularizer, noisy, dim, gamma, mask)
+    hard = argmax_along("straight_through_argmax", Hard(), noisy.detach(), dim, 1.0, mask)
     return hard + (soft - soft.detach())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 
@@ -17,6 +18,17 @@ def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError
     if near:
         message += f"; did you mean {' or '.join(near[:3])}?"
     return AttributeError(message)
+
+
+_ROOMS = ("attention", "structures", "losses", "operators", "models", "integrations", "smoothmax")
+
+
+def no_public_name(name: str, known: Iterable[str]) -> AttributeError:
+    """The error for a name that `omegamax` does not have: the room that has it, or names that look like it."""
+    for room in _ROOMS:
+        if name in vars(import_module(f"omegamax.{room}")):
+            return AttributeError(f"module 'omegamax' has no attribute {name!r}; it is omegamax.{room}.{name}")
+    return no_attribute("omegamax", name, known)
 
 
 def _likeness(name: str, other: str) -> tuple[float, float]:

@@ -9,17 +9,9 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-OBJECTS = {
-    "hardmax": "om.Hard()",
-    "softmax": "om.Shannon()",
-    "sparsemax": "om.SquaredNorm()",
-    "entmax15": "om.Tsallis(1.5)",
-    "entmax": "om.Tsallis(alpha)",
-    "sqpnormmax": "om.SquaredPNorm(p)",
-    "fusedmax": "om.Fused(strength)",
-    "oscarmax": "om.Oscar(strength)",
-    "groupmax": "om.GroupLasso(groups)",
-}
+from omegamax.operator_table import TABLE
+
+OBJECTS = {facts.function: f"om.{facts.constructor}" for facts in TABLE}
 
 
 def kind_of(given: Any) -> str:

@@ -25,16 +25,29 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore:.torch.jit:DeprecationWarning")
 
 
+QUICK_CASES = 6  # of one test, in the quick round
+
+
 @pytest.hookimpl(tryfirst=True)  # before slow tests are left out
 def pytest_collection_modifyitems(items):
-    """Of a law marked `thinned(n)` the quick round takes every n-th row of its table, the full one takes all."""
-    seen = collections.Counter()
+    """The quick round takes a few cases of every test, spread over its table; the full round takes all.
+
+    A test marked `thinned(n)` gives every n-th of its cases, and no test more than `QUICK_CASES`. The round of
+    `make test` without compiled kernels, which takes the quick tests too, has no such limit.
+    """
+    cases = collections.defaultdict(list)
     for item in items:
-        mark = item.get_closest_marker("thinned")
-        if mark is not None and item.get_closest_marker("slow") is None:
-            if seen[item.function] % mark.args[0]:
+        if item.get_closest_marker("slow") is None:
+            cases[item.function].append(item)
+    for given in cases.values():
+        mark = given[0].get_closest_marker("thinned")
+        kept = given[:: mark.args[0]] if mark is not None else given
+        if routing.native is not None and len(kept) > QUICK_CASES:
+            kept = [kept[number * len(kept) // QUICK_CASES] for number in range(QUICK_CASES)]
+        chosen = {id(item) for item in kept}
+        for item in given:
+            if id(item) not in chosen:
                 item.add_marker(pytest.mark.slow)
-            seen[item.function] += 1
 
 
 def pytest_collection_finish():
@@ -95,3 +108,11 @@ def twin(request):
     else:
         with _using(request.param):
             yield native
+
+
+@pytest.fixture
+def precious(tmp_path):
+    """A file of the user's that no command may touch."""
+    path = tmp_path / "precious"
+    path.write_text("years of work\n")
+    return path

@@ -1,10 +1,43 @@
-"""What the tests of the kernels share."""
+"""What the tests of the kernels share, and the table of those whose weights follow from one threshold."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from cases import normal
 
+from omegamax.kernels.entmax import entmax, entmax_product
+from omegamax.kernels.normmax import normmax, normmax_product
+from omegamax.kernels.softmax import softmax, softmax_product
+from omegamax.kernels.sparsemax import sparsemax, sparsemax_product
+from omegamax.kernels.sqpnormmax import sqpnormmax, sqpnormmax_product
+
 INF, NAN = torch.inf, torch.nan
 DTYPES = [torch.float32, torch.float64]
+
+
+@dataclass(frozen=True)
+class ThresholdKernel:
+    solver: Callable
+    product: Callable
+    orders: tuple[float, ...] = ()  # of its one parameter, where it has one
+    few: tuple[float, ...] = ()  # where a test is slow
+
+    @property
+    def name(self):
+        return self.solver.__name__
+
+
+THRESHOLD_KERNELS = [
+    ThresholdKernel(softmax, softmax_product),
+    ThresholdKernel(sparsemax, sparsemax_product),
+    ThresholdKernel(
+        entmax, entmax_product, (1.0, 1 + 1e-6, 1.05, 1.3, 1.5, 1.9, 2.0, 2.5, 3.0, 10.0),
+        few=(1 + 1e-9, 1.3, 1.5, 1.9, 2.0, 3.0),
+    ),
+    ThresholdKernel(sqpnormmax, sqpnormmax_product, (1.01, 1.2, 1.5, 1.8, 2.0), few=(1.2, 1.5, 2.0)),
+    ThresholdKernel(normmax, normmax_product, (1.01, 1.3, 2.0, 3.0, 10.0), few=(1.01, 2.0, 7.0)),
+]  # fmt: skip
 
 
 def tolerance(dtype):

@@ -34,6 +34,7 @@ PAIRS = {
     "negentropy": (negentropy, om.Shannon()),
     "squared 1.5-norm": (square_norm(1.5), om.SquaredPNorm(1.5)),
     "squared 1.2-norm": (square_norm(1.2), om.SquaredPNorm(1.2)),
+    "norm": (lambda p: p.square().sum(-1).sqrt() - 1, om.NormEntropy(2.0)),
 }
 pairs = pytest.mark.parametrize("fn, dedicated", PAIRS.values(), ids=PAIRS.keys())
 

@@ -133,7 +133,7 @@ ERRORS = {
         lambda: om.ScaledDotProduct(scale=True), TypeError, "ScaledDotProduct", "scale must be a number", "bool", "leave it out",
     ),
     "noise a boolean": (
-        lambda: om.MonotonicAttention(noise=True), TypeError, "MonotonicAttention", "noise must be a number", "bool", "switches",
+        lambda: om.attention.MonotonicAttention(noise=True), TypeError, "MonotonicAttention", "noise must be a number", "bool", "switches",
     ),
     "sampling scores": (lambda: om.sample(X - 1, 2), ValueError, "sample", "non-negative", "-1.0", "normalise"),
     "Above its bound": (lambda: om.Above(1.0, start=1.0), ValueError, "Above", "exceed 1.0", "got 1.0", "above"),

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import omegamax as om
-from omegamax import routing
+from omegamax import operator_table, routing
 
 pytestmark = pytest.mark.skipif(routing.native is None, reason="native calls")
 
@@ -69,10 +69,23 @@ def test_rows_stop_at_a_signal(after):
     torch.testing.assert_close(om.fusedmax(few), expected, atol=0, rtol=0)
 
 
+def test_one_large_matching_stops_at_a_signal(after):
+    """A cost matrix on which augmenting paths are long: one call takes several seconds."""
+    place = torch.arange(1, 4001, dtype=torch.float64)
+    scores = -(place[:, None] * place[None, :])
+    began = time.monotonic()
+    after(0.2)
+    with pytest.raises(StoppedError):
+        om.Matching().map(scores)
+    assert time.monotonic() - began < 2
+    best = om.Matching().map(torch.eye(3))
+    torch.testing.assert_close(best, torch.eye(3), atol=0, rtol=0)
+
+
 @pytest.mark.parametrize("offset", [0, 1])
 @pytest.mark.parametrize(
     "call",
-    [om.softmax, om.sparsemax, om.entmax15, om.fusedmax, om.oscarmax, om.sqpnormmax, om.hardmax, om.project_simplex],
+    [*(getattr(om, facts.function) for facts in operator_table.ungrouped()), om.project_simplex],
     ids=lambda call: call.__name__,
 )
 def test_a_released_storage_is_refused(call, offset):
@@ -96,3 +109,49 @@ def test_released_series():
     x.untyped_storage().resize_(0)
     with pytest.raises((ValueError, RuntimeError), match="storage"):
         om.soft_dtw(x, torch.zeros(1, 2, 2), 1.0)
+
+
+def released(*shape, dtype=torch.float64):
+    tensor = torch.ones(*shape, dtype=dtype)
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
+def number(*shape):
+    return torch.linspace(0.1, 0.9, torch.Size(shape).numel(), dtype=torch.float64).reshape(shape)
+
+
+def pull(function, *inputs):
+    """The gradient along a direction whose memory is gone."""
+    inputs = [tensor.requires_grad_() for tensor in inputs]
+    found = function(*inputs)
+    return torch.autograd.grad(found, inputs, released(*found.shape))
+
+
+RELEASED = {
+    "an alpha of each row": lambda: om.Tsallis(released(3)).argmax(number(3, 8)),
+    "strength of fusedmax": lambda: om.Fused(released(3)).argmax(number(3, 8)),
+    "strength of oscarmax": lambda: om.Oscar(released(3)).argmax(number(3, 8)),
+    "direction of softmax": lambda: pull(om.softmax, number(3, 8)),
+    "direction of sparsemax": lambda: pull(om.sparsemax, number(3, 8)),
+    "direction of entmax15": lambda: pull(om.entmax15, number(3, 8)),
+    "direction of fusedmax": lambda: pull(om.fusedmax, number(3, 8)),
+    "direction of oscarmax": lambda: pull(om.oscarmax, number(3, 8)),
+    "direction of total variation": lambda: pull(lambda x: om.prox_tv1d(x, 0.1), number(3, 8)),
+    "weights of OWL": lambda: om.prox_owl(number(3, 8), released(8)),
+    "marginals of a chain": lambda: pull(om.Chain().argmax, number(2, 4, 3, 3)),
+    "direction of an alignment": lambda: pull(om.Alignment().argmax, number(2, 4, 3)),
+    "direction of a tree": lambda: pull(om.ProjectiveTree().argmax, number(2, 4, 4)),
+    "direction of an arborescence": lambda: pull(om.Arborescence().argmax, number(2, 4, 4)),
+    "scores of a matching": lambda: om.Matching().map(released(2, 4, 4)),
+    "scores of SparseMAP of a chain": lambda: om.Chain().sparsemap(released(2, 4, 3, 3)),
+    "scores of SparseMAP of a matching": lambda: om.Matching().sparsemap(released(2, 4, 4)),
+    "second series": lambda: om.soft_dtw(number(1, 3, 2), released(1, 2, 2), 1.0),
+}
+
+
+@pytest.mark.parametrize("call", RELEASED.values(), ids=RELEASED)
+def test_every_memory_of_a_call_is_looked_at(call):
+    """Whether omegamax or PyTorch refuses. (PyTorch's own arithmetic on such tensors crashes; we cannot help that.)"""
+    with pytest.raises((ValueError, RuntimeError), match=r"(?i)storage|data"):
+        call()

@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 import torch
+from public_names import public_names
 from torch import nn
 
 import omegamax as om
@@ -15,76 +16,95 @@ STACK = {"n_layers": 2, "n_heads": 3, "hidden_size": 19, "normalizer": FUSED}
 # How each is made, and what must be seen in its repr.
 MODULES = {
     "Additive": (lambda: om.Additive(5, 7, 11), "5 7 11"),
-    "AdjacentEmbeddings": (lambda: om.AdjacentEmbeddings(31, 7, n_hops=5, max_sentences=13), "31 7 n_hops=5 13"),
+    "AdjacentEmbeddings": (
+        lambda: om.attention.AdjacentEmbeddings(31, 7, n_hops=5, max_sentences=13),
+        "31 7 n_hops=5 13",
+    ),
     "Attention": (lambda: om.Attention(om.Bilinear(5, 7), normalizer=FUSED, dropout=0.2), "Bilinear(5, 7 0.37 0.2"),
     "Bilinear": (lambda: om.Bilinear(5, 7), "5 7"),
     "CausalTransformer": (lambda: om.CausalTransformer(31, 6, **STACK), "31 6 3 19 0.37"),
-    "ChainNormalizer": (lambda: om.ChainNormalizer(TSALLIS), "Chain() 1.7"),
-    "CopyHead": (lambda: om.CopyHead(5, 7, 11, 31, hidden_size=13, normalizer=FUSED), "5 7 31 13 0.37"),
+    "ChainNormalizer": (lambda: om.attention.ChainNormalizer(TSALLIS), "Chain() 1.7"),
+    "CopyHead": (lambda: om.attention.CopyHead(5, 7, 11, 31, hidden_size=13, normalizer=FUSED), "5 7 31 13 0.37"),
     "Cosine": (lambda: om.Cosine(2.5), "2.5"),
     "CoverageAttention": (
-        lambda: om.CoverageAttention(5, 7, 11, max_fertility=2.5, normalizer=FUSED),
+        lambda: om.attention.CoverageAttention(5, 7, 11, max_fertility=2.5, normalizer=FUSED),
         "5 7 11 2.5 0.37",
     ),
-    "CTCHead": (lambda: om.CTCHead(5, 31, blank=3, regularizer=TSALLIS), "5 31 blank=3 1.7"),
-    "DNCMemory": (lambda: om.DNCMemory(5, n_slots=11, width=7, n_reads=2, normalizer=FUSED), "5 11 7 n_reads=2 0.37"),
+    "CTCHead": (lambda: om.attention.CTCHead(5, 31, blank=3, regularizer=TSALLIS), "5 31 blank=3 1.7"),
+    "DNCMemory": (
+        lambda: om.attention.DNCMemory(5, n_slots=11, width=7, n_reads=2, normalizer=FUSED),
+        "5 11 7 n_reads=2 0.37",
+    ),
     "DotProduct": (om.DotProduct, "DotProduct"),
-    "DrawAttention": (lambda: om.DrawAttention(11, patch_size=7), "11 7"),
-    "GaussianMixtureAttention": (lambda: om.GaussianMixtureAttention(5, 7, normalizer=FUSED), "5 7 0.37"),
-    "GlimpseSensor": (lambda: om.GlimpseSensor(patch_size=7, n_scales=5, scale=3), "7 5 3"),
-    "GridAttention": (lambda: om.GridAttention(om.Bilinear(5, 7), normalizer=FUSED, dropout=0.2), "5 7 0.37 0.2"),
+    "DrawAttention": (lambda: om.attention.DrawAttention(11, patch_size=7), "11 7"),
+    "GaussianMixtureAttention": (lambda: om.attention.GaussianMixtureAttention(5, 7, normalizer=FUSED), "5 7 0.37"),
+    "GlimpseSensor": (lambda: om.attention.GlimpseSensor(patch_size=7, n_scales=5, scale=3), "7 5 3"),
+    "GridAttention": (
+        lambda: om.attention.GridAttention(om.Bilinear(5, 7), normalizer=FUSED, dropout=0.2),
+        "5 7 0.37 0.2",
+    ),
     "HardAttention": (
-        lambda: om.HardAttention(om.Bilinear(5, 7), normalizer=FUSED, estimator=om.Reinforce(n_samples=13)),
+        lambda: om.HardAttention(om.Bilinear(5, 7), normalizer=FUSED, estimator=om.attention.Reinforce(n_samples=13)),
         "5 7 0.37 13",
     ),
     "KeyValueMemory": (
-        lambda: om.KeyValueMemory(7, n_hops=5, score=om.Cosine(2.5), normalizer=FUSED),
+        lambda: om.attention.KeyValueMemory(7, n_hops=5, score=om.Cosine(2.5), normalizer=FUSED),
         "7 n_hops=5 2.5 0.37",
     ),
-    "LayerWiseEmbeddings": (lambda: om.LayerWiseEmbeddings(31, 7, n_hops=5, max_sentences=13), "31 7 n_hops=5 13"),
-    "LearnedPositions": (lambda: om.LearnedPositions(31, 7), "31 7"),
+    "LayerWiseEmbeddings": (
+        lambda: om.attention.LayerWiseEmbeddings(31, 7, n_hops=5, max_sentences=13),
+        "31 7 n_hops=5 13",
+    ),
+    "LearnedPositions": (lambda: om.attention.LearnedPositions(31, 7), "31 7"),
     "LocationAware": (
-        lambda: om.LocationAware(5, 7, 11, n_filters=13, width=17, normalizer=FUSED),
+        lambda: om.attention.LocationAware(5, 7, 11, n_filters=13, width=17, normalizer=FUSED),
         "5 7 11 13 17 0.37",
     ),
-    "Marginalize": (om.Marginalize, "Marginalize"),
+    "Marginalize": (om.attention.Marginalize, "Marginalize"),
     "MemoryController": (
-        lambda: om.MemoryController(5, 7, om.TuringMemory(9, n_slots=11, width=13)),
+        lambda: om.attention.MemoryController(5, 7, om.attention.TuringMemory(9, n_slots=11, width=13)),
         "5 7 9 11 13",
     ),
     "MemoryNetwork": (
-        lambda: om.MemoryNetwork(om.LayerWiseEmbeddings(31, 7), encoding=om.PositionEncoding(), normalizer=FUSED),
+        lambda: om.attention.MemoryNetwork(
+            om.attention.LayerWiseEmbeddings(31, 7), encoding=om.attention.PositionEncoding(), normalizer=FUSED
+        ),
         "31 7 PositionEncoding 0.37",
     ),
     "MixedAttention": (
-        lambda: om.MixedAttention(om.Bilinear(5, 7), om.GaussianMixtureAttention(5, 3), normalizer=FUSED),
+        lambda: om.attention.MixedAttention(
+            om.Bilinear(5, 7), om.attention.GaussianMixtureAttention(5, 3), normalizer=FUSED
+        ),
         "5 7 3 0.37",
     ),
     "MonotonicAttention": (
-        lambda: om.MonotonicAttention(om.Bilinear(5, 7), regularizer=TSALLIS, noise=0.3),
+        lambda: om.attention.MonotonicAttention(om.Bilinear(5, 7), regularizer=TSALLIS, noise=0.3),
         "5 7 1.7 0.3",
     ),
-    "MovingAverage": (lambda: om.MovingAverage(0.73), "0.73"),
+    "MovingAverage": (lambda: om.attention.MovingAverage(0.73), "0.73"),
     "MultiheadAttention": (lambda: om.MultiheadAttention(6, 3, normalizer=FUSED), "6 3 0.37"),
     "NTMHead": (
-        lambda: om.NTMHead(5, 7, n_heads=2, max_shift=3, normalizer=FUSED, shift_normalizer=OSCAR),
+        lambda: om.attention.NTMHead(5, 7, n_heads=2, max_shift=3, normalizer=FUSED, shift_normalizer=OSCAR),
         "5 7 n_heads=2 max_shift=3 0.37 0.53",
     ),
-    "PointerHead": (lambda: om.PointerHead(om.Bilinear(5, 7), normalizer=FUSED), "5 7 0.37"),
-    "Reinforce": (lambda: om.Reinforce(n_samples=7, reward_scale=0.3, entropy_bonus=0.7), "7 0.3 0.7"),
+    "PointerHead": (lambda: om.attention.PointerHead(om.Bilinear(5, 7), normalizer=FUSED), "5 7 0.37"),
+    "Reinforce": (lambda: om.attention.Reinforce(n_samples=7, reward_scale=0.3, entropy_bonus=0.7), "7 0.3 0.7"),
     "ScaledDotProduct": (lambda: om.ScaledDotProduct(0.3), "0.3"),
-    "SinusoidalPositions": (lambda: om.SinusoidalPositions(123.0), "123"),
-    "SometimesSoft": (lambda: om.SometimesSoft(om.StraightThrough(n_samples=7), probability=0.3), "7 0.3"),
-    "StraightThrough": (lambda: om.StraightThrough(n_samples=7), "7"),
+    "SinusoidalPositions": (lambda: om.attention.SinusoidalPositions(123.0), "123"),
+    "SometimesSoft": (
+        lambda: om.attention.SometimesSoft(om.attention.StraightThrough(n_samples=7), probability=0.3),
+        "7 0.3",
+    ),
+    "StraightThrough": (lambda: om.attention.StraightThrough(n_samples=7), "7"),
     "Transformer": (
         lambda: om.Transformer(31, 6, source_vocabulary_size=37, cross_normalizer=OSCAR, **STACK),
         "31 37 6 3 19 0.37 0.53",
     ),
     "TransformerDecoder": (lambda: om.TransformerDecoder(6, cross_normalizer=OSCAR, **STACK), "6 3 19 0.37 0.53"),
     "TransformerEncoder": (lambda: om.TransformerEncoder(6, **STACK), "6 3 19 0.37"),
-    "TreeNormalizer": (lambda: om.TreeNormalizer(om.SparseMAP(om.Arborescence())), "SparseMAP Arborescence"),
+    "TreeNormalizer": (lambda: om.attention.TreeNormalizer(om.SparseMAP(om.Arborescence())), "SparseMAP Arborescence"),
     "TuringMemory": (
-        lambda: om.TuringMemory(
+        lambda: om.attention.TuringMemory(
             5, n_slots=11, width=7, n_reads=2, n_writes=3, max_shift=4, normalizer=FUSED, shift_normalizer=OSCAR
         ),
         "5 11 7 n_reads=2 n_writes=3 max_shift=4 0.37 0.53",
@@ -104,16 +124,17 @@ MODULES = {
     "OscarmaxLoss": (lambda: om.OscarmaxLoss(0.53), "strength=0.53"),
     "PerceptronLoss": (lambda: om.PerceptronLoss(om.Chain(), "sum"), "Chain() 'sum'"),
     "SoftDTWDivergenceLoss": (
-        lambda: om.SoftDTWDivergenceLoss(0.3, "sum", band=om.SakoeChiba(5)),
+        lambda: om.SoftDTWDivergenceLoss(0.3, "sum", band=om.structures.SakoeChiba(5)),
         "gamma=0.3 'sum' SakoeChiba(width=5)",
     ),
     "SoftDTWLoss": (
-        lambda: om.SoftDTWLoss(0.3, "sum", regularizer=TSALLIS, band=om.SakoeChiba(5)),
+        lambda: om.SoftDTWLoss(0.3, "sum", regularizer=TSALLIS, band=om.structures.SakoeChiba(5)),
         "gamma=0.3 'sum' 1.7 SakoeChiba(width=5)",
     ),
     "SoftmaxLoss": (lambda: om.SoftmaxLoss(gamma=0.3, weight=torch.ones(5)), "gamma=0.3 weight=<(5,)>"),
     "SparseMAPLoss": (lambda: om.SparseMAPLoss(om.Matching(), "sum"), "Matching() 'sum'"),
     "SparsemaxLoss": (lambda: om.SparsemaxLoss(gamma=0.3), "gamma=0.3"),
+    "NormmaxLoss": (lambda: om.NormmaxLoss(1.7), "alpha=1.7"),
     "SqPNormMaxLoss": (lambda: om.SqPNormMaxLoss(1.7), "p=1.7"),
     "CRF": (lambda: om.CRF(7, regularizer=TSALLIS), "7 1.7"),
     "Above": (lambda: om.Above(1.0, start=1.5, shape=(4, 1, 1)), "1.0 (4, 1, 1)"),
@@ -125,6 +146,7 @@ MODULES = {
     "Oscarmax": (lambda: om.Oscarmax(strength=0.53), "0.53"),
     "Softmax": (lambda: om.Softmax(1, gamma=0.3), "dim=1 0.3"),
     "Sparsemax": (lambda: om.Sparsemax(1, gamma=0.3), "dim=1 0.3"),
+    "Normmax": (lambda: om.Normmax(alpha=1.7), "1.7"),
     "SqPNormMax": (lambda: om.SqPNormMax(p=1.7), "1.7"),
 }
 
@@ -151,10 +173,13 @@ def test_repr_shows_what_it_holds(name):
 
 
 def test_every_public_module_is_in_the_table():
-    public = {
-        name for name in om.__all__ if inspect.isclass(thing := getattr(om, name)) and issubclass(thing, nn.Module)
+    layers = {
+        name.rpartition(".")[2]
+        for name, thing in public_names().items()
+        if inspect.isclass(thing) and issubclass(thing, nn.Module) and not inspect.isabstract(thing)
+        if not name.startswith("models.")
     }
-    assert set(MODULES) == {name for name in public if not inspect.isabstract(getattr(om, name))}
+    assert set(MODULES) == layers
 
 
 def test_what_is_built_of_much_is_shown_in_few_words():

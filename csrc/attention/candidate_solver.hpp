@@ -1,7 +1,7 @@
 // The exact weights of a row, given the scores of its candidates.
 #pragma once
 
-#include "screening.hpp"
+#include "attention/screening.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -38,9 +38,7 @@ class CandidateSolver {
     T value;
     if (count == 0) return {indices, weights_, labels_, 0, false};
     switch (kind) {
-      case kEntmaxAttention:
-        entmax_row(scores_, weights_, &value, count, parameter, peaks_, work_);
-        break;
+      case kEntmaxAttention: entmax_row(scores_, parameter, weights_, &value, count, peaks_, work_); break;
       case kTopAttention:
         count = keep_best(indices, count, parameter);
         softmax_row(scores_, weights_, &value, count, peaks_);
@@ -50,8 +48,7 @@ class CandidateSolver {
         run(problem, 0, 1);
         break;
       }
-      default:
-        return solve_fused(indices, count, parameter, limit, is_removed);
+      default: return solve_fused(indices, count, parameter, limit, is_removed);
     }
     if (weights_[0] != weights_[0]) return {indices, weights_, labels_, 0, true};
     std::int64_t kept = 0;
@@ -97,7 +94,8 @@ class CandidateSolver {
       top = larger(scores_[i], top);
     }
     if (top == -kInfinity<T>) return {indices, weights_, labels_, 0, false};
-    const T level = static_cast<T>(top - 2 * (1 + 4 * strength)) - larger(top, -top) / 1024;  // below L in spite of rounding
+    const T level =
+        static_cast<T>(top - 2 * (1 + 4 * strength)) - larger(top, -top) / 1024;  // below L in spite of rounding
     std::int64_t columns = 0, next = 0;
     const auto skip_to = [&](std::int64_t key) {
       while (next < key && is_removed(next)) ++next;

@@ -1,8 +1,8 @@
 // Products with, and sums of, a few rows of a matrix, given by their numbers.
 #pragma once
 
-#include "attention_problems.hpp"
-#include "rows_included.hpp"
+#include "attention/included.hpp"
+#include "attention/problems.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {

@@ -1,12 +1,12 @@
-// Products of a few quantised queries with all quantised keys, y = fl(q^.k^) s_k, in float; and the largest of each group
-// of keys in each lane of a vector.
+// Products of a few quantised queries with all quantised keys, y = fl(q^.k^) s_k, in float; and the largest of each
+// group of keys in each lane of a vector.
 //
 // VNNI adds four products of an unsigned and a signed byte to a 32-bit sum in one instruction. So queries are stored as
-// levels + offset, and the sums begin with -offset times the sum of the key's levels. Without VNNI, pairs of products are
-// added in 16 bits, which would overflow with 8-bit queries: they have 7 bits there.
+// levels + offset, and the sums begin with -offset times the sum of the key's levels. Without VNNI, pairs of products
+// are added in 16 bits, which would overflow with 8-bit queries: they have 7 bits there.
 #pragma once
 
-#include "quantisation.hpp"
+#include "attention/quantisation.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -20,8 +20,8 @@ struct IntegerProduct {
   const float* scale;
   std::int64_t quads, groups;
   float* y;
-  std::int64_t stride;       // of y
-  float* peaks;              // kLanes of each group
+  std::int64_t stride;  // of y
+  float* peaks;         // kLanes of each group
   std::int64_t peaks_stride;
 };
 
@@ -93,8 +93,10 @@ __attribute__((noinline)) void product_vnni(const IntegerProduct p) {
     const std::int64_t next = p.stride, top = p.peaks_stride;
     a.finish(scale, y, peaks);
     if constexpr (rows > 1) b.finish(scale, y + next, peaks + top);
-    if constexpr (rows > 2) c.finish(scale, y + 2 * next, peaks + 2 * top), d.finish(scale, y + 3 * next, peaks + 3 * top);
-    if constexpr (rows > 4) e.finish(scale, y + 4 * next, peaks + 4 * top), f.finish(scale, y + 5 * next, peaks + 5 * top);
+    if constexpr (rows > 2)
+      c.finish(scale, y + 2 * next, peaks + 2 * top), d.finish(scale, y + 3 * next, peaks + 3 * top);
+    if constexpr (rows > 4)
+      e.finish(scale, y + 4 * next, peaks + 4 * top), f.finish(scale, y + 5 * next, peaks + 5 * top);
   }
 }
 #endif
@@ -163,8 +165,7 @@ inline void product_pairs(const IntegerProduct& p) {
           sums[k] += q[0] * keys[4 * k] + q[1] * keys[4 * k + 1] + q[2] * keys[4 * k + 2] + q[3] * keys[4 * k + 3];
       }
       for (std::int64_t k = 0; k < kKeyGroup; ++k)
-        p.y[r * p.stride + group * kKeyGroup + k] =
-            static_cast<float>(sums[k]) * p.scale[group * kKeyGroup + k];
+        p.y[r * p.stride + group * kKeyGroup + k] = static_cast<float>(sums[k]) * p.scale[group * kKeyGroup + k];
     }
 }
 #endif

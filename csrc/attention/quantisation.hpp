@@ -1,6 +1,7 @@
 // Queries and keys in 8 bits, and a rigorous bound for what that does to their products.
 //
-// A vector x is written as x = s x^ + r with a scale s, integers |x^| <= 127 and a residual r. For a query q and a key k,
+// A vector x is written as x = s x^ + r with a scale s, integers |x^| <= 127 and a residual r. For a query q and a key
+// k,
 //
 //     q.k = s_q s_k q^.k^ + q.r_k + r_q.(s_k k^)
 //
@@ -9,46 +10,47 @@
 //     |q.k - s_q s_k q^.k^| <= |q| |r_k| + |r_q| |s_k k^|.                                                        (1)
 //
 // The lengths on the right are computed from the residuals as they are, and rounded up by more than the computation can
-// lose: whatever rounding did to s and x^ is part of r. Two more errors count. The score c that the exact solver sees is a product in
-// float32 (or float64), and in whatever order its d terms are added up
+// lose: whatever rounding did to s and x^ is part of r. Two more errors count. The score c that the exact solver sees
+// is a product in float32 (or float64), and in whatever order its d terms are added up
 //
 //     |c - q.k| <= g |q| |k|,    g = d u / (1 - d u),  u = 2^-24,                                                 (2)
 //
-// with at most d 2^-149 more where products underflow. And the approximate score y = fl(fl(fl(q^.k^) s_k) s_q) (the sum of
-// integers is exact) is off by at most 3.01 u |y|, plus 2^-149 for each product that underflows; |y| is at most a little
-// more than |q| |k|, and four more units in g cover it. A bias b is rounded to float, u |b| <= u |x| + u |y|, and added to
-// y with one rounding, u |x|, where x = fl(y + b); in the score it costs u |c|. So with g = 2 (d + 4) u and
+// with at most d 2^-149 more where products underflow. And the approximate score y = fl(fl(fl(q^.k^) s_k) s_q) (the sum
+// of integers is exact) is off by at most 3.01 u |y|, plus 2^-149 for each product that underflows; |y| is at most a
+// little more than |q| |k|, and four more units in g cover it. A bias b is rounded to float, u |b| <= u |x| + u |y|,
+// and added to y with one rounding, u |x|, where x = fl(y + b); in the score it costs u |c|. So with g = 2 (d + 4) u
+// and
 //
 //     e = |q| (|r_k| + g |k|) + |r_q| |s_k k^| + kTiny                                                            (3)
 //
-// every score c satisfies |c - x| <= e + kRelative |x| with kRelative = 16 u, which also covers the few roundings in the
-// comparisons of screening.hpp. A group of 64 keys shares the largest |r_k| + g |k| and the largest |s_k k^|, so a key
-// with large numbers makes the bound coarse for its own group only.
+// every score c satisfies |c - x| <= e + kRelative |x| with kRelative = 16 u, which also covers the few roundings in
+// the comparisons of screening.hpp. A group of 64 keys shares the largest |r_k| + g |k| and the largest |s_k k^|, so a
+// key with large numbers makes the bound coarse for its own group only.
 #pragma once
 
-#include "attention_problems.hpp"
-#include "rows_included.hpp"
+#include "attention/included.hpp"
+#include "attention/problems.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
-constexpr float kRoundUp = 1.00001f;            // more than the sums of squares and conversions can lose
-constexpr float kTiny = 1e-30f;                 // more than underflow can lose, and nothing next to a window
+constexpr float kRoundUp = 1.00001f;  // more than the sums of squares and conversions can lose
+constexpr float kTiny = 1e-30f;       // more than underflow can lose, and nothing next to a window
 constexpr float kRelative = 16 * 5.9604645e-8f;
-constexpr float kSmallestScale = 1e-34f;        // below it a vector has levels of zero and is all residual
-constexpr std::int64_t kSummed = 64;            // squares added up in float: their sum is off by less than 64 u
-constexpr double kLongest = 1e18;               // longer vectors have products that a float may not hold
+constexpr float kSmallestScale = 1e-34f;  // below it a vector has levels of zero and is all residual
+constexpr std::int64_t kSummed = 64;      // squares added up in float: their sum is off by less than 64 u
+constexpr double kLongest = 1e18;         // longer vectors have products that a float may not hold
 
 // 2 d u is at least d u / (1 - d u) up to d = 2^23.
 inline double dot_rounding(std::int64_t size) { return static_cast<double>(size + 4) * 2 * 5.9604644775390625e-8; }
 
 struct Quantised {
-  float scale;     // s
-  float length;    // |x|
-  float residual;  // |r|
-  float levels;    // |s x^|
+  float scale;       // s
+  float length;      // |x|
+  float residual;    // |r|
+  float levels;      // |s x^|
   std::int32_t sum;  // of x^
-  bool finite;     // otherwise there are no levels
+  bool finite;       // otherwise there are no levels
 };
 
 // Writes the levels of x at to[0], to[1], ...

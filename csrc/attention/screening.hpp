@@ -7,7 +7,7 @@
 // The same holds for the k-th largest score, and for the windows below the largest score of the other operators.
 #pragma once
 
-#include "integer_product.hpp"
+#include "attention/integer_product.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -73,8 +73,8 @@ class Screening {
 
   enum class Found { kSome, kNothing, kUnknown };  // unknown: the approximate scores are no use
 
-  // Takes products x with keys, up to the scale of the query, and their peaks. Where there is a mask or a bias, they are
-  // turned into approximate scores, -inf where not allowed.
+  // Takes products x with keys, up to the scale of the query, and their peaks. Where there is a mask or a bias, they
+  // are turned into approximate scores, -inf where not allowed.
   template <class T>
   Found prepare(float* x, float* peaks, const Allowed& allowed, const BiasRow<T>& bias, const Quantised& query,
                 const float* residual, const float* length) {
@@ -84,7 +84,8 @@ class Screening {
     peaks_ = peaks;
     factor_ = query.scale;
     unsigned good = ~0u;
-    const bool adjusted = allowed.mask != nullptr || bias.some() || factor_ == 0;  // 0 times the -inf below would be NaN
+    const bool adjusted =
+        allowed.mask != nullptr || bias.some() || factor_ == 0;  // 0 times the -inf below would be NaN
     if (adjusted) {
       adjust(x, allowed, bias, factor_);
       factor_ = 1;
@@ -140,7 +141,7 @@ class Screening {
     if (op.kind == kTopAttention) return filter(count, top_floor(list_, count, parameter));
     if (e == 1) return filter(count, power_floor<Linear>(list_, count));
     if (e == 0.5) return filter(count, power_floor<Square>(list_, count));
-    if (e > 0 && e < 1) return filter(count, gentle_floor(list_, count, e));
+    if (e > 0 && e < 1) return filter(count, below_two_floor(list_, count, e));
     return count;
   }
 
@@ -152,7 +153,9 @@ class Screening {
   static std::int64_t padded(std::int64_t keys) { return (keys + kKeyGroup - 1) / kKeyGroup * kKeyGroup; }
 
   template <class V>
-  static V lowered(V x, float bound) { return x - larger(x, -x) * kRelative - bound; }
+  static V lowered(V x, float bound) {
+    return x - larger(x, -x) * kRelative - bound;
+  }
 
   template <class T>
   static void adjust(float* x, const Allowed& allowed, const BiasRow<T>& bias, float factor) {
@@ -210,9 +213,10 @@ class Screening {
     return top_ + threshold<Power>(x, count, -1.0f) * static_cast<float>(Power::kOrder) - kSlack;
   }
 
-  float gentle_floor(const float* x, std::int64_t count, double e) {
+  float below_two_floor(const float* x, std::int64_t count, double e) {
     const std::int64_t kept = pad(list_, relative(x, count, static_cast<float>(e), -1.0f), -4.0f);
-    const double level = gentle_level(list_, kept, e) * 1.001;  // of which Newton's method stops short of the last digits
+    const double level =
+        below_two_level(list_, kept, e) * 1.001;  // of which Newton's method stops short of the last digits
     return top_ - static_cast<float>((level < 1 ? level : 1) / e) - kSlack;
   }
 

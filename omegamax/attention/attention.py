@@ -6,24 +6,70 @@ output  = weights · value
 
 from __future__ import annotations
 
+from abc import ABC
 from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from omegamax.attention.averages import average, values_of
-from omegamax.attention.normalizers import Normalizer
-from omegamax.attention.scored import ScoredAttention
-from omegamax.attention.scores import Score
+from omegamax.attention.masking import allowed_pairs, average, values_or_keys, zero_idle, zero_unread
+from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
+from omegamax.attention.scores import Score, score_or_default
+from omegamax.module_repr import shown, unless
 from omegamax.operators.shannon import Shannon
 
 _SHANNON = Shannon()
 
 
-class Attended(NamedTuple):
-    """What attention returns."""
+class AttentionOutput(NamedTuple):
+    """Averages of the values, and the weights they were taken with."""
 
     output: Tensor  # (..., Q, features)
-    weights: Tensor | None  # (..., Q, K); None where they were not wanted
+    weights: Tensor | None  # (..., Q, K); None if need_weights=False
+
+
+class StatefulAttentionOutput(NamedTuple):
+    """The output of attention that depends on where it looked before; pass `state` to the next call to go on."""
+
+    output: Tensor  # (..., Q, features)
+    weights: Tensor  # (..., Q, K)
+    state: Tensor  # after the last query; each layer says what it holds
+
+
+class ScoresAndWeights(NamedTuple):
+    """Scores of all pairs of a query and a key, and their weights."""
+
+    scores: Tensor  # (..., Q, K), before masks
+    weights: Tensor  # (..., Q, K)
+
+
+class ScoredAttention(nn.Module, ABC):
+    """The base of layers with a score function (by default the scaled dot product), a normalizer and dropout.
+
+    Common arguments: `query` (..., Q, dq), `key` (..., K, dk), `value` (..., K, features), by default the keys; `mask`
+    (boolean, broadcasts to (..., Q, K), True means "may attend"); `lengths` (the number of keys of each item); `causal`
+    (whether query i sees only keys up to i); `need_weights` (whether weights are returned); `generator` (the source of
+    random numbers).
+    """
+
+    def __init__(self, score: Score | None, normalizer: Normalizer, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        who = type(self).__name__
+        check_normalizer(who, normalizer)
+        if not 0 <= dropout < 1:
+            raise ValueError(f"{who}: dropout must lie in [0, 1), got {dropout}; 0 switches it off")
+        self.score = score_or_default(who, score)
+        self.normalizer = normalizer
+        self.dropout = dropout
+
+    def scores_and_weights(self, query: Tensor, key: Tensor, allowed: Tensor | None) -> ScoresAndWeights:
+        """Scores queries (..., Q, dq) against keys (..., K, dk), and normalizes what is `allowed`."""
+        if allowed is not None:
+            query, key = zero_idle(query, allowed, key.shape[-2]), zero_unread(key, allowed, query.shape[-2])
+        scores = self.score(query, key)
+        return ScoresAndWeights(scores, normalize(self.normalizer, scores, allowed))
+
+    def extra_repr(self) -> str:
+        return shown(normalizer=self.normalizer, dropout=unless(self.dropout, 0))
 
 
 class Attention(ScoredAttention):
@@ -57,14 +103,20 @@ class Attention(ScoredAttention):
         lengths: Tensor | None = None,
         causal: bool = False,
         need_weights: bool = True,
-    ) -> Attended:
-        """Averages of the values, by default of the keys.
+    ) -> AttentionOutput:
+        """Averages the values, by default the keys.
 
         `mask` is boolean and broadcasts to (..., Q, K): True means "may attend"; `lengths` counts the keys of an item;
         `causal` lets query i see keys up to i (from the end, where there are fewer queries than keys). A value that no
         query may attend to may be anything, NaN too. A query that may attend to nothing gets zeros.
         """
-        value = values_of("Attention", key, value)
-        _, allowed, weights = self.weigh(query, key, mask=mask, lengths=lengths, causal=causal)
+        value = values_or_keys("Attention", key, value)
+        allowed = allowed_pairs("Attention", query, key, mask=mask, lengths=lengths, causal=causal)
+        output, weights = self._attend(query, key, value, allowed)
+        return AttentionOutput(output, weights if need_weights else None)
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Turns scores into weights and weights into averages of the values; no other method does so."""
+        weights = self.scores_and_weights(query, key, allowed).weights
         dropped = nn.functional.dropout(weights, self.dropout, self.training)
-        return Attended(average(dropped, value, allowed), weights if need_weights else None)
+        return average(dropped, value, allowed), weights

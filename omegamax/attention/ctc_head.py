@@ -16,15 +16,15 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks
-from omegamax.attention.padding import within
+from omegamax.attention.masking import zero_beyond
 from omegamax.losses.ctc import CTCLoss
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.ctc import CTC
 
 
-class Transcript(NamedTuple):
-    """A sequence of labels and how likely it is."""
+class CTCHypothesis(NamedTuple):
+    """A sequence of labels and its log-probability."""
 
     labels: tuple[int, ...]
     log_prob: float
@@ -52,15 +52,15 @@ class CTCHead(nn.Module):
         self._loss = CTCLoss(blank, "mean", True, regularizer=regularizer)
 
     def forward(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Log-probabilities of the classes at every frame; frames beyond the `lengths` may hold anything, NaN too."""
+        """Computes log-probabilities of classes at every frame; frames beyond `lengths` may hold anything, NaN too."""
         if lengths is not None:
             lengths = checks.check_lengths("CTCHead", tuple(features.shape[:-2]), lengths)
-        return self.project(within(features, lengths)).log_softmax(-1)
+        return self.project(zero_beyond(features, lengths)).log_softmax(-1)
 
     def loss(
         self, log_probs: Tensor, targets: Tensor, lengths: Tensor | None = None, target_lengths: Tensor | None = None
     ) -> Tensor:
-        """Minus the log-probability of targets (batch, S), per label, averaged; a target that does not fit costs 0.
+        """Averages minus the log-probability per label of targets (batch, S); a target that does not fit costs 0.
 
         Arguments:
             log_probs: (batch, T, n_classes)
@@ -74,7 +74,7 @@ class CTCHead(nn.Module):
     def align(
         self, log_probs: Tensor, targets: Tensor, lengths: Tensor | None = None, target_lengths: Tensor | None = None
     ) -> Tensor:
-        """The class of every frame (batch, T) on the best path that spells the targets; −1 beyond the length.
+        """Finds the best path that spells the targets: the class of every frame (batch, T), −1 beyond the length.
 
         Arguments:
             log_probs: (batch, T, n_classes)
@@ -90,7 +90,7 @@ class CTCHead(nn.Module):
     def log_prob(
         self, log_probs: Tensor, targets: Tensor, lengths: Tensor | None = None, target_lengths: Tensor | None = None
     ) -> Tensor:
-        """The log-probability of the targets, (batch,).
+        """Computes the log-probability of the targets, (batch,).
 
         Arguments:
             log_probs: (batch, T, n_classes)
@@ -102,8 +102,8 @@ class CTCHead(nn.Module):
         potentials = CTC.from_log_probs(log_probs.transpose(0, 1), targets, target_lengths, blank=self.blank)
         return CTC().max(potentials, Shannon(), lengths=lengths)
 
-    def best_path(self, log_probs: Tensor, lengths: Tensor | None = None) -> list[Transcript]:
-        """What the likeliest path spells, and the log-probability of that path.
+    def best_path(self, log_probs: Tensor, lengths: Tensor | None = None) -> list[CTCHypothesis]:
+        """Returns the labels that the likeliest path spells, and the log-probability of that path.
 
         Arguments:
             log_probs: (batch, T, n_classes)
@@ -113,13 +113,13 @@ class CTCHead(nn.Module):
         found = []
         for row, path, length in zip(values.tolist(), classes.tolist(), _frames(lengths, log_probs).tolist()):
             labels = tuple(label for label, _ in groupby(path[:length]) if label != self.blank)
-            found.append(Transcript(labels, math.fsum(row[:length])))
+            found.append(CTCHypothesis(labels, math.fsum(row[:length])))
         return found
 
     def beam_search(
         self, log_probs: Tensor, lengths: Tensor | None = None, *, width: int = 10, n_best: int = 1
-    ) -> list[list[Transcript]]:
-        """The likeliest labels of every item, summed over the paths that spell them, best first.
+    ) -> list[list[CTCHypothesis]]:
+        """Finds the likeliest labels of every item, summed over the paths that spell them, best first.
 
         A prefix beam search: `width` prefixes survive each frame. With a width as large as the number of prefixes the
         answer is exact; else log-probabilities are lower bounds.
@@ -136,7 +136,7 @@ class CTCHead(nn.Module):
         sizes = _frames(lengths, log_probs).tolist()
         return [self._search(frames[:size], width)[:n_best] for frames, size in zip(rows, sizes)]
 
-    def _search(self, frames: list[list[float]], width: int) -> list[Transcript]:
+    def _search(self, frames: list[list[float]], width: int) -> list[CTCHypothesis]:
         # For every prefix the log-probabilities of the paths that end in the blank, and of those that do not.
         beam: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, -math.inf)}
         for frame in frames:
@@ -154,11 +154,10 @@ class CTCHead(nn.Module):
             summed = {prefix: (_log_sum(both[0]), _log_sum(both[1])) for prefix, both in onward.items()}
             ranked = sorted(summed, key=lambda prefix: (-_log_sum(list(summed[prefix])), prefix))
             beam = {prefix: summed[prefix] for prefix in ranked[:width]}
-        found = [Transcript(prefix, _log_sum(list(both))) for prefix, both in beam.items()]
+        found = [CTCHypothesis(prefix, _log_sum(list(both))) for prefix, both in beam.items()]
         return [each for each in found if each.log_prob > -math.inf]
 
     def extra_repr(self) -> str:
-        """The blank."""
         return f"blank={self.blank}"
 
 
@@ -170,7 +169,7 @@ def _log_sum(terms: list[float]) -> float:
 def _padded(
     log_probs: Tensor, targets: Tensor, lengths: Tensor | None, target_lengths: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Targets with room for a label at least, the frames of each item, and its labels: by default all there are."""
+    """Pads targets to at least one label, and returns them with the number of frames and labels of each item."""
     lengths = _frames(lengths, log_probs)
     if targets.dim() != 2 or len(targets) != len(log_probs):
         raise ValueError(
@@ -184,7 +183,7 @@ def _padded(
 
 
 def _frames(lengths: Tensor | None, log_probs: Tensor) -> Tensor:
-    """The lengths given, or all frames for every item."""
+    """Returns the number of frames of each item: the lengths, or all frames."""
     if log_probs.dim() != 3:
         raise ValueError(
             f"CTCHead: log_probs must be (batch, T, n_classes), got {tuple(log_probs.shape)}; one item is "

@@ -16,11 +16,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.averages import check_averaged
+from omegamax.attention.masking import check_averageable
 
 
 class DrawWindow(NamedTuple):
-    """Where a window lies and how it looks; each field has the shape of the batch."""
+    """The position, scale and intensity of a window; each field has the shape of the batch."""
 
     x: Tensor  # the centre's column, 1 … W inside the image
     y: Tensor  # the centre's row, 1 … H
@@ -29,7 +29,7 @@ class DrawWindow(NamedTuple):
     intensity: Tensor  # γ
 
     def filters(self, patch_size: int, height: int, width: int) -> tuple[Tensor, Tensor]:
-        """F_Y (..., N, height) and F_X (..., N, width); every row sums to one."""
+        """Computes F_Y (..., N, height) and F_X (..., N, width); every row sums to one."""
         return (
             _filters(self.y, self.stride, self.variance, patch_size, height),
             _filters(self.x, self.stride, self.variance, patch_size, width),
@@ -71,7 +71,7 @@ class DrawAttention(nn.Module):
         self.of_hidden = nn.Linear(hidden_size, 5)
 
     def window(self, hidden: Tensor, height: int, width: int) -> DrawWindow:
-        """(g̃_X, g̃_Y, log σ², log δ̃, log γ) = W h, scaled so that zeros cover the whole image from its centre.
+        """Computes (g̃_X, g̃_Y, log σ², log δ̃, log γ) = W h and scales it: zeros give a window over the whole image.
 
         Arguments:
             hidden: (..., hidden_size)
@@ -92,28 +92,27 @@ class DrawAttention(nn.Module):
         )
 
     def forward(self, image: Tensor, hidden: Tensor) -> Tensor:
-        """The patch (..., channels, N, N) that the hidden state looks at."""
+        """Reads the patch (..., channels, N, N) at the window of the hidden state."""
         return self.read(image, self.window(hidden, image.shape[-2], image.shape[-1]))
 
     def read(self, image: Tensor, window: DrawWindow) -> Tensor:
-        """γ F_Y x F_Xᵀ: (..., channels, N, N)."""
-        check_averaged("DrawAttention", "image", image)
+        """Computes γ F_Y x F_Xᵀ, (..., channels, N, N)."""
+        check_averageable("DrawAttention", "image", image)
         rows, columns = window.filters(self.patch_size, image.shape[-2], image.shape[-1])
         rows = window.intensity[..., None, None] * rows
         return rows.to(image.dtype).unsqueeze(-3) @ image @ columns.to(image.dtype).unsqueeze(-3).mT
 
     def write(self, patch: Tensor, window: DrawWindow, height: int, width: int) -> Tensor:
-        """F_Yᵀ w F_X / γ: (..., channels, height, width), zero outside the window."""
+        """Computes F_Yᵀ w F_X / γ, (..., channels, height, width), zero outside the window."""
         if patch.shape[-2:] != (self.patch_size, self.patch_size):
             raise ValueError(
                 f"DrawAttention: a patch must be (..., channels, {self.patch_size}, {self.patch_size}), got "
                 f"{tuple(patch.shape)}; it has the size that read gives"
             )
-        check_averaged("DrawAttention", "patch", patch)
+        check_averageable("DrawAttention", "patch", patch)
         rows, columns = window.filters(self.patch_size, height, width)
         rows = rows / window.intensity[..., None, None]
         return rows.to(patch.dtype).unsqueeze(-3).mT @ patch @ columns.to(patch.dtype).unsqueeze(-3)
 
     def extra_repr(self) -> str:
-        """The patch size."""
         return f"patch_size={self.patch_size}"

@@ -22,8 +22,8 @@ from omegamax import checks
 from omegamax.sampling import sample
 
 
-class Chosen(NamedTuple):
-    """Choices, how likely they were, and how much each counts."""
+class Choices(NamedTuple):
+    """Chosen keys, their log-probabilities, and their coefficients in the sum over choices."""
 
     choices: Tensor  # (n, ..., Q, K)
     log_prob: Tensor  # (n, ..., Q): log p(s), differentiable; 0 where nothing was drawn
@@ -31,7 +31,7 @@ class Chosen(NamedTuple):
 
 
 class Estimator(nn.Module, ABC):
-    """What is chosen, and an objective whose gradient is that of L_s, exactly or on average.
+    """Chooses keys, and computes an objective whose gradient is that of L_s, exactly or on average.
 
     Common arguments: `weights` (..., Q, K), each row a distribution; `generator`, the source of random numbers;
     `log_likelihood` (n, ..., Q) or (n, ...) of the n choices; `chosen`, what `choose` returned; `entropy` (..., Q) of
@@ -39,12 +39,12 @@ class Estimator(nn.Module, ABC):
     """
 
     @abstractmethod
-    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Chosen:
-        """Choices for weights (..., Q, K), each row a distribution."""
+    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Choices:
+        """Chooses keys for weights (..., Q, K), each row a distribution."""
 
     @abstractmethod
-    def objective(self, log_likelihood: Tensor, chosen: Chosen, entropy: Tensor) -> Tensor:
-        """L_s, to be maximised: its value, and an estimate of its gradient.
+    def objective(self, log_likelihood: Tensor, chosen: Choices, entropy: Tensor) -> Tensor:
+        """Computes L_s, to be maximised; its gradient is an estimate of the gradient of L_s.
 
         `log_likelihood` is log p(y | s), for every choice (n, ..., Q) or for all the queries together (n, ...); the
         result has its shape without n. `entropy` (..., Q) is that of the weights.
@@ -68,7 +68,7 @@ class MovingAverage(nn.Module):
         self.register_buffer("value", torch.zeros(()))
 
     def forward(self, reward: Tensor) -> Tensor:
-        """The average before this reward, which is then remembered in training: so b does not depend on the choice."""
+        """Returns the average before this reward, so that b does not depend on the choice; training updates it."""
         before = self.value.to(reward.dtype)
         if self.training and reward.numel():
             seen = reward.detach().to(self.value.dtype)
@@ -80,12 +80,11 @@ class MovingAverage(nn.Module):
         return before
 
     def extra_repr(self) -> str:
-        """The decay."""
         return f"decay={self.decay}"
 
 
 class Reinforce(Estimator):
-    """Samples, and the score-function gradient.
+    """Samples keys and uses the score-function gradient.
 
         ∂L_s ≈ 1/n Σ_n [∂ log p(y | sⁿ) + reward_scale (log p(y | sⁿ) − b) ∂ log p(sⁿ)] + entropy_bonus ∂H[s]
 
@@ -114,13 +113,13 @@ class Reinforce(Estimator):
         self.n_samples, self.reward_scale, self.entropy_bonus = n_samples, reward_scale, entropy_bonus
         self.baseline = baseline
 
-    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Chosen:
-        """Samples of the Multinoulli distribution in each row."""
+    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Choices:
+        """Samples from the Multinoulli distribution of each row."""
         choices = sample(weights, self.n_samples, generator=generator)
-        return Chosen(choices, _log((weights * choices).sum(-1)), _evenly(choices))
+        return Choices(choices, _log((weights * choices).sum(-1)), _evenly(choices))
 
-    def objective(self, log_likelihood: Tensor, chosen: Chosen, entropy: Tensor) -> Tensor:
-        """The mean log-likelihood and the bonus; the score function enters the gradient only."""
+    def objective(self, log_likelihood: Tensor, chosen: Choices, entropy: Tensor) -> Tensor:
+        """Adds the bonus to the mean log-likelihood; the score function enters the gradient only."""
         log_prob, entropy = _for_each(log_likelihood, chosen.log_prob), _for_each(log_likelihood[0], entropy)
         reward = log_likelihood.detach()
         base = reward.new_zeros(()) if self.baseline is None else self.baseline(reward)
@@ -129,12 +128,11 @@ class Reinforce(Estimator):
         return (log_likelihood + score - score.detach()).mean(0) + self.entropy_bonus * entropy
 
     def extra_repr(self) -> str:
-        """The numbers."""
         return f"n_samples={self.n_samples}, reward_scale={self.reward_scale}, entropy_bonus={self.entropy_bonus}"
 
 
 class StraightThrough(Estimator):
-    """Samples in the forward pass, weights in the backward pass: choice + (weights − weights held fixed).
+    """Samples in the forward pass and uses the weights in the backward pass: choice + (weights − weights held fixed).
 
     The choice is one-hot to the bit; its gradient is biased, unless log p(y | s) is linear in the choice.
     Bengio, Léonard & Courville, arXiv:1308.3432.
@@ -148,24 +146,22 @@ class StraightThrough(Estimator):
         checks.check_count("StraightThrough", "n_samples", n_samples)
         self.n_samples = n_samples
 
-    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Chosen:
-        """Samples that carry the gradient of the weights."""
+    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Choices:
+        """Samples keys; the samples carry the gradient of the weights."""
         choices = sample(weights, self.n_samples, generator=generator)
         log_prob = _log((weights * choices).sum(-1))
-        return Chosen(choices + (weights - weights.detach()), log_prob, _evenly(choices))
+        return Choices(choices + (weights - weights.detach()), log_prob, _evenly(choices))
 
-    def objective(self, log_likelihood: Tensor, chosen: Chosen, entropy: Tensor) -> Tensor:
-        """The mean log-likelihood."""
+    def objective(self, log_likelihood: Tensor, chosen: Choices, entropy: Tensor) -> Tensor:
         _for_each(log_likelihood, chosen.log_prob)
         return log_likelihood.mean(0)
 
     def extra_repr(self) -> str:
-        """The number of samples."""
         return f"n_samples={self.n_samples}"
 
 
 class Marginalize(Estimator):
-    """Every choice in the support, weighted: the sum itself, without variance.
+    """Takes every choice in the support with its weight: the sum itself, without variance.
 
         L_s = Σ_{s: p(s) > 0} p(s) log p(y | s)
 
@@ -173,28 +169,28 @@ class Marginalize(Estimator):
     one are filled up with choices of nothing that do not count. Needs a log-likelihood for every query, (n, ..., Q).
     """
 
-    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Chosen:
-        """The support, heaviest first."""
+    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Choices:
+        """Takes the whole support, largest weight first."""
         n_keys = weights.shape[-1]
         largest = int((weights > 0).sum(-1).amax()) if weights.numel() else 0
         share, place = weights.topk(min(max(1, largest), n_keys), -1)  # (..., Q, n)
         counts = (share > 0).unsqueeze(-1).to(weights.dtype)
         choices = weights.new_zeros(*share.shape, n_keys).scatter(-1, place.unsqueeze(-1), counts)
         share = share.movedim(-1, 0)
-        return Chosen(choices.movedim(-2, 0), _log(share), share)
+        return Choices(choices.movedim(-2, 0), _log(share), share)
 
-    def objective(self, log_likelihood: Tensor, chosen: Chosen, entropy: Tensor) -> Tensor:
-        """The sum; a choice of weight zero never counts, even where it is impossible."""
+    def objective(self, log_likelihood: Tensor, chosen: Choices, entropy: Tensor) -> Tensor:
+        """Computes the sum; a choice of weight zero never counts, even if its likelihood is zero."""
         likelihood, share = self._aligned(log_likelihood, chosen)
         return torch.where(share > 0, share * likelihood, 0).sum(0).reshape(log_likelihood.shape[1:])
 
-    def log_marginal(self, log_likelihood: Tensor, chosen: Chosen) -> Tensor:
-        """What L_s is a bound of: log p(y) = log Σ_s p(s) p(y | s)."""
+    def log_marginal(self, log_likelihood: Tensor, chosen: Choices) -> Tensor:
+        """Computes log p(y) = log Σ_s p(s) p(y | s), of which L_s is a lower bound."""
         likelihood, share = self._aligned(log_likelihood, chosen)
         joint = torch.where(share > 0, chosen.log_prob + likelihood, -torch.inf)
         return joint.logsumexp(0).reshape(log_likelihood.shape[1:])
 
-    def _aligned(self, log_likelihood: Tensor, chosen: Chosen) -> tuple[Tensor, Tensor]:
+    def _aligned(self, log_likelihood: Tensor, chosen: Choices) -> tuple[Tensor, Tensor]:
         share = chosen.share
         if log_likelihood.shape == share.shape:
             return torch.where(share > 0, log_likelihood, 0), share
@@ -207,7 +203,7 @@ class Marginalize(Estimator):
 
 
 class SometimesSoft(Estimator):
-    """Choices that are replaced, item by item, by their average: soft attention with a given probability.
+    """Replaces the choices of an item by their average, with a given probability: soft attention for that item.
 
     In training only. It lowers the variance of `Reinforce`; the score function of a replaced item is zero.
     Xu et al., ICML 2015.
@@ -222,38 +218,37 @@ class SometimesSoft(Estimator):
         if not isinstance(estimator, (Reinforce, StraightThrough)):
             kind = type(estimator).__name__
             raise TypeError(
-                f"SometimesSoft: estimator must be one that samples, got {kind}; use for example om.Reinforce()"
+                f"SometimesSoft: estimator must be one that samples, got {kind}; "
+                "use for example om.attention.Reinforce()"
             )
         if not 0 <= probability <= 1:
             raise ValueError(f"SometimesSoft: probability must lie in [0, 1], got {probability}; 0.5 is the paper's")
         self.estimator, self.probability = estimator, probability
 
-    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Chosen:
-        """The estimator's choices, or the weights themselves for some items."""
+    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Choices:
+        """Takes the choices of the inner estimator, or for some items the weights themselves."""
         choices, log_prob, share = self.estimator.choose(weights, generator)
         if not self.training:
-            return Chosen(choices, log_prob, share)
+            return Choices(choices, log_prob, share)
         items = choices.shape[:-2]
         soft = torch.rand(items, device=weights.device, generator=generator) < self.probability
         choices = torch.where(soft[..., None, None], weights, choices)
-        return Chosen(choices, torch.where(soft[..., None], 0, log_prob), share)
+        return Choices(choices, torch.where(soft[..., None], 0, log_prob), share)
 
-    def objective(self, log_likelihood: Tensor, chosen: Chosen, entropy: Tensor) -> Tensor:
-        """The estimator's."""
+    def objective(self, log_likelihood: Tensor, chosen: Choices, entropy: Tensor) -> Tensor:
         return self.estimator.objective(log_likelihood, chosen, entropy)
 
     def extra_repr(self) -> str:
-        """The probability."""
         return f"probability={self.probability}"
 
 
 def row_entropy(weights: Tensor) -> Tensor:
-    """−Σ p log p of each row, with zeros where p is zero, in its gradient too."""
+    """Computes −Σ p log p of each row; where p is zero the term and its gradient are zero."""
     return -(weights * _log(weights)).sum(-1)
 
 
 def _log(probability: Tensor) -> Tensor:
-    """The logarithm; 0 where nothing was possible, with zero gradient."""
+    """Computes the logarithm; where the probability is zero the result and its gradient are 0."""
     possible = probability > 0
     return torch.where(possible, torch.where(possible, probability, 1).log(), 0)
 
@@ -263,7 +258,7 @@ def _evenly(choices: Tensor) -> Tensor:
 
 
 def _for_each(log_likelihood: Tensor, per_query: Tensor) -> Tensor:
-    """(..., Q) as it is, or summed over the queries where they act together."""
+    """Returns numbers (..., Q) unchanged, or summed over the queries if the likelihood is one for all queries."""
     if log_likelihood.shape == per_query.shape:
         return per_query
     if log_likelihood.shape == per_query.shape[:-1]:

@@ -1,4 +1,4 @@
-"""A retina: sharp where it looks, coarse around.
+"""A glimpse sensor: patches around one location, sharp in the middle and coarse around it.
 
 Patches of width N, sN, s²N, ... pixels around one location, each brought down to N × N by averaging. Together they cost
 k N² numbers whatever the size of the image. Mnih, Heess, Graves & Kavukcuoglu, "Recurrent models of visual attention",
@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.averages import check_averaged
+from omegamax.attention.masking import check_averageable
 
 
 class GlimpseSensor(nn.Module):
@@ -47,13 +47,13 @@ class GlimpseSensor(nn.Module):
         self.patch_size, self.n_scales, self.scale = patch_size, n_scales, scale
 
     def forward(self, image: Tensor, location: Tensor) -> Tensor:
-        """What the retina sees of the image at the location."""
+        """Takes the patches of the image at the location."""
         if image.dim() < 3 or location.shape[-1:] != (2,):
             raise ValueError(
                 "GlimpseSensor: image must be (..., channels, H, W) and location (..., 2), got "
                 f"{tuple(image.shape)} and {tuple(location.shape)}; a grey image has one channel"
             )
-        check_averaged("GlimpseSensor", "image", image)
+        check_averageable("GlimpseSensor", "image", image)
         if location.dtype in (torch.float16, torch.bfloat16):  # too coarse for positions
             location = location.float()
         x, y = location.unbind(-1)
@@ -66,7 +66,7 @@ class GlimpseSensor(nn.Module):
         return torch.stack(glimpses, -4)
 
     def _samples(self, where: Tensor, size: int, zoom: int) -> Tensor:
-        """(..., N, size): how much of each pixel is in each cell of the patch, along one axis."""
+        """Computes (..., N, size): how much of each pixel is in each cell of the patch, along one axis."""
         n = self.patch_size * zoom
         offset = torch.arange(n, dtype=where.dtype, device=where.device) - (n - 1) / 2
         at = ((where + 1) * size - 1).unsqueeze(-1) / 2 + offset  # pixels are counted from 0
@@ -75,5 +75,4 @@ class GlimpseSensor(nn.Module):
         return tent.unflatten(-2, (self.patch_size, zoom)).mean(-2)
 
     def extra_repr(self) -> str:
-        """The three sizes."""
         return f"patch_size={self.patch_size}, n_scales={self.n_scales}, scale={self.scale}"

@@ -12,11 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks
-from omegamax.attention.attention import Attended
-from omegamax.attention.averages import average, check_averaged
+from omegamax.attention.attention import AttentionOutput, ScoredAttention
+from omegamax.attention.masking import average, check_averageable, zero_idle, zero_unread
 from omegamax.attention.normalizers import Normalizer, normalize
-from omegamax.attention.padding import only_asking, only_read
-from omegamax.attention.scored import ScoredAttention
 from omegamax.attention.scores import Score
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
@@ -25,7 +23,7 @@ _SHANNON = Shannon()
 
 
 class GridAttention(ScoredAttention):
-    """Attention to a grid with any score function and any normalizer.
+    """Attention to the cells of a grid with any score function and any normalizer.
 
     Queries (..., Q, dq) and annotations (..., H, W, features) share their batch axes, or broadcast; the output is
     (..., Q, features) and the weights are (..., Q, H, W). A regularizer, or a layer, sees the cells of the grid as one
@@ -56,8 +54,8 @@ class GridAttention(ScoredAttention):
         mask: Tensor | None = None,
         sizes: Tensor | None = None,
         need_weights: bool = True,
-    ) -> Attended:
-        """Averages of the values (..., H, W, features), by default of the annotations.
+    ) -> AttentionOutput:
+        """Averages the values (..., H, W, features), by default the annotations.
 
         `mask` is boolean and broadcasts to (..., Q, H, W): True means "may attend"; `sizes` (*batch, 2) counts the rows
         and columns of each image of the batch. A value that no query may attend to may be anything, NaN too. A
@@ -69,17 +67,17 @@ class GridAttention(ScoredAttention):
                 "GridAttention: annotations and values must be (..., H, W, features) over one grid, got "
                 f"{tuple(annotations.shape)} and {tuple(values.shape)}; move the channels to the last axis"
             )
-        check_averaged("GridAttention", "values", values)
+        check_averageable("GridAttention", "values", values)
         grid = annotations.shape[-3:-1]
         shape = (*torch.broadcast_shapes(query.shape[:-2], annotations.shape[:-3]), query.shape[-2], *grid)
         allowed = _allowed(query.new_zeros(()).expand(shape), mask, sizes)
         cells = _as_rows(allowed, grid)
-        seen = only_read(annotations.flatten(-3, -2), cells, query.shape[-2])
-        scores = self.score(only_asking(query, cells, seen.shape[-2]), seen).unflatten(-1, grid)  # (..., Q, H, W)
+        seen = zero_unread(annotations.flatten(-3, -2), cells, query.shape[-2])
+        scores = self.score(zero_idle(query, cells, seen.shape[-2]), seen).unflatten(-1, grid)  # (..., Q, H, W)
         weights = self._normalize(scores, allowed)
         dropped = nn.functional.dropout(weights, self.dropout, self.training)
         output = average(dropped.flatten(-2), values.flatten(-3, -2), cells)
-        return Attended(output, weights if need_weights else None)
+        return AttentionOutput(output, weights if need_weights else None)
 
     def _normalize(self, scores: Tensor, allowed: Tensor | None) -> Tensor:
         if isinstance(self.normalizer, SmoothMax) and self.normalizer.event_ndim == 2:
@@ -89,12 +87,12 @@ class GridAttention(ScoredAttention):
 
 
 def _as_rows(allowed: Tensor | None, grid: torch.Size) -> Tensor | None:
-    """(..., Q or 1, cells) from (..., Q or 1, H or 1, W or 1)."""
+    """Flattens a mask (..., Q or 1, H or 1, W or 1) to (..., Q or 1, cells)."""
     return None if allowed is None else allowed.expand(*allowed.shape[:-2], *grid).flatten(-2)
 
 
 def _allowed(scores: Tensor, mask: Tensor | None, sizes: Tensor | None) -> Tensor | None:
-    """What broadcasts to scores (..., Q, H, W), of at least three axes; None where everything is allowed."""
+    """Combines `mask` and `sizes` into one mask of at least three axes for scores (..., Q, H, W), or None."""
     if mask is not None:
         checks.check_mask("GridAttention", scores, mask, fix="a mask per image (batch, H, W) needs mask.unsqueeze(-3)")
         mask = mask.reshape((1,) * max(0, 3 - mask.dim()) + tuple(mask.shape))

@@ -14,34 +14,34 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from omegamax.attention.averages import average, values_of
-from omegamax.attention.estimators import Chosen, Estimator, Marginalize, Reinforce, row_entropy
+from omegamax.attention.attention import ScoredAttention
+from omegamax.attention.estimators import Choices, Estimator, Marginalize, Reinforce, row_entropy
+from omegamax.attention.masking import allowed_pairs, average, values_or_keys
 from omegamax.attention.normalizers import Normalizer
-from omegamax.attention.scored import ScoredAttention
 from omegamax.attention.scores import Score
 from omegamax.operators.shannon import Shannon
 
 _SHANNON = Shannon()
 
 
-class Glimpses(NamedTuple):
-    """What hard attention returns: n choices for every query."""
+class HardAttentionOutput(NamedTuple):
+    """The values that n choices for every query picked, and what an estimator needs to learn from them."""
 
     output: Tensor  # (n, ..., Q, features)
     weights: Tensor  # (..., Q, K), the probabilities of the choices
-    chosen: Chosen  # choices (n, ..., Q, K), their log-probabilities and shares
+    chosen: Choices  # choices (n, ..., Q, K), their log-probabilities and shares
     entropy: Tensor  # (..., Q), of the weights
 
     @staticmethod
-    def join(steps: Sequence[Glimpses]) -> Glimpses:
-        """The glimpses of a sequence of steps, one after the other along the queries."""
-        chosen = Chosen(
+    def join(steps: Sequence[HardAttentionOutput]) -> HardAttentionOutput:
+        """Joins the outputs of a sequence of steps along the queries."""
+        chosen = Choices(
             torch.cat([step.chosen.choices for step in steps], -2),
             torch.cat([step.chosen.log_prob for step in steps], -1),
             torch.cat([step.chosen.share for step in steps], -1),
         )
         output, weights = (torch.cat(parts, -2) for parts in zip(*(step[:2] for step in steps)))
-        return Glimpses(output, weights, chosen, torch.cat([step.entropy for step in steps], -1))
+        return HardAttentionOutput(output, weights, chosen, torch.cat([step.entropy for step in steps], -1))
 
 
 class HardAttention(ScoredAttention):
@@ -91,22 +91,23 @@ class HardAttention(ScoredAttention):
         lengths: Tensor | None = None,
         causal: bool = False,
         generator: torch.Generator | None = None,
-    ) -> Glimpses:
-        """The chosen values, by default keys; masks as in `Attention`. A query that may see nothing chooses nothing."""
-        value = values_of("HardAttention", key, value)
-        _, allowed, weights = self.weigh(query, key, mask=mask, lengths=lengths, causal=causal)
+    ) -> HardAttentionOutput:
+        """Picks values, by default keys; masks as in `Attention`. A query that may attend to nothing picks nothing."""
+        value = values_or_keys("HardAttention", key, value)
+        allowed = allowed_pairs("HardAttention", query, key, mask=mask, lengths=lengths, causal=causal)
+        weights = self.scores_and_weights(query, key, allowed).weights
         chosen = self.estimator.choose(weights, generator)
-        return Glimpses(average(chosen.choices, value, allowed), weights, chosen, row_entropy(weights))
+        return HardAttentionOutput(average(chosen.choices, value, allowed), weights, chosen, row_entropy(weights))
 
-    def objective(self, log_likelihood: Tensor, glimpses: Glimpses) -> Tensor:
-        """L_s ≤ log p(y), to be maximised, of log p(y | s) (n, ..., Q) or (n, ...); without the axis n."""
+    def objective(self, log_likelihood: Tensor, glimpses: HardAttentionOutput) -> Tensor:
+        """Computes L_s ≤ log p(y), to be maximised, from log p(y | s) (n, ..., Q) or (n, ...); the axis n is summed."""
         return self.estimator.objective(log_likelihood, glimpses.chosen, glimpses.entropy)
 
-    def log_marginal(self, log_likelihood: Tensor, glimpses: Glimpses) -> Tensor:
-        """The whole of log p(y), with `Marginalize`."""
+    def log_marginal(self, log_likelihood: Tensor, glimpses: HardAttentionOutput) -> Tensor:
+        """Computes log p(y) itself; the estimator must be `Marginalize`."""
         if not isinstance(self.estimator, Marginalize):
             raise TypeError(
                 "HardAttention: log_marginal needs every choice in the support, got the estimator "
-                f"{type(self.estimator).__name__}; use estimator=om.Marginalize()"
+                f"{type(self.estimator).__name__}; use estimator=om.attention.Marginalize()"
             )
         return self.estimator.log_marginal(log_likelihood, glimpses.chosen)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from omegamax.attention.masking import finite_where_unread, is_read, zero_idle, zero_unread
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
-from omegamax.attention.padding import finite_unless_read, only_asking, only_read
 from omegamax.module_repr import shown
 from omegamax.operators.shannon import Shannon
 
@@ -22,10 +22,13 @@ _SHANNON = Shannon()
 
 
 class Masks(NamedTuple):
-    """Masks (batch or 1, heads or 1, queries or 1, keys), or None."""
+    """What is added to scores and which of them count, each (batch or 1, heads or 1, queries or 1, keys) or None."""
 
-    added: Tensor | None  # to scores
+    bias: Tensor | None  # added to scores
     allowed: Tensor | None  # True = may attend
+
+
+_NO_MASKS = Masks(None, None)
 
 
 class MultiheadAttention(nn.MultiheadAttention):
@@ -96,7 +99,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Output and weights (None unless wanted), as PyTorch's layer returns them.
+        """Returns the output and the weights (None unless needed), as PyTorch's layer does.
 
         Arguments:
             query: (Q, batch, embed_dim), or (batch, Q, embed_dim) with `batch_first`; without a batch (Q, embed_dim)
@@ -124,8 +127,12 @@ class MultiheadAttention(nn.MultiheadAttention):
                 "mask itself, for example nn.Transformer.generate_square_subsequent_mask(n)"
             )
         self._check(query, key, value, key_padding_mask, attn_mask)
-        masks = self._masks(len(query), key_padding_mask, attn_mask)
-        output, weights = self._attend(*self._project(*self._inert(query, key, value, masks.allowed)), masks)
+        masks = _NO_MASKS
+        if key_padding_mask is not None or attn_mask is not None:
+            masks = self._masks(len(query), key_padding_mask, attn_mask)
+            if masks.allowed is not None:
+                query, key, value = self._without_padding(query, key, value, masks.allowed)
+        output, weights = self._attend(*self._project(query, key, value), masks)
         if unbatched:
             output, weights = output.squeeze(0), weights.squeeze(0)
         elif not self.batch_first:
@@ -137,9 +144,9 @@ class MultiheadAttention(nn.MultiheadAttention):
     def _forward_nested(
         self, query: Tensor, key: Tensor, value: Tensor, masked: bool, need_weights: bool, average_attn_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """Self-attention of a nested tensor, which `nn.TransformerEncoder` makes of a padded one in eval.
+        """Attends within a nested tensor, which `nn.TransformerEncoder` makes of a padded one in eval.
 
-        Weights, where they are wanted, are padded.
+        Weights, if they are needed, are padded.
         """
         if masked or query is not key or key is not value or query.layout is not torch.strided or not self.batch_first:
             raise ValueError(
@@ -158,7 +165,7 @@ class MultiheadAttention(nn.MultiheadAttention):
     def _check(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
     ) -> None:
-        """Shapes and kinds, with the batch first: a mask of another size would be padded or cut in silence."""
+        """Checks shapes and kinds; a mask of another size would be padded or cut in silence. The batch comes first."""
         (batch, n_queries, _), n_keys = query.shape, key.shape[1]
         if key.dim() != 3 or key.shape[:2] != value.shape[:2] or len(key) != batch:
             raise ValueError(
@@ -183,23 +190,21 @@ class MultiheadAttention(nn.MultiheadAttention):
                     f"{tuple(mask.shape)}; there are {n_queries} queries and {n_keys} keys"
                 )
 
-    def _inert(
-        self, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None
+    def _without_padding(
+        self, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """What the projections may see: zeros in place of padding, and nothing new where there is no mask."""
-        if allowed is None:
-            return query, key, value
+        """Replaces padding by zeros, before the projections see it."""
         allowed = allowed.any(1)  # by some head
         if query is key:  # padding is among the queries too, where PyTorch takes finite numbers as they are
-            query = seen = finite_unless_read(key, allowed)
+            query = seen = finite_where_unread(key, allowed)
         else:
-            seen = only_read(key, allowed, query.shape[1])
+            seen = zero_unread(key, allowed, query.shape[1])
             always = self.bias_k is not None or self.add_zero_attn  # there is something to attend to
-            query = only_asking(query, None if always else allowed, key.shape[1])
-        return query, seen, seen if value is key else only_read(value, allowed, query.shape[1])
+            query = zero_idle(query, None if always else allowed, key.shape[1])
+        return query, seen, seen if value is key else zero_unread(value, allowed, query.shape[1])
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(batch, length, features) each."""
+        """Projects queries, keys and values to (batch, length, features of all heads) each."""
         if query is key and key is value and self.in_proj_weight is not None:  # one product instead of three
             q, k, v = nn.functional.linear(query, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
         else:
@@ -207,7 +212,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         return q, k, v
 
     def _projections(self) -> list[tuple[Tensor, Tensor | None]]:
-        """Weight and bias for queries, keys and values; they are kept as one matrix where the sizes agree."""
+        """Returns weight and bias for queries, keys and values; they are stored as one matrix if the sizes agree."""
         if self.in_proj_weight is not None:
             weights = self.in_proj_weight.chunk(3)
         else:
@@ -217,7 +222,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         return list(zip(weights, self.in_proj_bias.split([len(weight) for weight in weights])))
 
     def _resize_keys(self, size: int) -> None:
-        """Queries and keys of another size than values, which PyTorch's layer cannot have."""
+        """Gives queries and keys another size than values, which PyTorch's layer cannot do."""
         if size <= 0 or self.bias_k is not None:
             raise ValueError(
                 f"MultiheadAttention: key_size must be positive and without add_bias_kv, got {size // self.num_heads} "
@@ -234,29 +239,46 @@ class MultiheadAttention(nn.MultiheadAttention):
             self.in_proj_bias = nn.Parameter(new(2 * size + self.embed_dim).zero_())
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, masks: Masks) -> tuple[Tensor, Tensor]:
-        """Output (batch, queries, embed_dim) and weights (batch, heads, queries, keys) of what was projected."""
-        batch, n_given = key.shape[:2]
-        if self.bias_k is not None and self.bias_v is not None:
-            key = torch.cat([key, self.bias_k.expand(batch, 1, -1)], 1)
-            value = torch.cat([value, self.bias_v.expand(batch, 1, -1)], 1)
-        query, key, value = (x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in (query, key, value))
-        if self.add_zero_attn:
-            key, value = (nn.functional.pad(x, (0, 0, 0, 1)) for x in (key, value))
-        added, allowed = masks
-        if key.shape[-2] > n_given:  # bias_k and the zero key are for everybody
-            more = (0, key.shape[-2] - n_given)
-            added = None if added is None else nn.functional.pad(added, more)
-            allowed = None if allowed is None else nn.functional.pad(allowed, more, value=True)
-        key, value = (only_read(x, allowed, query.shape[-2]) for x in (key, value))  # numbers may have overflown
+        """Turns scores into weights and weights into outputs; no other method of this layer does so.
+
+        Projected queries, keys and values (batch, length, features of all heads) give the output (batch, queries,
+        embed_dim) and weights (batch, heads, queries, keys).
+        """
+        if self.bias_k is not None or self.add_zero_attn:
+            key, value, masks = self._with_extra_keys(key, value, masks)
+        per_head = (self.num_heads, -1)
+        query = query.unflatten(-1, per_head).transpose(1, 2)  # (batch, heads, queries, features of a head)
+        key = key.unflatten(-1, per_head).transpose(1, 2)
+        value = value.unflatten(-1, per_head).transpose(1, 2)
+        bias, allowed = masks
+        if allowed is not None:  # a projection may have overflowed where nobody looks
+            read = is_read(allowed, query.shape[-2], key.shape[-2])
+            key, value = torch.where(read, key, 0), torch.where(read, value, 0)
         scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)  # (batch, heads, queries, keys)
-        scores = scores if added is None else scores + added.to(scores.dtype)
+        scores = scores if bias is None else scores + bias.to(scores.dtype)
         weights = normalize(self.normalizer, scores, allowed)
         weights = nn.functional.dropout(weights, self.dropout, self.training)
         return self.out_proj((weights @ value).transpose(1, 2).flatten(-2)), weights
 
+    def _with_extra_keys(self, key: Tensor, value: Tensor, masks: Masks) -> tuple[Tensor, Tensor, Masks]:
+        """Appends the learned key and the key of zeros, which every query may attend to."""
+        batch, n_given = key.shape[:2]
+        if self.bias_k is not None and self.bias_v is not None:
+            key = torch.cat([key, self.bias_k.expand(batch, 1, -1)], 1)
+            value = torch.cat([value, self.bias_v.expand(batch, 1, -1)], 1)
+        if self.add_zero_attn:
+            key, value = (nn.functional.pad(x, (0, 0, 0, 1)) for x in (key, value))
+        more = (0, key.shape[1] - n_given)
+        bias = None if masks.bias is None else nn.functional.pad(masks.bias, more)
+        allowed = None if masks.allowed is None else nn.functional.pad(masks.allowed, more, value=True)
+        return key, value, Masks(bias, allowed)
+
     def _masks(self, batch: int, key_padding_mask: Tensor | None, attn_mask: Tensor | None) -> Masks:
-        """Both masks in one: floating point is added to scores, and -inf in it means "may not attend"."""
-        added = allowed = None
+        """Combines both masks, and turns PyTorch's "True: may not attend" into "True: may attend".
+
+        A floating-point mask is added to scores; -inf in it means "may not attend".
+        """
+        bias = allowed = None
         if key_padding_mask is not None:
             key_padding_mask = key_padding_mask[:, None, None]
         if attn_mask is not None and attn_mask.dim() == 3:  # (batch · heads, queries, keys)
@@ -267,17 +289,16 @@ class MultiheadAttention(nn.MultiheadAttention):
             if mask is None:
                 continue
             if mask.dtype is not torch.bool:
-                added = mask if added is None else added + mask
+                bias = mask if bias is None else bias + mask
                 mask = mask == -torch.inf
             allowed = ~mask if allowed is None else allowed & ~mask
-        return Masks(added, allowed)
+        return Masks(bias, allowed)
 
     def extra_repr(self) -> str:
-        """The sizes, and the normalizer where it is not a module."""
         return ", ".join(filter(None, [f"{self.embed_dim}, {self.num_heads}", shown(normalizer=self.normalizer)]))
 
 
 def _each(change: Callable[[Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-    """The three changed; what was one tensor stays one, so that one product projects it."""
+    """Changes all three; what was one tensor stays one tensor, so that one product projects it."""
     changed = change(key)
     return changed if query is key else change(query), changed, changed if value is key else change(value)

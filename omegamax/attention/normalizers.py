@@ -1,4 +1,4 @@
-"""What may turn scores into weights: a smoothed maximum, or a layer that holds one with learnable parameters."""
+"""Normalizers turn scores into weights: a smoothed maximum, or a layer that holds one with learnable parameters."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from omegamax.wrong_kinds import instead_of, kind_of
 
 
 class NormalizerModule(nn.Module, ABC):
-    """A normalizer with parameters of its own: scores (..., Q, K) and a mask to weights of the same shape."""
+    """A normalizer with parameters of its own: it maps scores (..., Q, K) and a mask to weights of the same shape."""
 
     event_ndim: ClassVar[int] = 1  # 1 where the weights of a row depend on its scores alone, 2 on the whole matrix
     rows_sum_to_one: ClassVar[bool] = True  # every row sums to one
 
     @abstractmethod
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Weights; True in mask marks what may receive weight."""
+        """Turns scores into weights; True in mask marks what may receive weight."""
 
 
 Normalizer = SmoothMax | ArgmaxModule | NormalizerModule
 
 
 def check_normalizer(who: str, normalizer: Any) -> None:
-    """A SmoothMax of one or two event axes, or a layer along the last axis.
+    """Raises unless the normalizer is a SmoothMax of one or two event axes, or a layer along the last axis.
 
     Arguments:
         who: the name that speaks in the error
@@ -55,7 +55,7 @@ def check_normalizer(who: str, normalizer: Any) -> None:
 
 
 def normalize(normalizer: Normalizer, scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Weights with the shape of scores (..., Q, K): of each row, or of the whole matrix where the event has two.
+    """Turns scores (..., Q, K) into weights: row by row, or the whole matrix if the normalizer has two event axes.
 
     Arguments:
         normalizer: what turns scores into weights: a regularizer, a structured SmoothMax or a layer such as `Entmax()`

@@ -1,4 +1,4 @@
-"""Attention as the output: point at the input, or copy from it.
+"""Output heads that attend: point at the input, or copy from it.
 
     PointerHead  p(i)  = argmax_Ω(score(query, key))_i
     CopyHead     P(w)  = g P_vocabulary(w) + (1 − g) Σ_{i: x_i = w} a_i,      g = σ(w_hᵀ h + w_sᵀ s + w_xᵀ x + b)
@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks
+from omegamax.attention.attention import ScoredAttention
+from omegamax.attention.masking import allowed_pairs
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
-from omegamax.attention.scored import ScoredAttention
 from omegamax.attention.scores import Score
 from omegamax.module_repr import shown
 from omegamax.operators.shannon import Shannon
@@ -23,15 +24,15 @@ from omegamax.operators.shannon import Shannon
 _SHANNON = Shannon()
 
 
-class Pointed(NamedTuple):
-    """Where a pointer head points, and how surely."""
+class PointerOutput(NamedTuple):
+    """Scores and probabilities of pointing at each key."""
 
     scores: Tensor  # (..., Q, K), −inf where masked: what a Fenchel–Young loss of the same normalizer takes
     probabilities: Tensor  # (..., Q, K)
 
 
 class PointerHead(ScoredAttention):
-    """A distribution over the keys themselves, as many as there are.
+    """A distribution over the keys themselves, however many there are.
 
     Queries (..., Q, dq) and keys (..., K, dk).
 
@@ -60,14 +61,15 @@ class PointerHead(ScoredAttention):
         mask: Tensor | None = None,
         lengths: Tensor | None = None,
         causal: bool = False,
-    ) -> Pointed:
-        """Scores and probabilities; masks as in `Attention`, for example of keys that were pointed at already."""
-        scores, allowed, weights = self.weigh(query, key, mask=mask, lengths=lengths, causal=causal)
-        return Pointed(scores if allowed is None else torch.where(allowed, scores, -torch.inf), weights)
+    ) -> PointerOutput:
+        """Computes scores and probabilities; masks are those of `Attention`, for example of keys already pointed at."""
+        allowed = allowed_pairs("PointerHead", query, key, mask=mask, lengths=lengths, causal=causal)
+        scores, weights = self.scores_and_weights(query, key, allowed)
+        return PointerOutput(scores if allowed is None else torch.where(allowed, scores, -torch.inf), weights)
 
 
-class Copied(NamedTuple):
-    """The next word, from the vocabulary or from the source."""
+class CopyOutput(NamedTuple):
+    """Probabilities of the next word, from the vocabulary or from the source."""
 
     probabilities: Tensor  # (..., Q, n_words + n_extra)
     gate: Tensor  # (..., Q, 1), the probability of generating
@@ -110,14 +112,13 @@ class CopyHead(nn.Module):
         self.state_size, self.context_size, self.input_size = state_size, context_size, input_size
 
     def extra_repr(self) -> str:
-        """The sizes and the normalizer."""
         sizes = {"state_size": self.state_size, "context_size": self.context_size, "input_size": self.input_size}
         return shown(**sizes, n_words=self.n_words, normalizer=self.normalizer)
 
     def forward(
         self, state: Tensor, context: Tensor, inputs: Tensor, weights: Tensor, source: Tensor, *, n_extra: int = 0
-    ) -> Copied:
-        """Probabilities of n_words + n_extra words from attention weights (..., Q, K) over the words source (..., K).
+    ) -> CopyOutput:
+        """Computes probabilities of n_words + n_extra words from weights (..., Q, K) over the words source (..., K).
 
         Where the weights of a query are all zero there is nothing to copy, and it generates.
 
@@ -142,4 +143,4 @@ class CopyHead(nn.Module):
         generated = nn.functional.pad(gate * generated, (0, n_extra))
         copied = (1 - gate) * weights
         source = source.unsqueeze(-2).expand(*copied.shape[:-2], copied.shape[-2], -1)
-        return Copied(generated.scatter_add(-1, source, copied.to(generated.dtype)), gate)
+        return CopyOutput(generated.scatter_add(-1, source, copied.to(generated.dtype)), gate)

@@ -21,18 +21,17 @@ from omegamax import checks
 
 
 class Score(nn.Module, ABC):
-    """A `query` (..., Q, dq) and a `key` (..., K, dk) tensor to scores (..., Q, K)."""
+    """Maps a `query` (..., Q, dq) and a `key` (..., K, dk) tensor to scores (..., Q, K)."""
 
     @abstractmethod
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """How well each key answers each query."""
+        """Scores how well each key answers each query."""
 
 
 class DotProduct(Score):
     """q · k: for queries and keys of the same size, without parameters (Luong et al., EMNLP 2015)."""
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """One product."""
         _check_sizes(self, query, key)
         return query @ key.transpose(-1, -2)
 
@@ -51,13 +50,12 @@ class ScaledDotProduct(Score):
         self.scale = scale
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """Queries are scaled, not scores: they are fewer numbers."""
+        """Scales queries and not scores, which are more numbers."""
         _check_sizes(self, query, key)
         scale = 1 / math.sqrt(max(1, query.shape[-1])) if self.scale is None else self.scale
         return (query * scale) @ key.transpose(-1, -2)
 
     def extra_repr(self) -> str:
-        """The scale, where it is not 1/√d."""
         return "" if self.scale is None else f"scale={self.scale}"
 
 
@@ -75,11 +73,9 @@ class Bilinear(Score):
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """The query is carried over to the keys."""
         return (query @ self.weight) @ key.transpose(-1, -2)
 
     def extra_repr(self) -> str:
-        """The sizes."""
         return f"{self.weight.shape[0]}, {self.weight.shape[1]}"
 
 
@@ -101,7 +97,6 @@ class Additive(Score):
         self.out = nn.Linear(hidden_size, 1, bias=False)  # a constant would move every score alike
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """Every pair passes through the hidden layer."""
         hidden = self.of_query(query).unsqueeze(-2) + self.of_key(key).unsqueeze(-3)  # (..., Q, K, hidden)
         return self.out(hidden.tanh()).squeeze(-1)
 
@@ -124,20 +119,19 @@ class Cosine(Score):
         return self.sharpness * (query @ key.transpose(-1, -2))
 
     def extra_repr(self) -> str:
-        """The sharpness."""
         return f"sharpness={self.sharpness}"
 
 
 def _direction(x: Tensor) -> Tensor:
-    """Vectors of length 1, and zeros where there is none; lengths in float32 at least, half types overflow early."""
+    """Scales vectors to length 1 and leaves zeros; computes lengths in float32 at least, half types overflow early."""
     wide = x.double() if x.dtype is torch.float64 else x.float()
     squared = wide.square().sum(-1, keepdim=True)
     somewhere = squared > 0
     return torch.where(somewhere, wide * torch.where(somewhere, squared, 1).rsqrt(), 0).to(x.dtype)
 
 
-def score_of(who: str, score: Score | None) -> Score:
-    """The score function, by default the scaled dot product."""
+def score_or_default(who: str, score: Score | None) -> Score:
+    """Checks the score function; None becomes the scaled dot product."""
     if score is None:
         return ScaledDotProduct()
     if not isinstance(score, nn.Module):

@@ -18,9 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks, routing
-from omegamax.attention.masks import attention_mask
+from omegamax.attention.masking import attention_mask, zero_idle, zero_unread
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
-from omegamax.attention.padding import only_asking, only_read
 from omegamax.attention.relative_bias import RelativeBias
 from omegamax.attention.sparse_attention_function import NATIVE_OPERATORS, Settings, SparseAttention
 from omegamax.attention.top_k import TopK
@@ -34,7 +33,7 @@ _SAFE_GAMMA = 1e-6  # scores up to 1e30, divided by this, are finite in float32
 
 
 class SparseAttentionOutput(NamedTuple):
-    """What `sparse_attention_with_weights` returns."""
+    """The output of attention, and its weights that are not zero."""
 
     output: Tensor  # (..., heads, Q, features)
     weights: Tensor  # sparse CSR, (rows, K): a row for each query of each head of each item, in that order
@@ -287,9 +286,9 @@ class _Call:
             "sparse_attention", self.like_scores, mask=self.mask, lengths=self.lengths, causal=self.causal
         )
         repeats = self.query.shape[-3] // self.key.shape[-3]
-        query = only_asking(self.query, allowed, self.n_keys)
+        query = zero_idle(self.query, allowed, self.n_keys)
         key, value = (
-            only_read(x.repeat_interleave(repeats, -3) if repeats > 1 else x, allowed, self.n_queries)
+            zero_unread(x.repeat_interleave(repeats, -3) if repeats > 1 else x, allowed, self.n_queries)
             for x in (self.key, self.value)
         )
         bias = self.bias.dense(self.n_queries, self.n_keys) if isinstance(self.bias, RelativeBias) else self.bias

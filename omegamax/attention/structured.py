@@ -27,7 +27,7 @@ _SHANNON = Shannon()
 
 
 class ChainNormalizer(NormalizerModule):
-    """Segments: a key is on or off, and neighbours influence each other. The weight of a key is its probability of on.
+    """Selects segments: a key is on or off, and neighbours influence each other. Its weight is its probability of on.
 
         z_1 ... z_K in {0, 1},   score(z) = Σ z_i score_i + Σ transitions[z_{i−1}, z_i]
 
@@ -43,11 +43,10 @@ class ChainNormalizer(NormalizerModule):
         self.transitions = nn.Parameter(torch.zeros(2, 2))
 
     def extra_repr(self) -> str:
-        """What smooths the chain."""
         return shown(smooth=self.smooth)
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Probabilities of on."""
+        """Computes the probability of each key to be on."""
         mask = _present(scores, mask)
         if mask is None:
             return self._on(scores, None)
@@ -65,7 +64,7 @@ class ChainNormalizer(NormalizerModule):
 
 
 class TreeNormalizer(NormalizerModule):
-    """Self-attention to the head in a dependency tree: weights[m, h] is the probability that word h is the head of m.
+    """Attends to the head in a dependency tree: weights[m, h] is the probability that word h is the head of word m.
 
     Scores are (..., N, N), a row per modifier. The root is an N + 1st choice of every word, with a learned score; its
     probability is what a row lacks to one. A word whose column is masked for everybody (padding) is taken out; other
@@ -89,11 +88,10 @@ class TreeNormalizer(NormalizerModule):
         self.root = nn.Parameter(torch.zeros(()))
 
     def extra_repr(self) -> str:
-        """The structure and what smooths it."""
         return shown(smooth=self.smooth)
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Probabilities of heads, without the root."""
+        """Computes the probabilities of heads, without the root."""
         if scores.shape[-1] != scores.shape[-2]:
             raise ValueError(
                 f"TreeNormalizer: scores must be square, (..., N, N), got {tuple(scores.shape)}; a tree is over "
@@ -120,7 +118,7 @@ class TreeNormalizer(NormalizerModule):
 
 
 def _present(scores: Tensor, mask: Tensor | None) -> Tensor | None:
-    """What is there, with the shape of scores, −inf meaning the same as masked; None where that is everything."""
+    """Returns a mask of the scores that are neither masked nor −inf, or None if that is all of them."""
     finite = scores != -torch.inf
     if mask is not None:
         return mask & finite
@@ -128,5 +126,5 @@ def _present(scores: Tensor, mask: Tensor | None) -> Tensor | None:
 
 
 def _present_first(present: Tensor) -> Tensor:
-    """The order in which what is there comes first and otherwise stays as it was."""
+    """Returns the order that brings present entries to the front and keeps them in sequence."""
     return (~present).byte().argsort(stable=True, dim=-1)

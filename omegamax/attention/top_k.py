@@ -51,7 +51,6 @@ class TopK(SmoothMax):
     def max_and_argmax(
         self, scores: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None
     ) -> ValueAndWeights:
-        """Both."""
         scores = masked("TopK", 1, scores, mask, lengths)
         best = self.keep_best(scores)
         out = best == -torch.inf
@@ -81,6 +80,6 @@ class TopK(SmoothMax):
         return (self.argmax(scores),)
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
-        """J v = p (v − <p, v>)."""
+        """J v = p (v − <p, v>) for a `direction` v and the weights p of the `certificate`."""
         (weights,) = certificate
         return weights * (direction - (weights * direction).sum(-1, keepdim=True))

@@ -1,4 +1,4 @@
-"""The command `omegamax`: strings to objects, and nothing else.
+"""The command `omegamax`. It turns strings into objects and calls a recipe; it does nothing else.
 
 Each command is a module with HELP, DESCRIPTION, EXAMPLES, `add_arguments(parser)` and `run(options)`. None of them
 loads PyTorch before it runs, so that --help answers at once.
@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from omegamax.cli import attend, bench, compare, evaluate, info, operators, plot, predict, reproduce, train
+from omegamax.cli.errors import CommandError, as_command_errors
 from omegamax.cli.parser import Parser, add_command
-from omegamax.cli.refusal import Refused, refusing
-from omegamax.recipes.visible import visible
+from omegamax.data.printable import printable
 
-_LONGEST = 2000  # characters of a complaint
-_OF_MODELS = ("train", "evaluate", "predict", "attend", "compare")
+_MAX_MESSAGE = 2000  # characters of an error
+_COMMANDS_OF_MODELS = ("train", "evaluate", "predict", "attend", "compare")
 
 COMMANDS: dict[str, Any] = {
     "train": train,
@@ -54,11 +54,11 @@ in Python:
 
 
 def command() -> None:
-    """`main` as a process of its own, which ends with its exit code."""
+    """Runs `main` and ends the process with its exit code."""
     code = main()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        # PyTorch never ends the threads of a process group that a DDP model has used, and one that meets an interpreter
-        # in its shutdown aborts the process, now and then: so this one is not shut down.
+        # PyTorch never ends the threads of a process group that a DDP model has used. Now and then such a thread aborts
+        # the process while the interpreter shuts down, so the interpreter is not shut down.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -66,8 +66,11 @@ def command() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit code: 0, 2 for a mistake of the caller, 130 after Ctrl-C, 141 if cut off."""
-    _spell_out()
+    """Runs one command and returns its exit code.
+
+    The code is 0, 2 for a mistake of the caller, 130 after Ctrl-C, and 141 if the reader of the output has gone.
+    """
+    _escape_unknown_characters()
     parser = _parser()
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
@@ -75,29 +78,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command is None:
         parser.print_help()
         return 0
-    if options.command in _OF_MODELS and "torch" not in sys.modules:
-        # Threads that wait for the next small operation sleep, instead of keeping a core busy that others could use.
+    if options.command in _COMMANDS_OF_MODELS and "torch" not in sys.modules:
+        # Threads that wait for the next small operation sleep; by default they would keep a core busy.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
-        with refusing():
+        with as_command_errors():
             code = COMMANDS[options.command].run(options) or 0
             sys.stdout.flush()
             return code
-    except Refused as refused:
-        print(f"omegamax {options.command}: {visible(refused, most=_LONGEST)}", file=sys.stderr)
+    except CommandError as error:
+        print(f"omegamax {options.command}: {printable(error, max_length=_MAX_MESSAGE)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"omegamax {options.command}: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader, such as head, has had enough
+    except BrokenPipeError:  # the reader, such as head, has gone
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):  # which Python flushes at its end
+        for stream in (sys.stdout, sys.stderr):  # Python flushes them at its end
             os.dup2(nowhere, stream.fileno())
         return 141
 
 
-def _spell_out() -> None:
-    """A terminal that has no Ω gets \\u03a9, not a crash."""
+def _escape_unknown_characters() -> None:
+    """Writes a character that the terminal does not have as an escape, Ω as \\u03a9, instead of raising an error."""
     for stream in (sys.stdout, sys.stderr):
         if getattr(stream, "errors", None) == "strict":
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -108,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"omegamax {_version()}", help="print the version")
     commands = parser.add_subparsers(dest="command", metavar="command", parser_class=Parser)
     for name, module in COMMANDS.items():
-        module.add_arguments(add_command(commands, name, module))
+        add_command(commands, name, module)
     return parser
 
 

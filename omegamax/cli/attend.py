@@ -1,4 +1,4 @@
-"""`omegamax attend`."""
+"""The command `omegamax attend`, which prints or draws the attention of a trained model."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from omegamax.cli.destination import check_pictures, save_picture
-from omegamax.cli.evaluate import add_run, loaded, threads
+from omegamax.cli.errors import CommandError
+from omegamax.cli.evaluate import add_run, choose_threads, load_run
+from omegamax.cli.output import check_pictures, save_picture
 from omegamax.cli.predict import read_input
-from omegamax.cli.refusal import Refused
-from omegamax.recipes.visible import visible
+from omegamax.data.printable import printable
 
-HELP = "where a trained model looks, printed or drawn"
+HELP = "print or draw the attention of a trained model"
 DESCRIPTION = """\
 Shows the attention of a trained model on your own input: one row for each
 output token, one column for each input token. Printed, a dot is a weight of
@@ -29,13 +29,13 @@ examples:
   omegamax attend runs/dates-fusedmax "3 March" --form lines --out lines.pdf
   omegamax attend runs/dates-fusedmax --file dates.txt --json > weights.jsonl"""
 
-# Of a weight of exactly zero, and of weights up to 1/4, 1/2, 3/4 and 1.
+# Shades of a weight of exactly zero, and of weights up to 1/4, 1/2, 3/4 and 1.
 SHADES = "·░▒▓█"
 _PLAIN_SHADES = ".-+*#"  # for terminals that have no others
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """A run, inputs, and a picture to draw."""
+    """Adds the run, the inputs, and the picture to draw."""
     add_run(parser)
     parser.add_argument("inputs", metavar="INPUT", nargs="*", help="one input, written as a line for predict")
     parser.add_argument("--file", metavar="FILE", type=Path, help="more inputs, one per line")
@@ -49,59 +49,61 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument(
         "--out", metavar="FILE", type=Path, help="draw it instead: .png, .pdf or .svg; several are numbered"
     )
-    parser.add_argument("--form", choices=("map", "lines"), default="map", help="of the drawing (default: map)")
+    parser.add_argument(
+        "--form", choices=("map", "lines"), default="map", help="a map of cells, or lines between words (default: map)"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace existing pictures")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints or draws one map for each input."""
+    """Prints or draws one attention map for each input."""
     inputs = [*options.inputs, *(read_input(options.file) if options.file else [])]
     if not inputs:
-        raise Refused("expected an input, got none; write one after RUN, or name a file of them with --file")
+        raise CommandError("expected an input, got none; write one after RUN, or name a file of them with --file")
     paths = _paths(options.out, len(inputs)) if options.out else []
     check_pictures(paths, overwrite=options.overwrite)
-    from omegamax.recipes.workers import joined
+    from omegamax.training.processes import join_processes
 
-    with joined(options.device) as crew:
-        found = loaded(options, crew.device)
-        maps = _maps(options, found, inputs, crew)
-    if not crew.first:
+    with join_processes(options.device) as processes:
+        found = load_run(options, processes.device)
+        maps = _attention_maps(options, found, inputs, processes)
+    if not processes.is_rank_zero:
         return
     if not maps:
-        raise Refused(f"{options.run_directory} has no attention to show; it reads one fixed vector")
+        raise CommandError(f"{options.run_directory} has no attention to show; it reads one fixed vector")
     if options.json:
         for each, text in zip(maps, inputs):
             print(_record(each, text))
     elif paths:
         name = getattr(found.task.settings, "attention", "")
         for each, path in zip(maps, paths):
-            save_picture(_draw(_shown(each), name, options.form), path, chosen=path == options.out)
-            print(visible(path))
+            save_picture(_draw(_with_printable_tokens(each), name, options.form), path, chosen=path == options.out)
+            print(printable(path))
     else:
         shades = SHADES if _can_show(SHADES) else _PLAIN_SHADES
         for each, text in zip(maps, inputs):
-            rows, columns, weights, always_positive = _shown(each)
-            table = printed(rows, columns, weights, shades, exact_zeros=not always_positive)
-            print(f"{visible(text)}\n{table}\n")
+            rows, columns, weights, always_positive = _with_printable_tokens(each)
+            table = format_map(rows, columns, weights, shades, exact_zeros=not always_positive)
+            print(f"{printable(text)}\n{table}\n")
 
 
-def _maps(options: argparse.Namespace, found: Any, inputs: Sequence[str], crew: Any) -> list[Any]:
+def _attention_maps(options: argparse.Namespace, found: Any, inputs: Sequence[str], processes: Any) -> list[Any]:
     import torch
 
-    from omegamax.recipes.experiment import read_lines
+    from omegamax.recipes.tasks import read_examples
 
-    examples = read_lines(found.task, list(inputs))
+    examples = read_examples(found.task, inputs)
     maps: list[Any] = []
-    with torch.no_grad(), threads(options, found, examples, crew):
+    with torch.no_grad(), choose_threads(options, found, examples, processes):
         for start in range(0, len(examples), options.batch_size):
             part = found.task.attend(found.model, examples[start : start + options.batch_size])
             maps += [each._replace(weights=each.weights.cpu()) for each in part]
     return maps
 
 
-def _shown(each: Any) -> Any:
-    """The same map, with tokens that a terminal or a picture can show: a vocabulary may hold anything."""
-    return each._replace(rows=[*map(visible, each.rows)], columns=[*map(visible, each.columns)])
+def _with_printable_tokens(each: Any) -> Any:
+    """Returns the map with printable tokens: a vocabulary may hold anything."""
+    return each._replace(rows=[*map(printable, each.rows)], columns=[*map(printable, each.columns)])
 
 
 def _record(each: Any, text: str) -> str:
@@ -109,25 +111,25 @@ def _record(each: Any, text: str) -> str:
     return json.dumps(content | {"weights": each.weights.tolist()})
 
 
-def printed(
+def format_map(
     rows: Sequence[str], columns: Sequence[str], weights: Any, shades: str = SHADES, *, exact_zeros: bool = True
 ) -> str:
-    """A map as text: a shade for each weight, the first for each exact zero; of several heads the mean."""
+    """Writes a map as text: a shade for each weight, the first for each exact zero; of several heads the mean."""
     if weights.dim() == 3:
         weights = weights.mean(0)
-    beside = max(_places(row) for row in rows)
-    widths = [max(1, _places(column)) for column in columns]
-    named = (column + " " * (width - _places(column)) for column, width in zip(columns, widths))
+    beside = max(_columns(row) for row in rows)
+    widths = [max(1, _columns(column)) for column in columns]
+    named = (column + " " * (width - _columns(column)) for column, width in zip(columns, widths))
     lines = [" " * beside + "  " + " ".join(named)]
     for row, line in zip(rows, weights.tolist()):
         cells = [shades[max(0 if exact_zeros else 1, min(4, math.ceil(4 * w)))] for w in line]
         shaded = " ".join((cell * width).ljust(width) for cell, width in zip(cells, widths))
-        lines.append(f"{' ' * (beside - _places(row))}{row}  {shaded}".rstrip())
+        lines.append(f"{' ' * (beside - _columns(row))}{row}  {shaded}".rstrip())
     return "\n".join(lines)
 
 
-def _places(text: str) -> int:
-    """Columns of a terminal: two for Chinese and its like, none for marks that stand on other letters."""
+def _columns(text: str) -> int:
+    """Counts columns of a terminal: two for Chinese and its like, none for marks that stand on other letters."""
     return sum(
         0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
         for letter in text

@@ -1,4 +1,4 @@
-"""`omegamax bench`."""
+"""The command `omegamax bench`, which times every operator against torch.softmax."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from statistics import quantiles
 from typing import Any
 
+from omegamax.cli.errors import CommandError
 from omegamax.cli.parser import at_least, positive
-from omegamax.cli.refusal import Refused
 from omegamax.cli.tables import aligned, terminal_width
-from omegamax.recipes.settings import MAX_THREADS
+from omegamax.training.settings import MAX_THREADS
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 11, 1000
 
-HELP = "how fast the operators are on this machine"
+HELP = "time the operators on this machine"
 DESCRIPTION = """\
 Times every operator against torch.softmax on the same scores: 1 is as fast as
 softmax, 0.5 twice as fast. In each round every operator is timed right after
@@ -30,7 +30,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The size and the spread of the scores."""
+    """Adds the size and the spread of the scores."""
     parser.add_argument("--rows", metavar="N", type=at_least(1), default=4096, help="rows of scores (default: 4096)")
     parser.add_argument("--columns", metavar="N", type=at_least(1), default=512, help="scores in a row (default: 512)")
     parser.add_argument(
@@ -44,12 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=at_least(0, MAX_THREADS),
         default=0,
-        help="of PyTorch; 0 leaves it to it (default: 0)",
+        help="threads of PyTorch; 0 leaves the number to PyTorch (default: 0)",
     )
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints the ratios."""
+    """Times the operators and prints the ratios."""
     import torch
 
     from omegamax import registry
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
     try:
         scores = options.spread * torch.randn(options.rows, options.columns, generator=generator)
     except (RuntimeError, MemoryError) as error:  # PyTorch has no type of its own for this
-        raise Refused(
+        raise CommandError(
             f"{options.rows} x {options.columns} scores do not fit into memory; give fewer --rows or --columns"
         ) from error
     contestants: dict[str, Callable[[Any], Any]] = {"torch.softmax": lambda x: torch.softmax(x, -1)}
@@ -98,10 +98,10 @@ def _both(function: Callable[[Any], Any], scores: Any) -> Callable[[], None]:
 
 
 def _ratios(calls: dict[str, Callable[[], None]], seconds: float) -> dict[str, list[float]]:
-    """The time of each call but the first, as a multiple of the first one's right before it, round by round.
+    """Times every call but the first, as a multiple of the first one right before it, round by round.
 
-    Both are timed in the same moment, so that a busy moment hits them alike. Rounds in turn begin with each of the
-    calls, so that none always follows the same one.
+    Both are timed one after the other, so that other work on the machine slows them alike. Each round begins with
+    another call, so that none always follows the same one.
     """
     (_, reference), *others = calls.items()
     repeats = {name: _repeats(call) for name, call in calls.items()}
@@ -119,14 +119,14 @@ def _ratios(calls: dict[str, Callable[[], None]], seconds: float) -> dict[str, l
 
 
 def _repeats(call: Callable[[], None]) -> int:
-    """How often to call in a row for about a millisecond: the clock and the first call's caches weigh little then."""
+    """Returns how often to call in a row for about a millisecond, so that the clock and cold caches matter little."""
     call()
     took = _shortest(call, 1)
     return max(1, min(200, round(1e-3 / max(took, 1e-7))))
 
 
 def _shortest(call: Callable[[], None], n_calls: int) -> float:
-    """Seconds of a call: the shorter of two attempts, since other processes only ever make it longer."""
+    """Returns the seconds of a call: the shorter of two attempts, since other processes only make it longer."""
     best = float("inf")
     for _ in range(2):
         start = time.perf_counter()
@@ -137,6 +137,6 @@ def _shortest(call: Callable[[], None], n_calls: int) -> float:
 
 
 def _shown(ratios: list[float]) -> str:
-    """The middle of the ratios, and half the width of the middle half."""
+    """Writes the middle of the ratios, and half the width of the middle half."""
     low, middle, high = quantiles(ratios, n=4)
     return f"{middle:.2f} ± {(high - low) / 2:.2f}"

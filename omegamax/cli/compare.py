@@ -1,4 +1,4 @@
-"""`omegamax compare`."""
+"""The command `omegamax compare`, which trains one task under several normalizers and writes a report."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import argparse
 import dataclasses
 import os
 import re
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from omegamax import operator_table
+from omegamax.cli.errors import CommandError, as_command_errors
 from omegamax.cli.parser import Parser
-from omegamax.cli.refusal import Refused, refusing
 from omegamax.cli.settings_options import add_task_settings, chosen_settings
 from omegamax.cli.tables import aligned, number, terminal_width
-from omegamax.cli.train import add_destination, existing, stored_settings
-from omegamax.recipes import TASKS
-from omegamax.recipes.visible import quoted, visible
+from omegamax.cli.train import add_output, existing, stored_settings
+from omegamax.data.printable import printable, short_repr
+from omegamax.recipes.tasks import TASKS, TaskEntry
 
-HELP = "one task under several normalizers: a table and a report"
+HELP = "train one task under several normalizers: a table and a report"
 DESCRIPTION = """\
 Trains the same model with several normalizers, each at its own defaults, and
 prints one line for each: the metrics, how many positions have weight (support),
@@ -36,75 +38,81 @@ examples:
   omegamax compare seq2seq --attention softmax,sparsemax --resume
   omegamax compare dates --seeds 3                means and deviations"""
 
-_PARAMETERS = {"fusedmax": "strength", "oscarmax": "strength", "entmax": "alpha", "sqpnormmax": "p"}
-_ATTENTION = ("attention", "strength", "alpha", "p")  # what differs from model to model
+_PARAMETERS = {facts.function: facts.options[0] for facts in operator_table.for_attention() if facts.options}
+_ATTENTION = ("attention", *dict.fromkeys(_PARAMETERS.values()))  # what differs from model to model
 _MOST_SEEDS = 100
 _COLUMNS = ("support", "segments", "segment_length", "clusters")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """A task, its options, and several normalizers."""
+    """Adds a parser for each task."""
     tasks = parser.add_subparsers(dest="task", metavar="task", required=True, parser_class=Parser)
     for name, entry in TASKS.items():
-        task = tasks.add_parser(
+        tasks.add_parser(
             name,
             help=entry.summary,
             description=DESCRIPTION,
             epilog=f"example:\n  omegamax compare {name} --attention softmax,fusedmax --out report",
+            fill=partial(_add_options, entry),
         )
-        task.add_argument(
-            "--attention",
-            dest="normalizers",
-            metavar="LIST",
-            default="softmax,sparsemax,fusedmax,oscarmax",
-            help="comma-separated, with a parameter in brackets (default: softmax,sparsemax,fusedmax,oscarmax)",
-        )
-        task.add_argument(
-            "--seeds",
-            metavar="N",
-            help="train each with several seeds, and give means and deviations: how many, from --seed on, or a list "
-            "such as 1,5,9 (default: 1)",
-        )
-        add_task_settings(task, entry, without=_ATTENTION)
-        add_destination(task, "where the report and its runs are written (default: comparisons/TASK)")
+
+
+def _add_options(entry: TaskEntry, parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--attention",
+        dest="normalizers",
+        metavar="LIST",
+        default="softmax,sparsemax,fusedmax,oscarmax",
+        help="comma-separated, with a parameter in brackets (default: softmax,sparsemax,fusedmax,oscarmax)",
+    )
+    parser.add_argument(
+        "--seeds",
+        metavar="N",
+        help="train each with several seeds, and give means and deviations: how many, from --seed on, or a list "
+        "such as 1,5,9 (default: 1)",
+    )
+    add_task_settings(parser, entry, without=_ATTENTION)
+    add_output(parser, "where the report and its runs are written (default: comparisons/TASK)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Trains, compares, reports."""
-    normalizers = parse(options.normalizers)
+    """Trains all models, prints the comparison, and writes the report."""
+    normalizers = parse_normalizers(options.normalizers)
     out = options.out or Path("comparisons") / options.task
     settings, training = chosen_settings(options.task, options, _stored(options.task, out) if options.resume else None)
     seeds = parse_seeds(options.seeds, training.seed)
     training = dataclasses.replace(training, seed=seeds[0])
     if settings.attention != "softmax":  # from a file; here the list decides
-        settings = dataclasses.replace(settings, attention="softmax", strength=None, alpha=None, p=None)
-    with refusing(ValueError):
+        settings = dataclasses.replace(settings, **{**dict.fromkeys(_ATTENTION), "attention": "softmax"})
+    with as_command_errors(ValueError):
         several = {name: dataclasses.replace(settings, **each) for name, each in normalizers.items()}
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise Refused("compare runs in one process, and torchrun started several; train each normalizer with torchrun")
-    from omegamax.recipes.comparison import COMPARISON, FIGURES, PAGE, compare
+        raise CommandError(
+            "compare runs in one process, and torchrun started several; train each normalizer with torchrun"
+        )
+    from omegamax.comparisons.comparison import COMPARISON, FIGURES, PAGE, compare
+    from omegamax.comparisons.report import write_report
     from omegamax.recipes.normalizers import check_attention
-    from omegamax.recipes.report import write_report
 
-    import_module("omegamax.plots")  # what it draws with is missed now rather than after training
-    with refusing(ValueError):
+    import_module("omegamax.plots")  # so that a missing package is noticed now rather than after training
+    with as_command_errors(ValueError):
         for each in several.values():
             check_attention(each)
     if (out / COMPARISON).exists() and existing(options) == "refuse":
-        raise Refused(f"{out} holds a comparison already; say --resume, --overwrite, or choose another --out")
+        raise CommandError(f"{out} holds a comparison already; say --resume, --overwrite, or choose another --out")
     foreign = [name for name in (PAGE, FIGURES) if (out / name).exists()]
     if foreign and not (out / COMPARISON).exists() and not options.overwrite:
-        raise Refused(f"{out} has a {foreign[0]} of something else; say --overwrite, or choose another --out")
+        raise CommandError(f"{out} has a {foreign[0]} of something else; say --overwrite, or choose another --out")
     comparison = compare(options.task, several, training, out, seeds=seeds, existing=existing(options))
     if comparison is None:
         return 130
     print(table(comparison))
-    print(f"\nReport: {visible(write_report(comparison, several, training, out))}")
+    print(f"\nReport: {printable(write_report(comparison, several, training, out))}")
     return 0
 
 
 def _stored(task: str, out: Path) -> dict[str, Any]:
-    """What all runs of the comparison that is resumed have in common, where it is not given again."""
+    """Returns the settings that all runs of the resumed comparison share, for those that are not given again."""
     runs = sorted(path for path in (out / "runs").glob("*") if path.is_dir()) if (out / "runs").is_dir() else []
     several = [stored_settings(task, path) for path in runs]
     stored = {} if not several else {**several[0], "seed": min(each.get("seed", 0) for each in several)}
@@ -112,7 +120,7 @@ def _stored(task: str, out: Path) -> dict[str, Any]:
 
 
 def parse_seeds(text: str | None, first: int) -> list[int]:
-    """How many seeds, from the first on, or a list of them.
+    """Reads --seeds: how many seeds, from the first on, or a list of them.
 
     >>> parse_seeds(None, 5), parse_seeds("3", 5), parse_seeds("1,9", 5)
     ([5], [5, 6, 7], [1, 9])
@@ -126,41 +134,45 @@ def parse_seeds(text: str | None, first: int) -> list[int]:
     if "," not in text:
         numbers = [first + more for more in range(numbers[0])] if 1 <= numbers[0] <= _MOST_SEEDS else [-1]
     if min(numbers) < 0 or max(numbers) >= 2**63 or not 1 <= len(set(numbers)) == len(numbers) <= _MOST_SEEDS:
-        raise Refused(
+        raise CommandError(
             f"--seeds must be a count from 1 to {_MOST_SEEDS} or a list of different seeds such as 1,5,9, "
-            f"got {quoted(text)}; correct it"
+            f"got {short_repr(text)}; correct it"
         )
     return numbers
 
 
-def parse(normalizers: str) -> dict[str, dict[str, Any]]:
-    """Attention settings by name.
+def parse_normalizers(normalizers: str) -> dict[str, dict[str, Any]]:
+    """Reads --attention: attention settings by name.
 
-    >>> parse("softmax, fusedmax(0.2)")
+    >>> parse_normalizers("softmax, fusedmax(0.2)")
     {'softmax': {'attention': 'softmax'}, 'fusedmax(0.2)': {'attention': 'fusedmax', 'strength': 0.2}}
     """
     found: dict[str, dict[str, Any]] = {}
     for name in (each.strip() for each in normalizers.split(",")):
         match = re.fullmatch(r"(\w+)(?:\(([^)]+)\))?", name)
         if match is None:
-            raise Refused(f"--attention must be names such as softmax,fusedmax(0.2), got {normalizers!r}")
+            raise CommandError(f"--attention must be names such as softmax,fusedmax(0.2), got {normalizers!r}")
         settings: dict[str, Any] = {"attention": match[1]}
         if match[2] is not None:
             if match[1] not in _PARAMETERS:
-                raise Refused(f"--attention: {match[1]} takes no parameter in brackets, got {name!r}; leave it out")
+                raise CommandError(
+                    f"--attention: {match[1]} takes no parameter in brackets, got {name!r}; leave it out"
+                )
             try:
                 settings[_PARAMETERS[match[1]]] = float(match[2])
             except ValueError:
-                raise Refused(f"--attention: the parameter of {match[1]} must be a number, got {match[2]!r}") from None
+                raise CommandError(
+                    f"--attention: the parameter of {match[1]} must be a number, got {match[2]!r}"
+                ) from None
         if name in found:
-            raise Refused(f"--attention names {name} twice; once is enough")
+            raise CommandError(f"--attention names {name} twice; once is enough")
         found[name] = settings
     return found
 
 
 def table(comparison: Any) -> str:
-    """One line for each model; lengths of inputs follow as a second table."""
-    from omegamax.recipes.report import with_deviation
+    """Returns a table with one line for each model, and a second one by the length of inputs."""
+    from omegamax.comparisons.report import with_deviation
 
     width = terminal_width()
     metrics = list(comparison.models[0].metrics)
@@ -177,8 +189,8 @@ def table(comparison: Any) -> str:
 
 
 def _verdict(comparison: Any) -> str:
-    """Which model is clearly best, if any is."""
-    from omegamax.recipes.repeats import clearly_best
+    """Says which model is clearly best, if any is."""
+    from omegamax.comparisons.statistics import clearly_best
 
     models, metric = comparison.models, comparison.metric
     n_seeds = len(models[0].seeds)

@@ -1,4 +1,4 @@
-"""`omegamax evaluate`."""
+"""The command `omegamax evaluate`, which prints the metrics of a trained model."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from omegamax.cli.parser import at_least
-from omegamax.recipes.settings import MAX_BEAM, MAX_THREADS
+from omegamax.recipes.settings import MAX_BEAM
+from omegamax.training.settings import MAX_THREADS
 
-HELP = "metrics of a trained model"
+HELP = "print the metrics of a trained model"
 DESCRIPTION = """\
 Prints the metrics of a trained model on a split of its own data, or on other
 data."""
@@ -25,9 +26,11 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """A run, and what to evaluate it on."""
+    """Adds the run, and the data to evaluate it on."""
     add_run(parser)
-    parser.add_argument("--split", choices=("train", "dev", "test"), default="test", help="which data (default: test)")
+    parser.add_argument(
+        "--split", choices=("train", "dev", "test"), default="test", help="which split of the data (default: test)"
+    )
     parser.add_argument(
         "--data",
         metavar="PATH",
@@ -38,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """What every command on a trained model takes."""
+    """Adds the arguments that every command on a trained model has."""
     parser.add_argument("run_directory", metavar="RUN", type=Path, help="the --out of a training run, or a checkpoint")
     parser.add_argument(
         "--checkpoint",
@@ -57,51 +60,62 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=at_least(0, MAX_THREADS),
         default=0,
-        help="of PyTorch; 0 takes 1 or all, whichever is faster (default: 0)",
+        help="threads of PyTorch; 0 takes 1 or all, whichever a trial finds faster (default: 0)",
     )
-    parser.add_argument("--device", metavar="NAME", default="auto", help="cpu, cuda, ... (default: auto)")
+    parser.add_argument(
+        "--device", metavar="NAME", default="auto", help="device to compute on: cpu, cuda, ... (default: auto)"
+    )
 
 
-def loaded(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
-    """The model of a run, with other settings where they are given and the task has them."""
-    from omegamax.cli.refusal import Refused, refusing
-    from omegamax.recipes.loading import load
+def load_run(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
+    """Loads the model of a run; settings that are given replace those of the run, if the task has them."""
+    from omegamax.cli.errors import CommandError, as_command_errors
+    from omegamax.recipes.tasks import load
 
     found = load(options.run_directory, which=options.checkpoint, device=device)
     wanted = {name: value for name, value in {"beam": options.beam, **changes}.items() if value is not None}
     names = {each.name for each in dataclasses.fields(found.task.settings)}
     for name in wanted:
         if name not in names:
-            raise Refused(f"{options.run_directory} is a task without --{name}; leave it out")
+            raise CommandError(f"{options.run_directory} is a task without --{name}; leave it out")
     if not wanted:
         return found
-    with refusing(ValueError):
+    with as_command_errors(ValueError):
         settings = dataclasses.replace(found.task.settings, **wanted)
         return found._replace(task=type(found.task).restore(settings, found.task.assets()))
 
 
-def threads(options: argparse.Namespace, found: Any, examples: Any, crew: Any) -> AbstractContextManager[None]:
-    """A context with the number of threads that --threads names, or that a trial finds faster."""
-    from omegamax.recipes.threads import threads_for_prediction, using_threads
+def choose_threads(
+    options: argparse.Namespace, found: Any, examples: Any, processes: Any
+) -> AbstractContextManager[None]:
+    """Returns a context with the number of threads that --threads names, or that a trial finds faster."""
+    from omegamax.training.resources import threads_for_prediction, using_threads
 
-    if options.threads or crew.size > 1 or crew.device.type != "cpu":
+    if options.threads or processes.size > 1 or processes.device.type != "cpu":
         return using_threads(options.threads)
     return using_threads(threads_for_prediction(found.task, found.model, examples, options.batch_size))
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints the metrics, on the first of several processes."""
+    """Prints the metrics on rank 0."""
     from omegamax.cli.train import table
-    from omegamax.recipes.counting import counting
-    from omegamax.recipes.experiment import split_of
-    from omegamax.recipes.prediction import evaluate
-    from omegamax.recipes.workers import joined
+    from omegamax.recipes.tasks import read_split
+    from omegamax.training.prediction import evaluate
+    from omegamax.training.processes import join_processes
+    from omegamax.training.progress import progress_bar
 
-    with joined(options.device) as crew:
-        found = loaded(options, crew.device, data=options.data)
-        examples = split_of(found.task, options.split)
-        chosen = threads(options, found, examples, crew)
-        with chosen, counting("evaluating", shown=crew.first) as tick:
-            metrics = evaluate(found.task, found.model, examples, batch_size=options.batch_size, crew=crew, tick=tick)
-        if crew.first:
+    with join_processes(options.device) as processes:
+        found = load_run(options, processes.device, data=options.data)
+        examples = read_split(found.task, options.split)
+        threads = choose_threads(options, found, examples, processes)
+        with threads, progress_bar("evaluating", shown=processes.is_rank_zero) as on_batch:
+            metrics = evaluate(
+                found.task,
+                found.model,
+                examples,
+                batch_size=options.batch_size,
+                processes=processes,
+                on_batch=on_batch,
+            )
+        if processes.is_rank_zero:
             print(json.dumps(metrics) if options.json else table({options.split: metrics}))

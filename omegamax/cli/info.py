@@ -1,4 +1,4 @@
-"""`omegamax info`."""
+"""The command `omegamax info`, which prints versions, kernels and threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import os
 import platform
 
-HELP = "versions, kernels and threads"
+HELP = "print versions, kernels and threads"
 DESCRIPTION = "Prints versions, kernels and threads."
 EXAMPLES = """\
 examples:
@@ -17,16 +17,16 @@ _ARCHES = {"baseline": "baseline", "v3": "AVX2", "v4": "AVX-512"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None."""
+    """Adds nothing: the command takes no arguments."""
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints it."""
+    """Prints versions, kernels and threads."""
     print(describe())
 
 
 def describe() -> str:
-    """Versions, kernels and threads, one per line."""
+    """Returns versions, kernels and threads, one per line."""
     import torch
 
     import omegamax

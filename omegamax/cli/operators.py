@@ -1,15 +1,15 @@
-"""`omegamax operators`: every operator on one row of scores."""
+"""The command `omegamax operators`, which prints and draws one row of scores under every operator."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from omegamax.cli.destination import check_absent, make_writable
+from omegamax.cli.output import check_absent, make_writable
 from omegamax.cli.tables import terminal_width
-from omegamax.recipes.visible import visible
+from omegamax.data.printable import printable
 
-HELP = "every operator on one row of scores"
+HELP = "show every operator on one row of scores"
 DESCRIPTION = """\
 Prints one row of scores under every operator: the weights, how many are not
 zero (support), how many runs of neighbours have equal weight (segments), how
@@ -19,7 +19,7 @@ EXAMPLES = "example:\n  omegamax operators --out figures"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the pictures go."""
+    """Adds the directory of the pictures."""
     parser.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("figures"), help="where the pictures go (default: figures)"
     )
@@ -27,10 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """The table, then the pictures."""
+    """Prints the table and draws the pictures."""
     make_writable(options.out)
-    from omegamax.cli.lineup import PICTURES, draw, table
+    from omegamax.cli.operator_table import PICTURES, draw, table
 
     check_absent([options.out / name for name in PICTURES], overwrite=options.overwrite, chosen=False)
     print(table(terminal_width()))
-    print("\nPictures:", *(visible(path) for path in draw(options.out)), sep="\n  ")
+    print("\nPictures:", *(printable(path) for path in draw(options.out)), sep="\n  ")

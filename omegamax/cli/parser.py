@@ -1,4 +1,4 @@
-"""Parsers that teach: help with examples, and complaints of one sentence."""
+"""Command-line parsers whose help has examples and whose errors are one sentence with advice."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from omegamax.recipes.visible import visible
+from omegamax.data.printable import printable
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Leaves texts as they are, and makes room for the longest command: argparse forgets that they are indented."""
+    """Prints texts as they are, and makes room for the longest command, whose indentation argparse forgets."""
 
     def add_argument(self, action: argparse.Action) -> None:
-        """Measures commands where they stand."""
+        """Measures commands with their indentation."""
         super().add_argument(action)
         for command in self._iter_indented_subactions(action):
             length = len(self._format_action_invocation(command)) + self._current_indent
@@ -23,15 +23,27 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Complains in one sentence, with what may have been meant."""
+    """A parser that answers a mistake with one sentence and a guess at what was meant.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    `fill` adds the arguments when the parser is first used: there are hundreds of options, and `omegamax --help`
+    prints none of them.
+    """
+
+    def __init__(self, *args: Any, fill: Callable[[Parser], None] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, "formatter_class": HelpFormatter, **kwargs})
-        self.set_defaults(parser=self)  # the one that knows the options of what was asked for
+        self._fill = fill
+        self.set_defaults(parser=self)  # so that an error of `main` names the options of this command
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Adds the arguments, then parses."""
+        fill, self._fill = self._fill, None
+        if fill is not None:
+            fill(self)
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Exit code 2."""
-        self.exit(2, f"{self.prog}: {visible(self._with_advice(message), most=500)}; see {self.prog} --help\n")
+        """Prints the message with advice and exits with code 2."""
+        self.exit(2, f"{self.prog}: {printable(self._with_advice(message), max_length=500)}; see {self.prog} --help\n")
 
     def _with_advice(self, message: str) -> str:
         known = [flag for action in self._actions for flag in action.option_strings]
@@ -50,13 +62,14 @@ class Parser(argparse.ArgumentParser):
         return message
 
 
-def add_command(commands: Any, name: str, module: Any) -> Parser:
-    """The parser of a command, from its module's texts."""
-    return commands.add_parser(name, help=module.HELP, description=module.DESCRIPTION, epilog=module.EXAMPLES)
+def add_command(commands: Any, name: str, module: Any) -> None:
+    """Adds the parser of a command, with its module's texts and arguments."""
+    texts = {"help": module.HELP, "description": module.DESCRIPTION, "epilog": module.EXAMPLES}
+    commands.add_parser(name, fill=module.add_arguments, **texts)
 
 
 def at_least(least: int, most: int = 10**9) -> Callable[[str], int]:
-    """The type of an option that is a count, from the least to the most."""
+    """Returns the type of an option that is a whole number from `least` to `most`."""
 
     def count(text: str) -> int:
         try:
@@ -64,16 +77,18 @@ def at_least(least: int, most: int = 10**9) -> Callable[[str], int]:
         except ValueError:
             number = None
         if number is None or number < least:
-            raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, got {visible(text)!r}")
+            raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, got {printable(text)!r}")
         if number > most:
-            raise argparse.ArgumentTypeError(f"must be a whole number of at most {most}, got {visible(text, most=30)}")
+            raise argparse.ArgumentTypeError(
+                f"must be a whole number of at most {most}, got {printable(text, max_length=30)}"
+            )
         return number
 
     return count
 
 
 def positive(most: float) -> Callable[[str], float]:
-    """The type of an option that is a positive number, up to the most."""
+    """Returns the type of an option that is a positive number of at most `most`."""
 
     def amount(text: str) -> float:
         try:
@@ -82,7 +97,7 @@ def positive(most: float) -> Callable[[str], float]:
             number = -1.0
         if not 0 < number <= most:
             raise argparse.ArgumentTypeError(
-                f"must be a positive number of at most {most:g}, got {visible(text, most=30)!r}"
+                f"must be a positive number of at most {most:g}, got {printable(text, max_length=30)!r}"
             )
         return number
 

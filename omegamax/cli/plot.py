@@ -1,4 +1,4 @@
-"""`omegamax plot`."""
+"""The command `omegamax plot`, which draws one figure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omegamax.cli.destination import check_pictures, save_picture
-from omegamax.cli.refusal import Refused
-from omegamax.recipes.metrics_log import check_finite
-from omegamax.recipes.regular_files import read_regular
-from omegamax.recipes.visible import visible
+from omegamax.cli.errors import CommandError
+from omegamax.cli.output import check_pictures, save_picture
+from omegamax.data.files import read_regular_file
+from omegamax.data.printable import printable
+from omegamax.training.metrics_log import check_finite
 
 _MAX_COMPARISON = 1 << 28  # bytes of comparison.json
 
-HELP = "figures for a paper: operators, structures, learning curves"
+HELP = "draw a figure for a paper: operators, structures, learning curves"
 DESCRIPTION = """\
 Draws a figure into a file; its ending chooses the format (.png, .pdf, .svg).
 Figures of the library need no input; figures of results read run directories
@@ -31,7 +31,7 @@ examples:
 
 
 class Drawing(NamedTuple):
-    """A figure by name."""
+    """A figure that the command can draw."""
 
     summary: str
     draw: Callable[[Sequence[Path]], Any]
@@ -49,76 +49,78 @@ def _library(name: str) -> Callable[[Sequence[Path]], Any]:
 
 def _row(_: Sequence[Path]) -> Any:
     from omegamax import plots
-    from omegamax.cli.lineup import SCORES, WORDS, operators
+    from omegamax.cli.operator_table import SCORES, WORDS, operators
 
     return plots.row_comparison(SCORES, WORDS, regularizers=operators())
 
 
 def _curves(runs: Sequence[Path]) -> Any:
     from omegamax import plots
-    from omegamax.recipes.metrics_log import METRICS, read_metrics
-    from omegamax.recipes.run import stored_config
+    from omegamax.training.metrics_log import METRICS, read_metrics
+    from omegamax.training.runs import read_run_config
 
     curves, metrics = {}, set()
     for name, path in zip(_names(runs), runs):
-        config = stored_config(path)
+        config = read_run_config(path)
         if config is None or not (path / METRICS).exists():
-            raise Refused(f"{path} is not a run; give directories that omegamax train has written")
+            raise CommandError(f"{path} is not a run; give directories that omegamax train has written")
         metrics.add(config["metric"])
         epochs = [record for record in read_metrics(path) if record["event"] == "epoch"]
-        curves[name] = [_finite(record["metrics"].get(config["metric"])) for record in epochs]
-    metric = _the_one(metrics, "runs")
+        curves[name] = [_nan_for_none(record["metrics"].get(config["metric"])) for record in epochs]
+    metric = _common_metric(metrics, "runs")
     if not any(curves.values()):
-        raise Refused(f"{runs[0]} has not finished an epoch; wait for it")
+        raise CommandError(f"{runs[0]} has not finished an epoch; wait for it")
     return plots.learning_curves(curves, metric=metric)
 
 
-def _the_one(metrics: set[str], whose: str) -> str:
-    """The metric that all of them watch, in words."""
+def _common_metric(metrics: set[str], whose: str) -> str:
+    """Returns the metric that all of them watch, in words; raises CommandError if there are several."""
     if len(metrics) > 1:
-        raise Refused(f"these {whose} watch different metrics ({', '.join(sorted(metrics))}); draw them one by one")
-    return visible(metrics.pop().replace("_", " "), most=60)
+        raise CommandError(
+            f"these {whose} watch different metrics ({', '.join(sorted(metrics))}); draw them one by one"
+        )
+    return printable(metrics.pop().replace("_", " "), max_length=60)
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """As much of the end of each path as tells them apart.
+    """Returns as much of the end of each path as distinguishes them.
 
     >>> _names([Path("a/softmax"), Path("b/softmax")])
     ['a/softmax', 'b/softmax']
     """
     whole = [path.resolve() for path in paths]  # "." has a name too
-    names = [visible(path.name) for path in whole]
+    names = [printable(path.name) for path in whole]
     for length in range(2, max(len(path.parts) for path in whole) + 1):
         if len(set(names)) == len(set(whole)):
             break
-        names = [visible("/".join(path.parts[-length:])) for path in whole]
+        names = [printable("/".join(path.parts[-length:])) for path in whole]
     return names
 
 
-def _finite(number: float | None) -> float:
+def _nan_for_none(number: float | None) -> float:
     return float("nan") if number is None else number
 
 
 def _lengths(comparisons: Sequence[Path]) -> Any:
     from omegamax import plots
-    from omegamax.recipes.comparison import COMPARISON
+    from omegamax.comparisons.comparison import COMPARISON
 
     metrics = set()
     scores: dict[str, dict[Any, float]] = {}
     for name, path in zip(_names(comparisons), comparisons):
         whose = f" ({name})" if len(comparisons) > 1 else ""  # each may have a softmax
         try:
-            record = json.loads(read_regular(path / COMPARISON, _MAX_COMPARISON))
+            record = json.loads(read_regular_file(path / COMPARISON, _MAX_COMPARISON))
             metrics.add(str(record["metric"]))
-            scores |= {visible(model["name"]) + whose: _by_length(model["by_length"]) for model in record["models"]}
+            scores |= {printable(model["name"]) + whose: _by_length(model["by_length"]) for model in record["models"]}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise Refused(f"{path} is not a comparison; give the --out of omegamax compare") from error
-    return plots.accuracy_by_length(scores, metric=_the_one(metrics, "comparisons"))
+            raise CommandError(f"{path} is not a comparison; give the --out of omegamax compare") from error
+    return plots.accuracy_by_length(scores, metric=_common_metric(metrics, "comparisons"))
 
 
 def _by_length(scores: dict[str, float]) -> dict[Any, float]:
     return {
-        visible(name, most=20): _finite(None if score is None else check_finite(name, score))
+        printable(name, max_length=20): _nan_for_none(None if score is None else check_finite(name, score))
         for name, score in scores.items()
     }
 
@@ -138,7 +140,7 @@ DRAWINGS: dict[str, Drawing] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """A figure, what it reads, and where it goes."""
+    """Adds the figure, the paths it reads, and the file it is drawn into."""
     parser.add_argument("figure", metavar="FIGURE", nargs="?", help="its name; see --list")
     parser.add_argument("inputs", metavar="PATH", nargs="*", type=Path, help="what it reads, where it reads anything")
     parser.add_argument("--list", action="store_true", help="name the figures and draw nothing")
@@ -147,23 +149,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Draws one figure."""
+    """Draws one figure, or lists them all."""
     if options.list:
         width = max(len(f"{name} {drawing.inputs}") for name, drawing in DRAWINGS.items())
         for name, drawing in DRAWINGS.items():
             print(f"{f'{name} {drawing.inputs}':<{width}}  {drawing.summary}")
         return
     if options.figure is None:
-        raise Refused("give the name of a figure, such as figure2; omegamax plot --list names them all")
+        raise CommandError("give the name of a figure, such as figure2; omegamax plot --list names them all")
     if options.figure not in DRAWINGS:
         close = difflib.get_close_matches(options.figure, DRAWINGS, 1)
         advice = f"did you mean {close[0]}?" if close else "omegamax plot --list names them all"
-        raise Refused(f"there is no figure {options.figure!r}; {advice}")
+        raise CommandError(f"there is no figure {options.figure!r}; {advice}")
     drawing = DRAWINGS[options.figure]
     if bool(drawing.inputs) != bool(options.inputs):
         what = f"reads {drawing.inputs}" if drawing.inputs else "reads nothing"
-        raise Refused(f"{options.figure} {what}, got {len(options.inputs)} paths; see omegamax plot --help")
+        raise CommandError(f"{options.figure} {what}, got {len(options.inputs)} paths; see omegamax plot --help")
     out = options.out or Path(f"{options.figure}.png")
     check_pictures([out], overwrite=options.overwrite)
     save_picture(drawing.draw(options.inputs), out, chosen=True)
-    print(visible(out))
+    print(printable(out))

@@ -1,4 +1,4 @@
-"""`omegamax predict`."""
+"""The command `omegamax predict`, which writes the outputs of a trained model for lines of input."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import sys
 from pathlib import Path
 from typing import IO
 
-from omegamax.cli.destination import check_absent
-from omegamax.cli.evaluate import add_run, loaded, threads
-from omegamax.cli.refusal import Refused
-from omegamax.recipes.failures import reason
-from omegamax.recipes.visible import visible
+from omegamax.cli.errors import CommandError
+from omegamax.cli.evaluate import add_run, choose_threads, load_run
+from omegamax.cli.output import check_absent
+from omegamax.data.files import write_user_file
+from omegamax.data.printable import printable
+from omegamax.errors import os_error_text
 
 _MAX_LINE, _MAX_INPUT = 1 << 20, 1 << 30  # bytes
 
-HELP = "what a trained model says of your own input"
+HELP = "write the outputs of a trained model for your own input"
 DESCRIPTION = "Reads one input per line and writes one output per line, in the same order."
 EXAMPLES = """\
 examples:
@@ -27,7 +28,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """A run, where lines come from and where they go."""
+    """Adds the run, the input and the output."""
     add_run(parser)
     parser.add_argument("--input", metavar="FILE", type=Path, help="one input per line (default: standard input)")
     parser.add_argument("--out", metavar="FILE", type=Path, help="one output per line (default: standard output)")
@@ -35,66 +36,73 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Predicts, shared among processes, and writes on the first."""
+    """Predicts on all processes, and writes on rank 0."""
     if options.out is not None:
         check_absent([options.out], overwrite=options.overwrite)
-    from omegamax.recipes import atomic
-    from omegamax.recipes.counting import counting
-    from omegamax.recipes.experiment import read_lines
-    from omegamax.recipes.prediction import predict
-    from omegamax.recipes.workers import joined
+    from omegamax.recipes.tasks import read_examples
+    from omegamax.training.prediction import predict
+    from omegamax.training.processes import join_processes
+    from omegamax.training.progress import progress_bar
 
-    with joined(options.device) as crew:
-        found = loaded(options, crew.device)
-        lines = crew.alone(lambda: read_input(options.input))
-        examples = read_lines(found.task, lines)
-        chosen = threads(options, found, examples, crew)
-        with chosen, counting("predicting", shown=crew.first and options.out is not None) as tick:
-            outputs = predict(found.task, found.model, examples, batch_size=options.batch_size, crew=crew, tick=tick)
-        if not crew.first:
+    with join_processes(options.device) as processes:
+        found = load_run(options, processes.device)
+        lines = processes.on_rank_zero(lambda: read_input(options.input))
+        examples = read_examples(found.task, lines)
+        threads = choose_threads(options, found, examples, processes)
+        shown = processes.is_rank_zero and options.out is not None
+        with threads, progress_bar("predicting", shown=shown) as on_batch:
+            outputs = predict(
+                found.task,
+                found.model,
+                examples,
+                batch_size=options.batch_size,
+                processes=processes,
+                on_batch=on_batch,
+            )
+        if not processes.is_rank_zero:
             return
         text = "".join(f"{line}\n" for line in outputs)
         if options.out is None:
             sys.stdout.flush()
             if sys.stdout.isatty():  # a person reads it; a file or a program gets every character as it is
-                text = "".join(f"{visible(line)}\n" for line in outputs)
+                text = "".join(f"{printable(line)}\n" for line in outputs)
             sys.stdout.buffer.write(text.encode(errors="backslashreplace"))  # UTF-8, whatever the terminal is set to
         else:
-            atomic.write_chosen_file(options.out, text.encode(errors="backslashreplace"))
+            write_user_file(options.out, text.encode(errors="backslashreplace"))
 
 
 def read_input(path: Path | None) -> list[str]:
-    """The lines of a file in UTF-8, or of standard input.
+    """Reads the lines of a file in UTF-8, or of standard input.
 
     Only a line feed ends a line: other separators may stand within a text.
     """
     try:
         if path is None:
-            content = _bounded(sys.stdin.buffer, "standard input")
+            content = _read_bounded(sys.stdin.buffer, "standard input")
         else:
             with path.open("rb") as file:
-                content = _bounded(file, str(path))
+                content = _read_bounded(file, str(path))
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Refused(
+        raise CommandError(
             f"{path or 'standard input'} is not UTF-8 ({error.reason} at byte {error.start}); convert it to UTF-8"
         ) from error
     except OSError as error:
-        raise Refused(f"cannot read {path} ({reason(error)}); check the path") from error
+        raise CommandError(f"cannot read {path} ({os_error_text(error)}); check the path") from error
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
-def _bounded(stream: IO[bytes], name: str) -> bytes:
-    """All that there is to read, line by line, so that an endless line or file is noticed early."""
+def _read_bounded(stream: IO[bytes], name: str) -> bytes:
+    """Reads everything, line by line, so that an endless line or file is noticed early."""
     lines: list[bytes] = []
     size = 0
     while line := stream.readline(_MAX_LINE + 1):
         if len(line) > _MAX_LINE:
-            raise Refused(
+            raise CommandError(
                 f"{name}, line {len(lines) + 1}: expected at most {_MAX_LINE} bytes in a line, got more; shorten it"
             )
         lines.append(line)
         size += len(line)
         if size > _MAX_INPUT:
-            raise Refused(f"{name}: expected at most {_MAX_INPUT >> 20} MiB, got more; divide the input")
+            raise CommandError(f"{name}: expected at most {_MAX_INPUT >> 20} MiB, got more; divide the input")
     return b"".join(lines)

@@ -1,4 +1,4 @@
-"""`omegamax reproduce`: what the sources state, computed now, beside what they printed."""
+"""The command `omegamax reproduce`, which computes what the sources state and prints it beside their numbers."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from omegamax.cli.destination import make_writable, save_picture
-from omegamax.cli.refusal import Refused
-from omegamax.recipes.regular_files import refuse_links
-from omegamax.recipes.reproductions.catalogue import CLAIMS, SOURCES, of_source
-from omegamax.recipes.reproductions.claim import Claim
-from omegamax.recipes.visible import visible
+from omegamax.cli.errors import CommandError
+from omegamax.cli.output import make_writable, save_picture
+from omegamax.data.files import refuse_links
+from omegamax.data.printable import printable
 
-HELP = "theorems, figures and tables of the papers: ours beside the published"
+if TYPE_CHECKING:
+    from omegamax.reproductions.claim import Claim
+
+HELP = "compute theorems, figures and tables of the papers, beside the published"
 DESCRIPTION = """\
 Computes what a paper, tutorial or lecture states, prints our numbers beside
 the published ones, and draws the figure where the claim is one. An ID is that
@@ -32,7 +34,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Ids, where figures go, and whether they may replace others."""
+    """Adds the ids of claims, and the directory of the figures."""
     parser.add_argument("ids", metavar="ID", nargs="*", help="claims or sources; see --list")
     parser.add_argument("--list", action="store_true", help="name the claims and run nothing")
     parser.add_argument(
@@ -44,13 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Lists claims, or computes them one after the other."""
     # Nothing here or in the catalogue loads PyTorch: --list answers at once.
-    from omegamax.recipes.reproductions import report
+    from omegamax.reproductions import report
 
     width = min(120, shutil.get_terminal_size((80, 24)).columns)
     if options.list:
-        print(report.listing(chosen(options.ids or ["all"], runnable=False), width))
+        print(report.listing(select_claims(options.ids or ["all"], runnable=False), width))
         return
-    claims = chosen(options.ids, runnable=True)
+    claims = select_claims(options.ids, runnable=True)
     _check_figures(claims, options.out, options.overwrite)
     stuck = [claim for claim in claims if not claim.run]
     for claim in claims:
@@ -61,13 +63,15 @@ def run(options: argparse.Namespace) -> None:
             print(f"\n{report.published_only(claim)}")
         print()
     if stuck:
-        raise Refused(_cannot(stuck))
+        raise CommandError(_cannot(stuck))
 
 
-def chosen(ids: Sequence[str], *, runnable: bool) -> list[Claim]:
-    """The claims that are meant, each once; of a whole source those that run, where `runnable`."""
+def select_claims(ids: Sequence[str], *, runnable: bool) -> list[Claim]:
+    """Returns the claims of some ids, each once; of a whole source only those that run, if `runnable`."""
+    from omegamax.reproductions.catalogue import CLAIMS, SOURCES, of_source
+
     if not ids:
-        raise Refused("give the id of a claim, such as fig2; omegamax reproduce --list names them all")
+        raise CommandError("give the id of a claim, such as fig2; omegamax reproduce --list names them all")
     found: dict[str, Claim] = {}
     for name in ids:
         if name in CLAIMS:
@@ -76,19 +80,18 @@ def chosen(ids: Sequence[str], *, runnable: bool) -> list[Claim]:
             whole = list(CLAIMS.values()) if name == "all" else of_source(name)
             found |= {claim.id: claim for claim in whole if claim.run or not runnable}
         else:
-            raise Refused(_unknown(name))
+            raise CommandError(_unknown(name, [*CLAIMS, *SOURCES]))
     return list(found.values())
 
 
-def _unknown(name: str) -> str:
-    known = [*CLAIMS, *SOURCES]
+def _unknown(name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, known, 3, 0.5) or [each for each in known if name.lower() in each][:3]
     meant = f"did you mean {' or '.join(close)}? " if close else ""
     return f"there is no claim {name!r}; {meant}omegamax reproduce --list names them all"
 
 
 def _cannot(claims: Sequence[Claim]) -> str:
-    """Why these were not run."""
+    """Says why these claims were not run."""
     reasons = []
     for claim in claims:
         tested = f"see {claim.tests[0]}" if claim.tests else ""
@@ -97,21 +100,21 @@ def _cannot(claims: Sequence[Claim]) -> str:
 
 
 def _check_figures(claims: Sequence[Claim], directory: Path, overwrite: bool) -> None:
-    """Before any work is done: there must be a place for the figures, and nothing of the same name in it."""
+    """Raises CommandError, before any work is done, if the figures cannot be written or would replace others."""
     names = [claim.figure for claim in claims if claim.figure]
     if not names:
         return
     refuse_links(directory / name for name in names)
     there = [name for name in names if (directory / name).exists()]
     if there and not overwrite:
-        raise Refused(
+        raise CommandError(
             f"{directory / there[0]} exists; say --overwrite to replace it, or choose another directory with --out"
         )
     make_writable(directory)
 
 
 def _reproduce(claim: Claim, directory: Path, width: int) -> None:
-    from omegamax.recipes.reproductions import report
+    from omegamax.reproductions import report
 
     outcome = claim.reproduce()
     print(f"\n{report.comparison(outcome.rows)}")
@@ -121,6 +124,6 @@ def _reproduce(claim: Claim, directory: Path, width: int) -> None:
         try:
             figure = outcome.draw()
         except ImportError as error:
-            raise Refused(str(error)) from error
+            raise CommandError(str(error)) from error
         save_picture(figure, directory / claim.figure)
-        print(f"\nFigure: {visible(directory / claim.figure)}")
+        print(f"\nFigure: {printable(directory / claim.figure)}")

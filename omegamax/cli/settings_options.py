@@ -1,7 +1,7 @@
-"""Settings as options: each field of a settings dataclass is a flag, a key of a TOML file, and has a default.
+"""Settings as options: each field of a settings dataclass is a flag and a key of a TOML file.
 
-The command line overrules the file, the file the run that is resumed, that the task's own defaults, and these the
-dataclass's.
+The value of a setting is taken from the first of these that has it: the command line, the TOML file, the run that is
+resumed, the defaults of the task (`TASKS`), the defaults of the dataclass.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from omegamax.cli.refusal import Refused
-from omegamax.recipes import TASKS, TaskEntry, resolve
-from omegamax.recipes.failures import reason
-from omegamax.recipes.regular_files import read_any
-from omegamax.recipes.settings import AttentionSettings, TrainingSettings, fitted
-from omegamax.recipes.visible import quoted, visible
+from omegamax.cli.errors import CommandError
+from omegamax.data.files import read_user_file
+from omegamax.data.printable import printable, short_repr
+from omegamax.errors import os_error_text
+from omegamax.recipes.settings import AttentionSettings
+from omegamax.recipes.tasks import TASKS, TaskEntry
+from omegamax.training.settings import TrainingSettings, as_float
 
-Kind = TypeVar("Kind")
+Settings = TypeVar("Settings")
 _MAX_CONFIG = 1 << 20  # bytes of a TOML file
 
 
 def add_settings(
     parser: argparse.ArgumentParser, kind: type, title: str, *, own: Mapping[str, Any], names: Collection[str]
 ) -> None:
-    """One flag for each of the named fields; what is not given is absent from the parsed options."""
+    """Adds a flag for each of the named fields; a flag that is not given is absent from the parsed options."""
     group, hints = parser.add_argument_group(title), get_type_hints(kind)
     for each in dataclasses.fields(kind):
         if each.name not in names:
@@ -46,8 +47,8 @@ def add_settings(
 
 
 def add_task_settings(parser: argparse.ArgumentParser, entry: TaskEntry, *, without: Collection[str] = ()) -> None:
-    """All that can be chosen about training a task."""
-    kind = resolve(entry.settings)
+    """Adds all options of training a task."""
+    kind = entry.settings_class()
     attention = {each.name for each in dataclasses.fields(AttentionSettings)} - set(without)
     own = {each.name for each in dataclasses.fields(kind)} - attention - set(without)
     training = {each.name for each in dataclasses.fields(TrainingSettings)}
@@ -65,73 +66,77 @@ def add_task_settings(parser: argparse.ArgumentParser, entry: TaskEntry, *, with
 def chosen_settings(
     task: str, options: argparse.Namespace, stored: Mapping[str, Any] | None = None
 ) -> tuple[Any, TrainingSettings]:
-    """The task's settings and the loop's, from the file and the flags, and from the run that is resumed."""
+    """Returns the settings of the task and of training, from the flags, the file and the run that is resumed."""
     entry = TASKS[task]
-    kind = resolve(entry.settings)
+    kind = entry.settings_class()
     known = {**get_type_hints(TrainingSettings), **get_type_hints(kind)}
     from_file = read_config(options.config, known) if options.config else {}
     given = {name: getattr(options, name) for name in known if hasattr(options, name)}
     values = {**(stored or {}), **from_file, **given}
-    return _built(kind, values), _built(TrainingSettings, {**entry.training, **values})
+    return _make(kind, values), _make(TrainingSettings, {**entry.training, **values})
 
 
 def read_config(path: Path, known: Mapping[str, Any]) -> dict[str, Any]:
-    """A TOML file of option = value; learning-rate and learning_rate mean the same."""
+    """Reads a TOML file of option = value; learning-rate and learning_rate mean the same."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
     try:
-        content = tomllib.loads(read_any(path, _MAX_CONFIG).decode())
+        content = tomllib.loads(read_user_file(path, _MAX_CONFIG).decode())
     except RecursionError as error:
-        raise Refused(f"{path} is not a table of options but lists within lists; write option = value") from error
+        raise CommandError(f"{path} is not a table of options but lists within lists; write option = value") from error
     except ValueError as error:  # of TOML, of UTF-8, or a number with thousands of digits
-        raise Refused(f"{path} is not TOML ({error}); write lines such as learning-rate = 0.001") from error
+        raise CommandError(f"{path} is not TOML ({error}); write lines such as learning-rate = 0.001") from error
     except OSError as error:
-        raise Refused(f"cannot read {path} ({reason(error)})") from error
+        raise CommandError(f"cannot read {path} ({os_error_text(error)})") from error
     values = {name.replace("-", "_"): value for name, value in content.items()}
     for name, value in values.items():
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
             advice = f"did you mean {close[0].replace('_', '-')}?" if close else "see --help for the options"
-            raise Refused(f"{path}: there is no option {visible(name.replace('_', '-'), most=80)}; {advice}")
+            raise CommandError(
+                f"{path}: there is no option {printable(name.replace('_', '-'), max_length=80)}; {advice}"
+            )
         if isinstance(value, (dict, list)):
-            raise Refused(
-                f"{path}: {name.replace('_', '-')} must be one value, got {quoted(value)}; write option = value"
+            raise CommandError(
+                f"{path}: {name.replace('_', '-')} must be one value, got {short_repr(value)}; write option = value"
             )
         try:
-            values[name] = _fitted(name, value, known[name])
-        except Refused as refused:
-            raise Refused(f"{path}: {refused}") from None
+            values[name] = _check_type(name, value, known[name])
+        except CommandError as error:
+            raise CommandError(f"{path}: {error}") from None
     return values
 
 
 def flag(name: str) -> str:
-    """The option of a field."""
+    """Returns the option of a field."""
     return f"--{name.replace('_', '-')}"
 
 
-def _built(kind: type[Kind], values: Mapping[str, Any]) -> Kind:
+def _make(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
     hints, names = get_type_hints(kind), {each.name for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    fitting = {name: _fitted(name, value, hints[name]) for name, value in values.items() if name in names}
+    fitting = {name: _check_type(name, value, hints[name]) for name, value in values.items() if name in names}
     try:
         return kind(**fitting)
     except ValueError as error:
-        raise Refused(str(error).partition(": ")[2] or str(error)) from error
+        raise CommandError(str(error).partition(": ")[2] or str(error)) from error
 
 
-def _fitted(name: str, value: Any, hint: Any) -> Any:
-    """A value of a file in the field's type: 1 is a fine float, "1" is not."""
+def _check_type(name: str, value: Any, hint: Any) -> Any:
+    """Returns a value in the type of its field, or raises CommandError: 1 can be a float, "1" cannot."""
     wanted = _type(hint)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         try:
-            return fitted(value, hint)
+            return as_float(value, hint)
         except ValueError as error:
-            raise Refused(f"{name.replace('_', '-')}: {error}; correct it") from error
+            raise CommandError(f"{name.replace('_', '-')}: {error}; correct it") from error
     if value is None and type(None) in get_args(hint):
         return None
     if not isinstance(value, wanted) or isinstance(value, bool):
-        raise Refused(f"{name.replace('_', '-')} must be of type {wanted.__name__}, got {quoted(value)}; correct it")
+        raise CommandError(
+            f"{name.replace('_', '-')} must be of type {wanted.__name__}, got {short_repr(value)}; correct it"
+        )
     return value
 
 

@@ -1,4 +1,4 @@
-"""Tables for people to read."""
+"""Tables of text with aligned columns."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 
 def terminal_width() -> int:
-    """Columns of the terminal; 80 where there is none."""
+    """Returns the columns of the terminal; 80 if there is none."""
     return shutil.get_terminal_size((80, 24)).columns
 
 
 def aligned(rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """Columns as wide as their widest cell, the first to the left and the others to the right.
+    """Aligns columns, each as wide as its widest cell: the first to the left and the others to the right.
 
     Columns that do not fit into `width` follow below, in a table of their own with the same first column.
 
@@ -31,7 +31,7 @@ def aligned(rows: Sequence[Sequence[str]], width: int | None = None) -> str:
 
 
 def _blocks(widths: Sequence[int], most: int | None) -> list[list[int]]:
-    """Columns after the first, in groups that fit beside it."""
+    """Groups the columns after the first, so that each group fits beside it."""
     blocks: list[list[int]] = [[]]
     taken = widths[0]
     for column in range(1, len(widths)):
@@ -52,7 +52,7 @@ def _table(rows: Sequence[Sequence[str]], widths: Sequence[int], columns: Sequen
 
 
 def number(value: float | None) -> str:
-    """Four digits, or a dash.
+    """Writes a number with four digits, or a dash for None.
 
     >>> number(0.98765), number(123456.0), number(None)
     ('0.9877', '123456', '–')

@@ -1,19 +1,20 @@
-"""`omegamax train`."""
+"""The command `omegamax train`, which trains a model on a task and tests it."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from omegamax.cli.errors import CommandError
 from omegamax.cli.parser import Parser
-from omegamax.cli.refusal import Refused
 from omegamax.cli.settings_options import add_task_settings, chosen_settings
 from omegamax.cli.tables import aligned, number, terminal_width
-from omegamax.recipes import TASKS
-from omegamax.recipes.visible import visible
+from omegamax.data.printable import printable
+from omegamax.recipes.tasks import TASKS, TaskEntry
 
 HELP = "train a model on a task"
 DESCRIPTION = """\
@@ -33,21 +34,25 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """A task, and its options."""
+    """Adds a parser for each task."""
     tasks = parser.add_subparsers(dest="task", metavar="task", required=True, parser_class=Parser)
     for name, entry in TASKS.items():
-        task = tasks.add_parser(
+        tasks.add_parser(
             name,
             help=entry.summary,
             description=textwrap.fill(f"Trains a model: {entry.summary}.", 80),
             epilog=f"example:\n  omegamax train {name} --attention sparsemax --epochs 5 --out runs/{name}",
+            fill=partial(_add_options, entry),
         )
-        add_task_settings(task, entry)
-        add_destination(task, "where the run is written (default: runs/TASK-ATTENTION)")
 
 
-def add_destination(parser: argparse.ArgumentParser, help: str) -> None:
-    """--out, --resume, --overwrite."""
+def _add_options(entry: TaskEntry, parser: argparse.ArgumentParser) -> None:
+    add_task_settings(parser, entry)
+    add_output(parser, "where the run is written (default: runs/TASK-ATTENTION)")
+
+
+def add_output(parser: argparse.ArgumentParser, help: str) -> None:
+    """Adds --out, --resume and --overwrite."""
     group = parser.add_argument_group("output")
     group.add_argument("--out", metavar="DIR", type=Path, help=help)
     existing = group.add_mutually_exclusive_group()
@@ -56,41 +61,43 @@ def add_destination(parser: argparse.ArgumentParser, help: str) -> None:
 
 
 def existing(options: argparse.Namespace) -> str:
-    """What becomes of a run that is there already."""
+    """Returns what to do with a run that is in the directory already."""
     return "resume" if options.resume else "overwrite" if options.overwrite else "refuse"
 
 
 def run(options: argparse.Namespace) -> int:
-    """Trains, evaluates the best model on the test data, and prints both."""
+    """Trains, evaluates the best model on the test data, and prints the metrics."""
     settings, training = chosen_settings(options.task, options)
     out = options.out or Path("runs") / f"{options.task}-{settings.attention}"
     if options.resume:
         settings, training = chosen_settings(options.task, options, stored_settings(options.task, out))
-    from omegamax.recipes.experiment import run_experiment
+    from omegamax.recipes.train_and_test import train_and_test
 
-    experiment = run_experiment(options.task, settings, training, out, existing=existing(options))
-    if experiment is None:  # not the first of several processes
+    result = train_and_test(options.task, settings, training, out, existing=existing(options))
+    if result is None:  # this process is not rank 0
         return 0
-    if experiment.trained.outcome == "interrupted":
+    if result.training.outcome == "interrupted":
         print("omegamax train: stopped; continue with the same command and --resume", file=sys.stderr)
         return 130
-    print(table(experiment.evaluation))
-    print(f"\n{experiment.trained.outcome} after {experiment.trained.epochs} epochs; the run is in {visible(out)}")
+    print(table(result.evaluation))
+    print(f"\n{result.training.outcome} after {result.training.epochs} epochs; the run is in {printable(out)}")
     return 0
 
 
 def stored_settings(task: str, out: Path) -> dict[str, Any]:
-    """The settings of the run that is resumed, where they are not given again."""
-    from omegamax.recipes.run import stored_config
+    """Returns the settings of the run that is resumed, for those that are not given again."""
+    from omegamax.training.runs import read_run_config
 
-    config = stored_config(out) or {}
+    config = read_run_config(out) or {}
     if config.get("task", task) != task:
-        raise Refused(f"{out} is a run of {config['task']}, not of {task}; name that task, or choose another --out")
+        raise CommandError(
+            f"{out} is a run of {config['task']}, not of {task}; name that task, or choose another --out"
+        )
     return {**config.get("settings", {}), **config.get("training", {})}
 
 
 def table(evaluation: dict[str, dict[str, float]]) -> str:
-    """Metrics by split."""
+    """Returns a table of the metrics of each split."""
     names = list(dict.fromkeys(name for metrics in evaluation.values() for name in metrics))
     rows = [["", *evaluation]]
     rows += [[name, *(number(metrics.get(name)) for metrics in evaluation.values())] for name in names]

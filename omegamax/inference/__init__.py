@@ -1,1 +1,1 @@
-"""How a structure is chosen: sweeps of a dynamic program, k-best, random walks, counting. Works on hypergraphs."""
+"""How a structure is chosen: `Program` is the interface, and each room below holds one kind of algorithm."""

@@ -1,4 +1,4 @@
-"""The derivative rules of a dynamic program, once for all of them.
+"""The derivative rules that all programs share.
 
     value      ∂ DP_Ω / ∂θ = marginals           one sweep more
     marginals  ∂ E / ∂θ    = ∇² DP_Ω, symmetric   two sweeps more, whatever the size of θ
@@ -25,7 +25,7 @@ _ONCE = (
 
 
 def value_of(program: Program, parts: Parts) -> Tensor:
-    """DP_Ω, recorded by whatever is differentiating."""
+    """Computes DP_Ω such that autograd, forward mode and transforms can differentiate it."""
     tensors = (*parts, *program.parameters())
     if not _recorded(tensors):
         return program.value(parts)[0]
@@ -33,10 +33,10 @@ def value_of(program: Program, parts: Parts) -> Tensor:
 
 
 def marginals_of(program: Program, parts: Parts) -> Parts:
-    """∇ DP_Ω, recorded by whatever is differentiating."""
+    """Computes ∇ DP_Ω such that autograd, forward mode and transforms can differentiate it once."""
     tensors = (*parts, *program.parameters())
     if not _recorded(tensors):
-        return program.marginals(parts, program.value_ahead(parts)[1]).parts
+        return program.marginals(parts, program.value_before_marginals(parts)[1]).parts
     return _Marginals.apply(program, 0, *tensors)[: program.n_parts]
 
 
@@ -45,12 +45,12 @@ def _recorded(tensors: tuple[Tensor, ...]) -> bool:
 
 
 class _Value(torch.autograd.Function):
-    """Inputs: the parts and the parameters. Outputs: the value, then the state, which has no derivative."""
+    """Takes the parts and the parameters. Returns the value, then the state, which has no derivative."""
 
     @staticmethod
     def forward(program: Program, *tensors: Tensor) -> tuple[Tensor, ...]:
         parts, parameters = _split(program, tensors)
-        value, state = program.with_parameters(parameters).value_ahead(parts)
+        value, state = program.with_parameters(parameters).value_before_marginals(parts)
         return (value, *state)
 
     @staticmethod
@@ -70,8 +70,8 @@ class _Value(torch.autograd.Function):
         if _recorded(tensors):
             found = _Marginals.apply(ctx.program, len(state), *state, *tensors)
         else:
-            swept = ctx.program.with_parameters(parameters).marginals(known, state)
-            found = (*swept.parts, *swept.slopes)
+            result = ctx.program.with_parameters(parameters).marginals(known, state)
+            found = (*result.parts, *result.slopes)
         parts = tuple(_times(grad_value, marginal, state) for marginal in found[: ctx.program.n_parts])
         slopes = zip(found[ctx.program.n_parts :], parameters)
         return (None, *parts, *((grad_value * s).sum().reshape(p.shape).to(p.dtype) for s, p in slopes))
@@ -97,7 +97,7 @@ class _Value(torch.autograd.Function):
 
 
 class _Marginals(torch.autograd.Function):
-    """Inputs: the state that the value left, if it is known, the parts, the parameters.
+    """Takes the state that the value left, if it is known, then the parts and the parameters.
 
     Outputs: the marginals, one slope per parameter, and the rest of the state, which has no derivative.
     """
@@ -107,7 +107,7 @@ class _Marginals(torch.autograd.Function):
         known, tensors = tensors[:n_state], tensors[n_state:]
         parts, parameters = _split(program, tensors)
         program = program.with_parameters(parameters)
-        state = known or program.value_ahead(parts)[1]
+        state = known or program.value_before_marginals(parts)[1]
         found = program.marginals(parts, state)
         marginals = (part.clone() if _is_among(part, state) else part for part in found.parts)
         return (*marginals, *found.slopes, *(() if known else state), *found.state)
@@ -153,7 +153,7 @@ class _Marginals(torch.autograd.Function):
 
 
 def _moved(program: Program, state: State, tensors: tuple[Tensor, ...], along: tuple[Tensor | None, ...]) -> Parts:
-    """The tangents of the marginals, which cannot be differentiated again."""
+    """Returns the tangents of the marginals, which cannot be differentiated again."""
     parts, _ = _split(program, tensors)
     if any(tangent is not None for tangent in along[program.n_parts :]):
         raise RuntimeError(
@@ -166,7 +166,7 @@ def _moved(program: Program, state: State, tensors: tuple[Tensor, ...], along: t
 
 
 class _Product(torch.autograd.Function):
-    """The Hessian product where a transform may pass many directions. Inputs: the state, parts, parameters, direction.
+    """Computes the Hessian product where a transform may pass many directions.
 
     Outputs: its parts, then its slopes; none has a derivative.
     """
@@ -175,8 +175,8 @@ class _Product(torch.autograd.Function):
     def forward(program: Program, n_state: int, *tensors: Tensor) -> tuple[Tensor, ...]:
         end = len(tensors) - program.n_parts
         parts, parameters = _split(program, tensors[n_state:end])
-        swept = program.with_parameters(parameters).tangent(parts, tensors[:n_state], tensors[end:])
-        return (*swept.parts, *swept.slopes)
+        result = program.with_parameters(parameters).tangent(parts, tensors[:n_state], tensors[end:])
+        return (*result.parts, *result.slopes)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -198,18 +198,18 @@ class _Product(torch.autograd.Function):
 def _product(
     program: Program, state: State, tensors: tuple[Tensor, ...], direction: Parts
 ) -> tuple[Parts, tuple[Tensor, ...]]:
-    """∇² DP_Ω · direction, and the derivatives of the slopes, as constants."""
+    """Returns ∇² DP_Ω · direction, and the derivatives of the slopes, as constants."""
     parts, parameters = _split(program, tensors)
     with torch.no_grad():
         if routing.transforms_active():
             found = _Product.apply(program, len(state), *state, *tensors, *direction)
             return found[: program.n_parts], found[program.n_parts :]
-        swept = program.with_parameters(parameters).tangent(parts, state, direction)
-        return swept.parts, swept.slopes
+        result = program.with_parameters(parameters).tangent(parts, state, direction)
+        return result.parts, result.slopes
 
 
 def _one_by_one(function: Any, info: Any, in_dims: tuple[int | None, ...], inputs: tuple[Any, ...]) -> Any:
-    """The rule for the axis of a vmap: one call for each place; potentials with a batch axis need only one."""
+    """Implements vmap by one call for each place of its axis; potentials with a batch axis need only one call."""
     found = []
     for place in range(info.batch_size):
         here = (each if dim is None else each.select(dim, place) for each, dim in zip(inputs, in_dims))
@@ -218,7 +218,7 @@ def _one_by_one(function: Any, info: Any, in_dims: tuple[int | None, ...], input
     return stacked, (0,) * len(stacked)
 
 
-for _function in (_Value, _Marginals):  # PyTorch asks for it in every call, which costs more than a small sweep
+for _function in (_Value, _Marginals):  # PyTorch reads it in every call; computing it costs more than a small sweep
     _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[union-attr]
 
 
@@ -252,4 +252,4 @@ def _times(per_item: Tensor, part: Tensor, state: State) -> Tensor:
     shared = routing.transforms_active() or routing.is_many_gradients(per_item) or _is_among(part, state)
     if torch.is_grad_enabled() or shared:
         return factor * part
-    return part.mul_(factor)  # nobody else has seen it: a large problem is not held twice
+    return part.mul_(factor)  # no other tensor shares this memory: a large problem is not stored twice

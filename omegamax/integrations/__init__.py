@@ -1,4 +1,4 @@
-"""The normalizers in models that people already have: PyTorch's own layers and Hugging Face's.
+"""Puts normalizers into models that people already have: PyTorch's own layers and Hugging Face's.
 
 Nothing is imported from other libraries until it is used.
 """

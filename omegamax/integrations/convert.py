@@ -1,4 +1,4 @@
-"""Every `nn.MultiheadAttention` of a model gets a normalizer, and keeps all else that it has."""
+"""Gives every `nn.MultiheadAttention` of a model a normalizer, and changes nothing else."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def convert(module: nn.Module, normalizer: Normalizer) -> list[str]:
         if isinstance(child, nn.TransformerEncoder):
             child.use_nested_tensor = False  # decided when it was built: batches as only the fused softmax reads them
         if type(child) in (nn.MultiheadAttention, MultiheadAttention):
-            _become(child, normalizer)
+            _change_class(child, normalizer)
             converted.append(name)
         elif isinstance(child, nn.MultiheadAttention):
             checks.warn(
@@ -65,8 +65,8 @@ def _nothing_found(module: nn.Module) -> str:
     return f"convert: module must contain an nn.MultiheadAttention, got {kind}, which has none; {remedy}"
 
 
-def _become(attention: Any, normalizer: Normalizer) -> None:
-    """A change of class: what `MultiheadAttention.__init__` adds to PyTorch's, on an object that exists."""
+def _change_class(attention: Any, normalizer: Normalizer) -> None:
+    """Changes the class of an existing layer, and sets what `MultiheadAttention.__init__` adds to PyTorch's."""
     if isinstance(normalizer, nn.Module):
         normalizer = copy.deepcopy(normalizer).to(next(attention.parameters()).device).train(attention.training)
     attention.__class__ = MultiheadAttention

@@ -1,4 +1,4 @@
-"""A normalizer as plain data, for files: its class and its numbers, and nothing that could run code when it is read.
+"""Describes a normalizer as plain data for files: its class and its numbers, nothing that could run code when read.
 
     Fused(strength=0.3)                 {"kind": "Fused", "strength": 0.3}
     Scaled(SquaredNorm(), gamma=0.5)    {"kind": "Scaled", "inner": {"kind": "SquaredNorm"}, "gamma": 0.5}
@@ -26,7 +26,7 @@ _TYPES = {str(t).removeprefix("torch."): t for t in (torch.float16, torch.bfloat
 
 
 def describe(normalizer: Any) -> dict[str, Any] | None:
-    """The plain data of a normalizer; None where plain data cannot hold all of it."""
+    """Returns the plain data of a normalizer, or None if plain data cannot hold all of it."""
     try:
         return _described(normalizer)
     except TypeError:
@@ -54,7 +54,7 @@ def _plain(value: Any) -> Any:
 
 
 def normalizer_from(description: Any) -> SmoothMax:
-    """The normalizer that `describe` gave this description of. ValueError for anything else."""
+    """Builds the normalizer from what `describe` returned, and raises ValueError for anything else."""
     try:
         found = _built(description, _MAX_DEPTH)
     except (TypeError, ValueError, KeyError, AttributeError, RuntimeError, OverflowError) as error:
@@ -90,7 +90,7 @@ def _built(description: Any, depth: int) -> Any:
 
 @functools.cache
 def _kinds() -> dict[str, Any]:
-    """Operators and structures that are dataclasses, by name."""
+    """Returns operators and structures that are dataclasses, by name."""
     public = {**vars(operators), **vars(structures)}
     return {
         name: thing
@@ -100,7 +100,7 @@ def _kinds() -> dict[str, Any]:
 
 
 def written(description: Any) -> str:
-    """Code that makes what was described, `om.Fused(strength=0.3)`, for messages."""
+    """Writes code that makes what was described, such as `om.Fused(strength=0.3)`, for messages."""
     if isinstance(description, list):
         return f"[{', '.join(map(written, description))}]"
     if not isinstance(description, dict):
@@ -112,5 +112,5 @@ def written(description: Any) -> str:
 
 
 def printable(text: Any) -> str:
-    """A stranger's text without what would move a terminal's cursor or turn its letters round, and not too long."""
+    """Escapes characters of untrusted text that would move a terminal's cursor or reverse letters; cuts long text."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(text)[:200])

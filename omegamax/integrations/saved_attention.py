@@ -30,7 +30,7 @@ Register = Callable[[str, Normalizer], Any]
 
 
 def install(registered: Registered, register: Register) -> None:
-    """Lets transformers' configurations carry the choice from now on; a second call does nothing.
+    """Makes transformers' configurations keep the choice from now on; a second call does nothing.
 
     Arguments:
         registered: the normalizers by name, read whenever a configuration is written or read
@@ -69,7 +69,7 @@ def install(registered: Registered, register: Register) -> None:
 
 
 def _noted(config: Any, found: dict[str, Any], registered: Registered) -> dict[str, Any]:
-    """A dictionary that is to be written, with the attention of a configuration and of those inside it."""
+    """Adds the attention of a configuration, and of those inside it, to the dictionary that will be written."""
     found.pop(_NOTE, None)
     for key in getattr(config, "sub_configs", {}):
         inner = getattr(config, key, None)
@@ -87,7 +87,7 @@ def _noted(config: Any, found: dict[str, Any], registered: Registered) -> dict[s
 
 
 def _choice(config: Any, registered: Registered) -> Any:
-    """The value of `attn_implementation` that restores this configuration and those inside it; None if none is ours.
+    """Returns the `attn_implementation` that restores this configuration and those inside it; None if none is ours.
 
     transformers hands the outer value to all configurations inside, None too. So where they differ it is a dictionary,
     whose key "" is the outer one's own.
@@ -106,7 +106,7 @@ def _name(implementation: Any) -> Any:
 
 
 def _restored(found: Any, registered: Registered, register: Register, overridden: bool) -> Any:
-    """A dictionary of a configuration, with names that are registered."""
+    """Returns the dictionary of a configuration with names that are registered."""
     if not isinstance(found, dict):
         return found
     found = {
@@ -160,7 +160,7 @@ def _restore(name: str, note: dict[str, Any], registered: Registered, register: 
 
 
 def _own_normalizers(model: Any) -> dict[str, str]:
-    """The attention modules that have a normalizer of their own, and its class."""
+    """Returns the attention modules that have a normalizer of their own, and its class."""
     own = {name: getattr(module, "normalizer", None) for name, module in model.named_modules()}
     return {name: type(each).__name__ for name, each in own.items() if isinstance(each, Normalizer)}
 

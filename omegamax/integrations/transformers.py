@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from omegamax import checks, registry
+from omegamax import checks, operator_table, registry
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 from omegamax.extras import how_to_install
 from omegamax.integrations import saved_attention
@@ -49,7 +49,8 @@ def register(name: str | None = None, normalizer: Normalizer | None = None) -> t
     if name is None:
         if normalizer is not None:
             raise TypeError('register: a normalizer must have a name, got None; use register("mine", normalizer)')
-        chosen: dict[str, Normalizer] = {key: make() for key, make in registry.OPERATORS.items() if key != "groupmax"}
+        names = [facts.function for facts in operator_table.ungrouped()]
+        chosen: dict[str, Normalizer] = {each: registry.regularizer(each) for each in names}
     else:
         chosen = {name: registry.regularizer(name) if normalizer is None else normalizer}
     functions, masks, eager_mask = _hooks()
@@ -103,7 +104,7 @@ def _attention(normalizer: Normalizer) -> Callable[..., tuple[Tensor, Tensor]]:
         cache: Any = None,
         **_: Any,
     ) -> tuple[Tensor, Tensor]:
-        """Output (batch, Q, heads, size) and weights (batch, heads, Q, K)."""
+        """Returns the output (batch, Q, heads, size) and weights (batch, heads, Q, K)."""
         if cache is not None:
             raise ValueError(
                 "omegamax.integrations.transformers: attention must see whole sequences, got the paged cache of "
@@ -129,7 +130,7 @@ def _attention(normalizer: Normalizer) -> Callable[..., tuple[Tensor, Tensor]]:
 
 
 def _scores(query: Tensor, key: Tensor, scaling: float | None) -> Tensor:
-    """Heads that share their keys are rows of one product, so keys are never repeated."""
+    """Scores queries; heads that share their keys are rows of one product, so keys are never repeated."""
     batch, heads, n_queries, size = query.shape
     scale = max(1, size) ** -0.5 if scaling is None else scaling
     rows = (query * scale).reshape(batch, key.shape[1], heads // key.shape[1] * n_queries, size)
@@ -143,7 +144,7 @@ def _average(weights: Tensor, value: Tensor) -> Tensor:
 
 
 def _masked(scores: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Scores with what the mask adds, and what it allows. The least finite number stands for −inf in transformers."""
+    """Adds the mask to the scores, and returns what it allows; transformers writes −inf as the least finite number."""
     if mask is None:
         return scores, None
     mask = mask[..., : scores.shape[-1]]  # a static cache is longer than what it holds
@@ -173,12 +174,12 @@ def check(model: nn.Module, **inputs: Any) -> tuple[str, ...]:
             f"check: attn_implementation must be one that omegamax registered, got {shown}; call register() and then "
             'model.set_attn_implementation("sparsemax")'
         )
-    watch = _Watch()
+    counter = _SoftmaxCounter()
 
     def spied(attend: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., tuple[Tensor, Tensor]]:
         def spy(module: nn.Module, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
             callers.append(names.get(id(module), type(module).__name__))
-            with watch.paused():
+            with counter.paused():
                 return attend(module, *args, **kwargs)
 
         return spy
@@ -188,8 +189,8 @@ def check(model: nn.Module, **inputs: Any) -> tuple[str, ...]:
         for name, attend in _REGISTERED.items():
             functions.register(name, spied(attend))
         model.eval()
-        with torch.no_grad(), watch:
-            model(**(inputs or _few_words(model)))
+        with torch.no_grad(), counter:
+            model(**(inputs or _small_inputs(model)))
     finally:
         for name, attend in _REGISTERED.items():
             functions.register(name, attend)
@@ -198,18 +199,18 @@ def check(model: nn.Module, **inputs: Any) -> tuple[str, ...]:
     kind = type(model).__name__
     if not callers:
         raise ValueError(
-            f"check: {kind} must call the attention it was given, got no call and {watch.n_softmax} softmax of its "
+            f"check: {kind} must call the attention it was given, got no call and {counter.n_softmax} softmax of its "
             "own; this architecture ignores attn_implementation, so use another, or replace its attention modules"
         )
-    if watch.n_softmax:
+    if counter.n_softmax:
         checks.warn(
-            f"check: all attention of {kind} must be reached, got {len(callers)} calls beside {watch.n_softmax} "
+            f"check: all attention of {kind} must be reached, got {len(callers)} calls beside {counter.n_softmax} "
             "softmax of its own; see which modules are missing from the names that check returns",
         )
     return tuple(dict.fromkeys(callers))
 
 
-class _Watch(TorchDispatchMode):
+class _SoftmaxCounter(TorchDispatchMode):
     """Counts the softmax attentions that a model computes for itself."""
 
     def __init__(self) -> None:
@@ -226,14 +227,14 @@ class _Watch(TorchDispatchMode):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Inside, nothing is counted."""
+        """Stops counting inside the with block."""
         self._pauses += 1
         yield
         self._pauses -= 1
 
 
-def _few_words(model: Any) -> dict[str, Tensor]:
-    """Something to run the model on."""
+def _small_inputs(model: Any) -> dict[str, Tensor]:
+    """Returns small inputs to run the model on."""
     main, config = getattr(model, "main_input_name", "input_ids"), model.config
     if main == "pixel_values" and hasattr(config, "image_size"):
         size = config.image_size

@@ -34,6 +34,15 @@ class Candidates(NamedTuple):
     places: Places | None  # None means that the candidates are the rows as they are
     top: Tensor  # (..., 1), the largest score, NaN if any score is
 
+    def put(self, numbers: Tensor, into: Tensor) -> Tensor:
+        """Numbers (..., k) of the candidates at their places in the rows, the entries of `into` elsewhere."""
+        if self.places is None:
+            return numbers
+        row, column, slot = self.places
+        placed = into.reshape(-1, into.shape[-1]).clone()
+        placed[row, column] = numbers.reshape(-1, numbers.shape[-1])[row, slot]
+        return placed.reshape(into.shape)
+
 
 def candidates(rows: Tensor, window: float | Tensor) -> Candidates:
     """The scores of rows (..., n), n > 0, that are less than `window` below the largest.
@@ -42,14 +51,36 @@ def candidates(rows: Tensor, window: float | Tensor) -> Candidates:
     """
     top = rows.amax(-1, keepdim=True)
     if not unrolled() and rows.numel():
-        least = top - window
-        near = rows > least - 4 * torch.finfo(rows.dtype).eps * (top.abs() + least.abs())  # no rounding drops one
+        near = within(rows, top, window)
         count = max(1, int(near.sum(-1).max()))
         if count * _WORTH <= rows.shape[-1]:
             places = _places(near)
             taken = places.take(rows.reshape(-1, rows.shape[-1]), count, -torch.inf).reshape(*top.shape[:-1], count)
             return Candidates(_gap(taken, top), places, widen(top))
     return Candidates(_gap(rows, top), None, widen(top))
+
+
+def narrowed(found: Candidates, window: Tensor) -> Candidates:
+    """The candidates whose gap is below a smaller `window`: all of them as before where they are many."""
+    if unrolled() or not found.gap.numel():
+        return found
+    near = found.gap < window
+    count = max(1, int(near.sum(-1).max()))
+    if count * _WORTH > found.gap.shape[-1]:
+        return found
+    inner = _places(near)
+    gap = inner.take(found.gap.reshape(-1, found.gap.shape[-1]), count, torch.inf).reshape(*found.top.shape[:-1], count)
+    if found.places is None:
+        return Candidates(gap, inner, found.top)
+    column = inner.column.new_zeros(found.gap.reshape(-1, found.gap.shape[-1]).shape)
+    column[found.places.row, found.places.slot] = found.places.column
+    return Candidates(gap, Places(inner.row, column[inner.row, inner.column], inner.slot), found.top)
+
+
+def within(rows: Tensor, top: Tensor, window: float | Tensor) -> Tensor:
+    """Which scores are less than `window` below the largest; rounding errors drop none of them."""
+    least = top - window
+    return rows > least - 4 * torch.finfo(rows.dtype).eps * (top.abs() + least.abs())
 
 
 def _gap(rows: Tensor, top: Tensor) -> Tensor:
@@ -69,10 +100,7 @@ def at_their_places(weights: Tensor, found: Candidates, rows: Tensor) -> Tensor:
     empty = torch.where(found.top < torch.inf, 0, torch.nan).to(rows.dtype)
     if found.places is None:
         return torch.where(found.top.isfinite(), weights.to(rows.dtype), empty)
-    row, column, slot = found.places
-    placed = empty.expand(rows.shape).reshape(-1, rows.shape[-1]).clone()
-    placed[row, column] = weights.reshape(-1, weights.shape[-1]).to(rows.dtype)[row, slot]
-    return placed.reshape(rows.shape)
+    return found.put(weights.to(rows.dtype), empty.expand(rows.shape))
 
 
 def value_above(above: Tensor, found: Candidates, rows: Tensor) -> Tensor:

@@ -106,10 +106,10 @@ def _total(difference: Tensor, slot: Tensor, strength: Tensor) -> tuple[Tensor, 
     u = difference.clamp(min=0)
     k, s = _group_sums((u > 0).to(u.dtype), slot), _group_sums(u, slot)
     r = _group_sums(u.square(), slot).sqrt()
-    alive = r > strength
-    r = torch.where(alive, r, 1)
-    keep = torch.where(alive, (r - strength) / r, 0)
-    slope = torch.where(alive, k * keep + strength / r * (s / r).square(), 0)
+    kept = r > strength
+    r = torch.where(kept, r, 1)
+    keep = torch.where(kept, (r - strength) / r, 0)
+    slope = torch.where(kept, k * keep + strength / r * (s / r).square(), 0)
     return row_sum(keep * s), -row_sum(slope)
 
 

@@ -39,14 +39,32 @@ def pool(rows: Tensor) -> tuple[Tensor, Tensor]:
     """The solution and the pools, for finite rows. A traced program cannot loop as often as the data asks."""
     if routing.is_compiling() or routing.exporting_to_onnx() or routing.is_tracing():
         return pool_by_formula(rows)
-    joined = torch.zeros_like(rows, dtype=torch.bool)
-    while True:
-        # All violations at once: pooling a run of violators in any order ends in the same blocks.
+    joined = _pools(rows.reshape(-1, rows.shape[-1])).reshape(rows.shape)
+    while True:  # most often once: the means, added up in another order, may violate by a rounding error
         solution = segment_mean.reference(joined, rows)
         violates = ~joined[..., 1:] & (solution[..., :-1] > solution[..., 1:])
         if not violates.any():
             return solution, joined
         joined = joined | torch.nn.functional.pad(violates, (1, 0))
+
+
+def _pools(rows: Tensor) -> Tensor:
+    """Which entries of rows (m, n) are pooled with the one before, from the sums and sizes of the blocks so far."""
+    total, size = rows, torch.ones_like(rows)
+    block = torch.arange(rows.shape[-1], device=rows.device).expand(rows.shape)  # that of each entry
+    while True:
+        # All violations at once: pooling a run of violators in any order ends in the same blocks.
+        mean = torch.where(size > 0, total / size, torch.inf)  # no block is behind the last
+        violates = mean[:, :-1] > mean[:, 1:]
+        if not violates.any():
+            return torch.nn.functional.pad(block[:, 1:] == block[:, :-1], (1, 0))
+        starts = torch.nn.functional.pad(~violates, (1, 0), value=True)
+        label = starts.cumsum(-1) - 1
+        count = int((starts & (size > 0)).sum(-1).max())
+        label = label.clamp(max=count)  # blocks behind the last of a row meet in a column that is cut off
+        total = total.new_zeros(len(rows), count + 1).scatter_add(-1, label, total)[:, :count]
+        size = size.new_zeros(len(rows), count + 1).scatter_add(-1, label, size)[:, :count]
+        block = label.gather(-1, block)
 
 
 def pool_by_formula(rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, cast
 
 import torch
@@ -63,28 +63,31 @@ class Solver(Kernel[F]):
     ) -> None:
         super().__init__(reference)
         self.constants = constants
-        self._given = native_arguments or _given
+        self._native_arguments = native_arguments or _native_arguments
         self.native = self._solve
-        self._unwanted = (0,) if constants is None else (0, 0)
+        self._no_other_results = (0,) if constants is None else (0, 0)
         self._entry = getattr(routing.native, self.__name__, None)
 
-    def weights(self, rows: Tensor, *parameters: Any) -> Tensor:
-        """The weights alone, of rows and parameters in the context `NATIVE`."""
+    def native_numbers(self, parameters: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Parameters that are plain numbers as the native entry takes them: the same for all rows."""
+        return tuple(self._native_arguments(None, parameters))
+
+    def weights_by_numbers(self, rows: Tensor, numbers: tuple[Any, ...]) -> Tensor:
+        """The weights alone, of rows in the context `NATIVE` and of `native_numbers`: the usual call, quickly."""
         rows = rows.contiguous()
         weights = torch.empty_like(rows)
         columns = rows.shape[-1]
-        if not columns:
-            return weights
-        given: Any = ()
-        if len(parameters) == 1 and type(parameters[0]) is float and self._given is _given:  # the usual case, quickly
-            given = 0, parameters[0]
-        elif parameters:
-            held = self._given(rows, parameters)  # until the end of the call: their addresses are given away
-            given = [a if type(a) in _NUMBERS else a.data_ptr() for a in held]
-        count, threads = rows.numel() // columns, torch.get_num_threads()
-        addresses = rows.data_ptr(), *given, weights.data_ptr(), *self._unwanted
-        self._entry(rows.itemsize, *addresses, count, columns, threads)  # type: ignore[misc]
+        if columns:
+            self._entry(  # type: ignore[misc]
+                rows.itemsize, rows.data_ptr(), *numbers, weights.data_ptr(), *self._no_other_results,
+                rows.numel() // columns, columns, torch.get_num_threads(),
+            )  # fmt: skip
         return weights
+
+    def weights(self, rows: Tensor, *parameters: Any) -> Tensor:
+        """The weights alone, of rows and parameters in the context `NATIVE`."""
+        arguments = self._native_arguments(rows, parameters)  # which stay until the call has read their addresses
+        return self.weights_by_numbers(rows, tuple(_addresses(arguments)))
 
     def weights_and_value(self, rows: Tensor, *parameters: Any) -> tuple[Tensor, Tensor]:
         """Both, without the constants, which are as large as the weights."""
@@ -95,32 +98,36 @@ class Solver(Kernel[F]):
         return self.reference(rows, *parameters)[:2]
 
     def _solve(self, rows: Tensor, *parameters: Any, constants: bool = True) -> tuple[Tensor, ...]:
-        """The native twin."""
         rows = rows.contiguous()
         *lead, columns = rows.shape
-        found = [torch.empty_like(rows), rows.new_empty(*lead) if lead else rows.new_empty(())]
+        results = [torch.empty_like(rows), rows.new_empty(*lead) if lead else rows.new_empty(())]
         if constants and self.constants is not None:
-            found.append(torch.empty_like(rows, dtype=self.constants))
+            results.append(torch.empty_like(rows, dtype=self.constants))
         if columns:
-            given = self._given(rows, parameters) if parameters else ()
-            unwanted = (0,) * (1 + len(self._unwanted) - len(found))
-            launch(self.__name__, rows, rows, *given, *found, *unwanted)
+            arguments = self._native_arguments(rows, parameters) if parameters else ()
+            unwanted = (0,) * (1 + len(self._no_other_results) - len(results))
+            launch(self.__name__, rows, rows, *arguments, *results, *unwanted)
         else:
-            found[1].fill_(-torch.inf)
-        return tuple(found)
+            results[1].fill_(-torch.inf)
+        return tuple(results)
 
 
-def _given(rows: Tensor, parameters: tuple[Any, ...]) -> list[Any]:
+def _native_arguments(rows: Any, parameters: tuple[Any, ...]) -> list[Any]:
     """Parameters as a native entry takes them; integers, such as the groups of positions, as they are."""
-    given: list[Any] = []
+    arguments: list[Any] = []
     for parameter in parameters:
         if type(parameter) is float:
-            given += (0, parameter)
+            arguments += (0, parameter)
         elif isinstance(parameter, Tensor) and not parameter.is_floating_point():
-            given.append(parameter)
+            arguments.append(parameter)
         else:
-            given += native_parameter(parameter, rows)
-    return given
+            arguments += native_parameter(parameter, rows)
+    return arguments
+
+
+def _addresses(arguments: Iterable[Any]) -> list[Any]:
+    """Numbers as they are, tensors as the addresses of their memory."""
+    return [argument if type(argument) in _NUMBERS else routing.address(argument) for argument in arguments]
 
 
 def _on_row_major(reference: F) -> F:
@@ -155,5 +162,4 @@ def launch(name: str, rows: Tensor, *arguments: Any) -> None:
     """Calls the native entry `name` on row-major memory; tensors among the arguments are passed as addresses."""
     columns = rows.shape[-1]
     count = rows.numel() // columns if columns else 0
-    addresses = [a if type(a) in _NUMBERS else a.data_ptr() for a in arguments]
-    getattr(routing.native, name)(rows.itemsize, *addresses, count, columns, torch.get_num_threads())
+    getattr(routing.native, name)(rows.itemsize, *_addresses(arguments), count, columns, torch.get_num_threads())

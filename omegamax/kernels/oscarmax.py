@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from omegamax.kernels.candidates import at_their_places, candidates, row_sum, unrolled, value_above, within
 from omegamax.kernels.isotonic import pool
 from omegamax.kernels.kernel import kernel, launch, solver
 from omegamax.kernels.per_row import as_tensor, native_parameter
@@ -53,17 +54,16 @@ def oscarmax(rows: Tensor, strength: float | Tensor | None) -> tuple[Tensor, Ten
     columns = rows.shape[-1]
     if columns == 0:
         return torch.empty_like(rows), rows.new_full(rows.shape[:-1], -torch.inf), rows.to(torch.int32)
-    wide = widen(rows)
-    if strength is None:
-        strength = default_strength((rows != -torch.inf).sum(-1, keepdim=True).to(wide.dtype))
-    strength = as_tensor(strength, wide)
-    top = wide.amax(-1, keepdim=True)
-    valid_strength = (strength >= 0) & strength.isfinite()
-    valid = top.isfinite() & valid_strength
-    strength = torch.where(valid_strength, strength, 0)
-    ordered, order = torch.where(valid, wide - top, -torch.inf).sort(dim=-1, descending=True)
+    top = widen(rows.amax(-1, keepdim=True))
+    n_kept = (rows != -torch.inf).sum(-1, keepdim=True)
+    strength = as_tensor(default_strength(n_kept.to(top.dtype)) if strength is None else strength, top)
+    valid = (strength >= 0) & strength.isfinite()
+    strength = torch.where(valid, strength, 0)
+    found = candidates(rows, 0.0 if unrolled() else _window(rows, top, n_kept, strength))
+    solved = found.top.isfinite()
+    ordered, order = torch.where(solved, -found.gap, -torch.inf).sort(dim=-1, descending=True, stable=True)
     kept = ordered > -torch.inf
-    rank = torch.arange(columns, dtype=wide.dtype, device=rows.device)
+    rank = torch.arange(ordered.shape[-1], dtype=ordered.dtype, device=rows.device)
     # Up to a constant, which the projection does not see, x_i - strength (d - i).
     tilted = torch.where(kept, ordered + strength * rank, torch.inf)
     lowest = tilted.amin(-1, keepdim=True)
@@ -71,21 +71,33 @@ def oscarmax(rows: Tensor, strength: float | Tensor | None) -> tuple[Tensor, Ten
     solution, joined = pool(-torch.where(kept, tilted, lowest))  # removed entries, last, violate nothing
     weights, _ = sparsemax.reference(torch.where(kept, -solution, -torch.inf))
     # The Lagrangian at the weights: an error of theirs changes it in second order only, also one of their sum.
-    penalty = strength * (kept.sum(-1, keepdim=True) - 1 - rank)
-    multiplier = -solution[..., 0] - penalty[..., 0] - weights[..., 0]
-    value = (weights * (torch.where(kept, ordered, 0) - penalty - weights / 2)).sum(-1) + 0.5
-    value = value - multiplier * (weights.sum(-1) - 1)
-    value = torch.where(top.squeeze(-1) == -torch.inf, -torch.inf, top.squeeze(-1) + value)
+    penalty = strength * (n_kept - 1 - rank)
+    multiplier = -solution[..., :1] - penalty[..., :1] - weights[..., :1]
+    above = row_sum(weights * (torch.where(kept, ordered, 0) - penalty - weights / 2)) + 0.5
+    above = above - multiplier * (row_sum(weights) - 1)
 
     ties = torch.nn.functional.pad(ordered[..., 1:] == ordered[..., :-1], (1, 0)) & (strength > 0)
     labels = (~(joined | ties)).cumsum(-1) - 1
     labels = torch.where(weights > 0, labels, -1)
-    place = order.argsort(-1)
-    bad = ~valid & (top != -torch.inf) | ~valid_strength
-    weights = torch.where(bad, torch.nan, weights.gather(-1, place))
-    value = torch.where(bad.squeeze(-1), torch.nan, value)
-    labels = torch.where(rows == -torch.inf, -2, labels.gather(-1, place)).to(torch.int32)
-    return weights.to(rows.dtype), value.to(rows.dtype), labels
+    weights, labels = torch.empty_like(weights).scatter(-1, order, weights), labels.scatter(-1, order, labels)
+    weights = torch.where(valid, at_their_places(weights, found, rows), torch.nan)
+    value = torch.where(valid, value_above(above, found, rows).unsqueeze(-1), torch.nan).squeeze(-1)
+    everywhere = found.put(labels.to(torch.int32), torch.full_like(rows, -1, dtype=torch.int32))
+    return weights, value, torch.where(rows == -torch.inf, -2, everywhere)
+
+
+def _window(rows: Tensor, top: Tensor, n_kept: Tensor, strength: Tensor) -> Tensor:
+    """How far below the largest score an entry can have weight, when the m entries above that level are known.
+
+    Ranked by score from 0, no value after the isotonic regression is more than strength * (m - 1) above its score, and
+    the largest value is at least the largest score: values more than 1 below that one are projected to zero. Entries of
+    zero weight can be left out without changing the others, so a smaller window gives a smaller m, and so on.
+    """
+    window = 1 + strength * (n_kept - 1).clamp(min=0)
+    for _ in range(3):
+        size = within(rows, top, window).sum(-1, keepdim=True)
+        window = 1 + strength * (size - 1).clamp(min=0)
+    return window
 
 
 @kernel

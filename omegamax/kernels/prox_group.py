@@ -33,12 +33,12 @@ def prox_group_product(rows: Tensor, groups: Tensor, strength: float | Tensor, d
     """
     strength = as_tensor(strength, rows)
     norm = group_norm(rows, groups)
-    alive = norm > strength
-    norm = torch.where(alive, norm, 1)
-    unit = torch.where(alive, rows / norm, 0)
+    kept = norm > strength
+    norm = torch.where(kept, norm, 1)
+    unit = torch.where(kept, rows / norm, 0)
     along = group_sum(unit * direction, groups)
     shrink = strength / norm
-    return torch.where(alive, (1 - shrink) * direction + shrink * unit * along, 0) + 0 * rows
+    return torch.where(kept, (1 - shrink) * direction + shrink * unit * along, 0) + 0 * rows
 
 
 def group_sum(rows: Tensor, groups: Tensor) -> Tensor:

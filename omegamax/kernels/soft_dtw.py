@@ -11,18 +11,19 @@ from omegamax.kernels.kernel import kernel
 from omegamax.kernels.pairwise import pairwise_squared
 from omegamax.kernels.softmax import softmax
 from omegamax.kernels.sparsemax import sparsemax
+from omegamax.kernels.structures.omega import Omega
 
 _LARGE = 2.0**20  # float32 numbers of this size are a tenth apart
-_LOCAL = (hardmax, softmax, sparsemax)  # by the number that the native grid gives them
+_LOCAL = (hardmax, softmax, sparsemax)  # by the number of Ω
 
 
 @kernel
 def soft_dtw_of_points(
-    x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, kind: int, to_x: bool, to_y: bool
+    x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, omega: Omega, to_x: bool, to_y: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """−γ DP_Ω(−|x_i − y_j|² / γ) (batch,) of x (batch, M, D) and y (batch, N, D), and its gradients where wanted.
 
-    `lengths` (batch, 2) are integers; `kind` is 0 for Hard, 1 for Shannon, 2 for SquaredNorm. With E the expected
+    `lengths` (batch, 2) are integers; `omega` is Hard, Shannon or SquaredNorm. With E the expected
     alignment ∂/∂x_i = 2 Σ_j E_ij (x_i − y_j). What is beyond the lengths is not looked at and has gradient zero.
     """
     dtype, x, y = x.dtype, x.double(), y.double()  # values grow along a path, and weights are made of differences
@@ -37,7 +38,7 @@ def soft_dtw_of_points(
     for t, i in enumerate(diagonals):
         j = t - i
         tails = torch.stack([values[:, i, j], values[:, i, j + 1], values[:, i + 1, j]], -1)
-        weights[:, i, j], top = _LOCAL[kind].reference(tails)
+        weights[:, i, j], top = _LOCAL[omega].reference(tails)
         values[:, i + 1, j + 1] = scores[:, i, j] + top
     value = values[items, ends[:, 0], ends[:, 1]] * -gamma + 0.0
 
@@ -60,17 +61,17 @@ def soft_dtw_of_points(
 
 @soft_dtw_of_points.twin
 def _(
-    x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, kind: int, to_x: bool, to_y: bool
+    x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, omega: Omega, to_x: bool, to_y: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    value, *gradients = _native(x.contiguous(), y.contiguous(), lengths, gamma, kind, to_x, to_y)
+    value, *gradients = _native(x.contiguous(), y.contiguous(), lengths, gamma, omega, to_x, to_y)
     if x.dtype is torch.float32 and bool(((value.abs() > _LARGE * gamma) & value.isfinite()).any()):
-        value, *gradients = _native(x.double().contiguous(), y.double().contiguous(), lengths, gamma, kind, to_x, to_y)
+        value, *gradients = _native(x.double().contiguous(), y.double().contiguous(), lengths, gamma, omega, to_x, to_y)
     along_x, along_y = (None if gradient is None else gradient.to(x.dtype) for gradient in gradients)
     return value.to(x.dtype), along_x, along_y
 
 
 def _native(
-    x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, kind: int, to_x: bool, to_y: bool
+    x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, omega: Omega, to_x: bool, to_y: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """The compiled sweeps; the value is float64."""
     (n_items, m, d), n = x.shape, y.shape[1]
@@ -79,17 +80,17 @@ def _native(
     along_y = torch.empty_like(y) if to_y else None
     routing.native.soft_dtw(
         x.itemsize,
-        x.data_ptr(),
-        y.data_ptr(),
-        0 if lengths is None else lengths.data_ptr(),
+        routing.address(x),
+        routing.address(y),
+        0 if lengths is None else routing.address(lengths),
         -1 / gamma,
-        kind,
+        omega,
         m,
         n,
         d,
-        value.data_ptr(),
-        0 if along_x is None else along_x.data_ptr(),
-        0 if along_y is None else along_y.data_ptr(),
+        routing.address(value),
+        0 if along_x is None else routing.address(along_x),
+        0 if along_y is None else routing.address(along_y),
         n_items,
         m * n,
         torch.get_num_threads(),

@@ -38,6 +38,6 @@ def softmax_product(weights: Tensor, direction: Tensor) -> Tensor:
 def _(weights: Tensor, direction: Tensor) -> Tensor:
     weights, direction = weights.contiguous(), direction.contiguous()
     product = torch.empty_like(direction)
-    addresses = weights.data_ptr(), direction.data_ptr(), product.data_ptr()
+    addresses = weights.data_ptr(), routing.address(direction), product.data_ptr()  # the native call checks the first
     routing.native.softmax_product(direction.itemsize, *addresses, *extent(direction))
     return product

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from omegamax import routing
 
-QUERY_BLOCK = 48  # queries of a task: kQueryBlock in csrc/attention/attention_problems.hpp
+QUERY_BLOCK = 48  # queries of a task: kQueryBlock in csrc/attention/problems.hpp
 BUDGET = 512  # entries of the support that a row may have on average: more are computed again in the backward pass
 MAX_SIZE = 32768  # features of a key: sums of products of bytes fit into 32 bits
 
@@ -34,7 +34,6 @@ class RowOperator(NamedTuple):
     most: float = math.inf  # strength times the number of keys is at most this
 
     def arguments(self) -> tuple[int, float, int, float]:
-        """Numbers and addresses."""
         if isinstance(self.parameter, Tensor):
             return self.kind, 0.0, self.parameter.data_ptr(), self.most
         return self.kind, self.parameter, 0, self.most

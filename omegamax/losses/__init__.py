@@ -8,6 +8,7 @@ from omegamax.losses.functional import entmax15_loss as entmax15_loss
 from omegamax.losses.functional import entmax_loss as entmax_loss
 from omegamax.losses.functional import fusedmax_loss as fusedmax_loss
 from omegamax.losses.functional import groupmax_loss as groupmax_loss
+from omegamax.losses.functional import normmax_loss as normmax_loss
 from omegamax.losses.functional import oscarmax_loss as oscarmax_loss
 from omegamax.losses.functional import softmax_loss as softmax_loss
 from omegamax.losses.functional import sparsemax_loss as sparsemax_loss
@@ -17,6 +18,7 @@ from omegamax.losses.rows import Entmax15Loss as Entmax15Loss
 from omegamax.losses.rows import EntmaxLoss as EntmaxLoss
 from omegamax.losses.rows import FusedmaxLoss as FusedmaxLoss
 from omegamax.losses.rows import GroupmaxLoss as GroupmaxLoss
+from omegamax.losses.rows import NormmaxLoss as NormmaxLoss
 from omegamax.losses.rows import OscarmaxLoss as OscarmaxLoss
 from omegamax.losses.rows import SoftmaxLoss as SoftmaxLoss
 from omegamax.losses.rows import SparsemaxLoss as SparsemaxLoss

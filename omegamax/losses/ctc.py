@@ -10,7 +10,7 @@ from omegamax.losses.reduction import check_reduction
 from omegamax.module_repr import shown
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.ctc import ctc_loss
-from omegamax.structures.smoothing import local
+from omegamax.structures.smoothing import smoothing_of
 
 
 class CTCLoss(nn.Module):
@@ -41,12 +41,12 @@ class CTCLoss(nn.Module):
         super().__init__()
         check_reduction("CTCLoss", reduction)
         if regularizer is not None:
-            local("CTCLoss", regularizer)
+            smoothing_of("CTCLoss", regularizer)
         self.blank, self.reduction, self.zero_infinity = blank, reduction, zero_infinity
         self.regularizer = regularizer
 
     def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
-        """The loss of frames against targets.
+        """Computes the loss of frames against targets.
 
         Arguments:
             log_probs: (T, batch, classes) or (T, classes)
@@ -66,7 +66,6 @@ class CTCLoss(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        """The arguments."""
         return shown(
             blank=self.blank,
             reduction=self.reduction,

@@ -1,17 +1,17 @@
-"""The loss of scores at targets, whatever both are: the one place that tells rows from structures and reads targets."""
+"""Computes the loss of scores at targets: the one place that tells rows from structures, and kinds of targets apart."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 
 from omegamax import checks, routing
-from omegamax.losses.at_rows import non_negative, regrets
-from omegamax.losses.at_structure import losses_at_structure, structure_of
 from omegamax.losses.reduction import check_reduction, reduced
+from omegamax.losses.row_evaluation import loss_without_omega, non_negative
+from omegamax.losses.structure_evaluation import losses_at_structure, structure_of
 from omegamax.losses.targets import (
     check_class_weights,
     check_distribution,
@@ -27,6 +27,16 @@ from omegamax.smoothmax import SmoothMax
 from omegamax.wrong_kinds import instead_of, kind_of
 
 _HALVES = (torch.float16, torch.bfloat16)
+
+
+class LossOptions(TypedDict, total=False):
+    """The keywords that Fenchel–Young losses share, beside `reduction`; behind each stands its default."""
+
+    dim: int  # -1: the axis of the classes; 1 for PyTorch's layout (N, C, ...)
+    weight: Tensor | None  # None: weights (C,) of the classes
+    ignore_index: int  # -100: the class that costs nothing and counts for nothing
+    label_smoothing: float  # 0.0: the share of the target that is spread over all classes
+    check: bool  # True: whether gold structures are checked; without, a forbidden one costs +inf
 
 
 @routing.in_float32
@@ -46,7 +56,7 @@ def loss_of(
     target_edges: Tensor | None = None,
     check: bool = True,
 ) -> Tensor:
-    """max_Ω(scores) + Ω(target) − <scores, target>, reduced; `who` speaks in errors."""
+    """Computes max_Ω(scores) + Ω(target) − <scores, target>, reduced; errors name `who`."""
     check_reduction(who, reduction)
     if not isinstance(smooth, SmoothMax):
         raise TypeError(
@@ -87,13 +97,15 @@ def loss_of(
     if isinstance(target, Tensor) and target.is_floating_point():
         at = check_distribution(who, target, rows, dim)
         shared = smoothed(rows, at, label_smoothing) if label_smoothing else at
-        losses = _at_scale(smooth, rows, lambda omega, x: _at_distributions(omega, x, shared))
+        losses = _with_temperature(smooth, rows, lambda omega, x: _losses_at_distributions(omega, x, shared))
         per_row = None if weight is None else (at * weight.to(at)).sum(-1)
     else:
         index, kept = read_index(who, target, rows, ignore_index)
         if kept is not None:  # what they hold, NaN too, must not reach the gradient, not even that of a temperature
             rows = torch.where(kept.unsqueeze(-1), rows, 0)
-        losses = _at_scale(smooth, rows, lambda omega, x: _at_classes(omega, x, index, kept, label_smoothing))
+        losses = _with_temperature(
+            smooth, rows, lambda omega, x: _losses_at_classes(omega, x, index, kept, label_smoothing)
+        )
         per_row = None if kept is None else kept.to(rows.dtype)
         if weight is not None:
             chosen = weight.to(rows)[index]
@@ -102,7 +114,7 @@ def loss_of(
 
 
 def widened(scores: Any) -> tuple[Any, torch.dtype | None]:
-    """Scores, half types as float32; and which type it was, if all were of that one."""
+    """Returns scores with half types as float32, and the half type to return to (None if there is none)."""
     parts = (scores,) if isinstance(scores, Tensor) else scores if isinstance(scores, tuple) else ()
     if not parts or not all(isinstance(part, Tensor) for part in parts):
         return scores, None  # something else, which will be refused
@@ -111,27 +123,27 @@ def widened(scores: Any) -> tuple[Any, torch.dtype | None]:
     return (wide[0] if isinstance(scores, Tensor) else type(scores)(*wide)), dtype if dtype in _HALVES else None
 
 
-def _at_scale(smooth: SmoothMax, rows: Tensor, losses_of: Any) -> Tensor:
-    """L_{γΩ}(θ; y) = γ L_Ω(θ/γ; y); an infinite loss stays, and has no derivative with respect to γ."""
+def _with_temperature(smooth: SmoothMax, rows: Tensor, losses_of: Any) -> Tensor:
+    """Computes L_{γΩ}(θ; y) = γ L_Ω(θ/γ; y); an infinite loss stays, and has no derivative with respect to γ."""
     if not isinstance(smooth, Scaled):
         return losses_of(smooth, rows)
     checks.check_row_parameter("Scaled", "gamma", smooth.gamma, rows)
-    losses = _at_scale(smooth.inner, smooth._divided(rows), losses_of)
+    losses = _with_temperature(smooth.inner, smooth._divided(rows), losses_of)
     infinite = losses == torch.inf
     return torch.where(infinite, losses, torch.where(infinite, 0, losses) * smooth._per_problem())
 
 
-def _at_classes(smooth: Operator, rows: Tensor, index: Tensor, kept: Tensor | None, smoothing: float) -> Tensor:
+def _losses_at_classes(smooth: Operator, rows: Tensor, index: Tensor, kept: Tensor | None, smoothing: float) -> Tensor:
     if smoothing == 0 and smooth.zero_at_corners:
-        losses = non_negative(regrets(smooth, rows, index))
+        losses = non_negative(loss_without_omega(smooth, rows, index))
     else:
-        losses = _at_distributions(smooth, rows, smoothed_one_hot(rows, index, smoothing))
+        losses = _losses_at_distributions(smooth, rows, smoothed_one_hot(rows, index, smoothing))
     return losses if kept is None else torch.where(kept, losses, 0)
 
 
-def _at_distributions(smooth: Operator, rows: Tensor, target: Tensor) -> Tensor:
-    """With Ω(y) on the classes that are not out."""
-    found = regrets(smooth, rows, target)
+def _losses_at_distributions(smooth: Operator, rows: Tensor, target: Tensor) -> Tensor:
+    """Adds Ω(y), on the classes whose score is not −inf."""
+    found = loss_without_omega(smooth, rows, target)
     if smooth.zero_at_corners:
         return non_negative(found + smooth.omega(target))
     removed = rows == -torch.inf

@@ -10,17 +10,20 @@ with Fenchel–Young losses", JMLR 2020.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from omegamax.losses.at_structure import structure_of
-from omegamax.losses.evaluation import loss_of
+from omegamax.losses.evaluation import LossOptions, loss_of
 from omegamax.losses.reduction import check_reduction
+from omegamax.losses.structure_evaluation import structure_of
 from omegamax.losses.targets import check_label_smoothing, check_no_classes
 from omegamax.module_repr import shown, unless
 from omegamax.smoothmax import SmoothMax
 from omegamax.wrong_kinds import instead_of, kind_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def fenchel_young_loss(
@@ -29,30 +32,22 @@ def fenchel_young_loss(
     smooth: SmoothMax,
     *,
     reduction: str = "mean",
-    dim: int = -1,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
     mask: Any = None,
     lengths: Any = None,
     target_edges: Tensor | None = None,
-    check: bool = True,
+    **options: Unpack[LossOptions],
 ) -> Tensor:
-    """max_Ω(scores) + Ω(target) − <scores, target>; see `FenchelYoungLoss` for the arguments.
+    """Computes max_Ω(scores) + Ω(target) − <scores, target>; see `FenchelYoungLoss` for the options.
 
     Arguments:
         scores: rows (..., C), or the potentials of a structure
         target: classes, distributions, labels or structures
         smooth: a regularizer, `Smoothed(structure, Ω)` or `SparseMAP(structure)`
         reduction: "mean", "sum" or "none"
-        dim: the axis of the classes; 1 for PyTorch's layout (N, C, ...)
-        weight: weights (C,) of the classes
-        ignore_index: the class that costs nothing and counts for nothing
-        label_smoothing: the share of the target that is spread over all classes
         mask: boolean, broadcasts to the scores; True means "may receive weight"
         lengths: of the items of a structure, (...)
         target_edges: marginals of edges, for soft targets that parts do not determine
-        check: whether gold structures are checked; without, a forbidden one costs +inf
+        options: `dim`, `weight`, `ignore_index` and `label_smoothing` for classes, `check` for structures
 
     Returns one number, or one per row or item with `reduction="none"`.
 
@@ -66,19 +61,15 @@ def fenchel_young_loss(
         scores,
         target,
         reduction=reduction,
-        dim=dim,
-        weight=weight,
-        ignore_index=ignore_index,
-        label_smoothing=label_smoothing,
         mask=mask,
         lengths=lengths,
         target_edges=target_edges,
-        check=check,
+        **options,
     )
 
 
 class Loss(nn.Module, ABC):
-    """A Fenchel–Young loss as a module: leaves say which Ω. The arguments are those of `FenchelYoungLoss`.
+    """The base of all Fenchel–Young losses; a subclass says which Ω.
 
     It is called with `scores` and `target`; for rows with a `mask` (True means that a class is there), for structures
     with `mask`, `lengths` and, where parts do not determine a soft target, `target_edges` (marginals of edges).
@@ -114,7 +105,7 @@ class Loss(nn.Module, ABC):
 
     @abstractmethod
     def smooth(self, scores: Any) -> SmoothMax:
-        """The smoothed maximum, with the current values of its parameters."""
+        """Returns the smoothed maximum, with the current values of its parameters."""
 
     def forward(
         self,
@@ -125,7 +116,7 @@ class Loss(nn.Module, ABC):
         lengths: Any = None,
         target_edges: Tensor | None = None,
     ) -> Tensor:
-        """The loss of scores at targets."""
+        """Computes the loss of scores at targets."""
         return loss_of(
             type(self).__name__,
             self.smooth(scores),
@@ -143,15 +134,14 @@ class Loss(nn.Module, ABC):
         )
 
     def _check_no_classes(self) -> None:
-        """For leaves on structures, so that they refuse when they are made."""
+        """Raises if an option for classes was given; subclasses for structures call it when they are made."""
         check_no_classes(type(self).__name__, self.dim, self.weight, self.ignore_index, self.label_smoothing)
 
     def _held(self) -> dict[str, object]:
-        """What a leaf holds of its own, by name, for its repr."""
+        """Returns what a subclass holds of its own, by name, for its repr."""
         return {}
 
     def extra_repr(self) -> str:
-        """What the leaf holds, the reduction, and whatever else is not as usual."""
         return shown(
             **self._held(),
             reduction=self.reduction,
@@ -164,7 +154,7 @@ class Loss(nn.Module, ABC):
 
 
 class FenchelYoungLoss(Loss):
-    """The loss max_Ω(θ) + Ω(y) − <θ, y> of any smoothed maximum.
+    """The loss max_Ω(θ) + Ω(y) − <θ, y> of any smoothed maximum Ω.
 
     `smooth` is a regularizer (`Shannon()`, `SquaredNorm()`, `Scaled(Fused(0.1), 0.5)`, ...: one loss per row), or a
     structure with one (`Smoothed(Chain(), Shannon())`, `SparseMAP(Matching())`: one loss per item).
@@ -180,7 +170,10 @@ class FenchelYoungLoss(Loss):
     - `label_smoothing` ε: classes become (1 − ε) e_y + ε u, with u uniform on the classes that are not −inf, and
       distributions (1 − ε) y + ε u;
     - `dim`: the axis of the classes; 1 for PyTorch's layout (N, C, d1, ...);
-    - `check`: whether gold structures are looked at; one that is infeasible raises.
+    - `check`: whether gold structures are checked; one that is infeasible raises.
+
+    The last five are the `options`; their defaults are dim=-1, weight=None, ignore_index=-100, label_smoothing=0.0 and
+    check=True.
 
     A class of score −inf (or masked) is out of its row; a target there costs +inf, and its gradient is still
     argmax_Ω(θ) − y. Losses are never negative.
@@ -194,21 +187,9 @@ class FenchelYoungLoss(Loss):
         self,
         smooth: SmoothMax,
         reduction: str = "mean",
-        *,
-        dim: int = -1,
-        weight: Tensor | None = None,
-        ignore_index: int = -100,
-        label_smoothing: float = 0.0,
-        check: bool = True,
+        **options: Unpack[LossOptions],
     ) -> None:
-        super().__init__(
-            reduction=reduction,
-            dim=dim,
-            weight=weight,
-            ignore_index=ignore_index,
-            label_smoothing=label_smoothing,
-            check=check,
-        )
+        super().__init__(reduction=reduction, **options)
         if not isinstance(smooth, SmoothMax):
             raise TypeError(
                 f"FenchelYoungLoss: smooth must be a SmoothMax, got {kind_of(smooth)}; "
@@ -219,9 +200,7 @@ class FenchelYoungLoss(Loss):
             self._check_no_classes()
 
     def smooth(self, scores: Any) -> SmoothMax:
-        """The one given."""
         return self._smooth
 
     def _held(self) -> dict[str, object]:
-        """The smoothed maximum."""
         return {"smooth": self._smooth}

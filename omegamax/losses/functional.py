@@ -11,12 +11,12 @@ from typing import Any
 
 from torch import Tensor
 
-from omegamax import checks
-from omegamax.functional import _oriented
-from omegamax.groups import check_groups
+from omegamax.functional import with_dim_last
 from omegamax.losses.evaluation import loss_of
+from omegamax.operator_table import ENTMAX15
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
+from omegamax.operators.norm_entropy import NormEntropy
 from omegamax.operators.oscar import Oscar
 from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
@@ -67,7 +67,7 @@ def entmax15_loss(scores: Tensor, target: Tensor, **options: Any) -> Tensor:
 
     Returns one number, or (...) with `reduction="none"`.
     """
-    return loss_of("entmax15_loss", Tsallis(1.5), scores, target, **options)
+    return loss_of("entmax15_loss", Tsallis(ENTMAX15.fixed), scores, target, **options)
 
 
 def entmax_loss(
@@ -84,8 +84,8 @@ def entmax_loss(
 
     Returns one number, or (...) with `reduction="none"`.
     """
-    checks.check_alpha("entmax_loss", alpha)
-    return loss_of("entmax_loss", Tsallis(_oriented(alpha, scores, dim)), scores, target, dim=dim, **options)
+    tsallis = Tsallis.for_caller("entmax_loss", with_dim_last(alpha, scores, dim))
+    return loss_of("entmax_loss", tsallis, scores, target, dim=dim, **options)
 
 
 def sqpnormmax_loss(scores: Tensor, target: Tensor, *, p: float = 1.5, **options: Any) -> Tensor:
@@ -99,8 +99,25 @@ def sqpnormmax_loss(scores: Tensor, target: Tensor, *, p: float = 1.5, **options
 
     Returns one number, or (...) with `reduction="none"`.
     """
-    checks.check_p("sqpnormmax_loss", p)
-    return loss_of("sqpnormmax_loss", SquaredPNorm(p), scores, target, **options)
+    return loss_of("sqpnormmax_loss", SquaredPNorm.for_caller("sqpnormmax_loss", p), scores, target, **options)
+
+
+def normmax_loss(
+    scores: Tensor, target: Tensor, *, alpha: float | Tensor = 2.0, dim: int = -1, **options: Any
+) -> Tensor:
+    """The loss whose gradient is normmax(scores, alpha) - y; a tensor `alpha` gets its own gradient.
+
+    Arguments:
+        scores: scores (..., C) of the classes
+        target: classes (...), integers, or distributions (..., C)
+        alpha: the order of the norm, above 1: a number, or a tensor with size 1 along `dim`
+        dim: the axis of the classes; 1 for PyTorch's layout (N, C, ...)
+        options: `reduction`, `weight`, `ignore_index`, `label_smoothing` and `mask`, as in `fenchel_young_loss`
+
+    Returns one number, or (...) with `reduction="none"`.
+    """
+    norm_entropy = NormEntropy.for_caller("normmax_loss", with_dim_last(alpha, scores, dim))
+    return loss_of("normmax_loss", norm_entropy, scores, target, dim=dim, **options)
 
 
 def fusedmax_loss(
@@ -117,8 +134,8 @@ def fusedmax_loss(
 
     Returns one number, or (...) with `reduction="none"`.
     """
-    checks.check_strength("fusedmax_loss", strength)
-    return loss_of("fusedmax_loss", Fused(_oriented(strength, scores, dim)), scores, target, dim=dim, **options)
+    fused = Fused.for_caller("fusedmax_loss", with_dim_last(strength, scores, dim))
+    return loss_of("fusedmax_loss", fused, scores, target, dim=dim, **options)
 
 
 def oscarmax_loss(
@@ -135,8 +152,8 @@ def oscarmax_loss(
 
     Returns one number, or (...) with `reduction="none"`.
     """
-    checks.check_default_strength("oscarmax_loss", strength)
-    return loss_of("oscarmax_loss", Oscar(_oriented(strength, scores, dim)), scores, target, dim=dim, **options)
+    oscar = Oscar.for_caller("oscarmax_loss", with_dim_last(strength, scores, dim))
+    return loss_of("oscarmax_loss", oscar, scores, target, dim=dim, **options)
 
 
 def groupmax_loss(
@@ -160,6 +177,5 @@ def groupmax_loss(
 
     Returns one number, or (...) with `reduction="none"`.
     """
-    checks.check_strength("groupmax_loss", strength)
-    leaf = GroupLasso.of_checked(check_groups("groupmax_loss", groups), _oriented(strength, scores, dim))
-    return loss_of("groupmax_loss", leaf, scores, target, dim=dim, **options)
+    group_lasso = GroupLasso.for_caller("groupmax_loss", with_dim_last(strength, scores, dim), groups)
+    return loss_of("groupmax_loss", group_lasso, scores, target, dim=dim, **options)

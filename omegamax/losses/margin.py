@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
-from omegamax.losses.at_structure import is_labels, structure_of
 from omegamax.losses.evaluation import widened
 from omegamax.losses.fenchel_young import Loss
+from omegamax.losses.structure_evaluation import is_labels, structure_of
 from omegamax.losses.targets import check_distribution, read_index
 from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax
@@ -98,23 +98,21 @@ class MarginLoss(Loss):
             self._check_no_classes()
 
     def _held(self) -> dict[str, object]:
-        """The smoothed maximum, the margin, and the cost unless it is Hamming's."""
         return {"smooth": self._smooth, "margin": self.margin, "cost": self.cost}
 
     def smooth(self, scores: Any) -> SmoothMax:
-        """The one given."""
         return self._smooth
 
     @routing.in_float32
     def forward(
         self, scores: Any, target: Any, *, mask: Any = None, lengths: Any = None, target_edges: Tensor | None = None
     ) -> Tensor:
-        """The loss at scores plus costs."""
+        """Computes the loss at scores plus costs."""
         wide, dtype = widened(scores)  # a margin is less than the spacing of large numbers in half precision
         structure = structure_of(self._smooth)
         if structure is not None and is_labels(scores, target):
             problem = structure.bind(wide, lengths)
-            target = problem.dress(labelled_parts(type(self).__name__, problem, target))
+            target = problem.in_user_shape(labelled_parts(type(self).__name__, problem, target))
         augmented = self._among_classes(wide, target) if structure is None else self._among(structure, wide, target)
         found = super().forward(augmented, target, mask=mask, lengths=lengths, target_edges=target_edges)
         return found if dtype is None else found.to(dtype)
@@ -155,7 +153,7 @@ class MarginLoss(Loss):
 
 
 def _rows_of(who: str, cost: Tensor, target: Tensor, rows: Tensor) -> Tensor:
-    """The rows of a (C, C) cost that belong to classes, or their mean under distributions."""
+    """Picks the rows of a (C, C) cost that belong to classes, or averages them under distributions."""
     n_classes = rows.shape[-1]
     if tuple(cost.shape) != (n_classes, n_classes):
         raise ValueError(
@@ -166,7 +164,7 @@ def _rows_of(who: str, cost: Tensor, target: Tensor, rows: Tensor) -> Tensor:
 
 
 def _plus(who: str, scores: Any, costs: Any, margin: float) -> Any:
-    """Scores with costs added to the first component, or to each one."""
+    """Adds costs to the scores: to the first component, or to each one."""
     if isinstance(scores, Tensor):
         if not isinstance(costs, Tensor):
             raise TypeError(

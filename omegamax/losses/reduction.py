@@ -9,13 +9,13 @@ REDUCTIONS = ("none", "mean", "sum")
 
 
 def check_reduction(who: str, reduction: str) -> None:
-    """One of the three."""
+    """Raises unless the reduction is one of the three."""
     if reduction not in REDUCTIONS:
         raise ValueError(f"{who}: reduction must be 'none', 'mean' or 'sum', got {reduction!r}; the default is 'mean'")
 
 
 def reduced(losses: Tensor, reduction: str, weights: Tensor | None = None) -> Tensor:
-    """All losses, their sum, or their weighted mean Σ w L / Σ w; a mean over nothing is zero."""
+    """Returns all losses, their sum, or their weighted mean Σ w L / Σ w; a mean over nothing is zero."""
     if weights is not None:
         losses = torch.where(weights == 0, 0, losses * weights)
     if reduction == "none":

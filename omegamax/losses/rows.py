@@ -4,6 +4,7 @@
     SparsemaxLoss     SquaredNorm      Martins & Astudillo, ICML 2016
     EntmaxLoss        Tsallis(α)       Peters, Niculae & Martins, ACL 2019; α = 1.5 is Entmax15Loss
     SqPNormMaxLoss    SquaredPNorm(p)  Niculae & Blondel, NIPS 2017, as the rest
+    NormmaxLoss       NormEntropy(α)   Blondel, Martins & Niculae, JMLR 2020
     FusedmaxLoss      Fused            neighbouring classes share weight: ordinal and spatial labels
     OscarmaxLoss      Oscar            classes in clusters, wherever they are
     GroupmaxLoss      GroupLasso       classes in given groups
@@ -13,20 +14,22 @@ A target of these last three has Ω(y) > 0 at a corner: such a corner is given w
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from omegamax import checks
-from omegamax.functional import _oriented
+from omegamax.functional import with_dim_last
 from omegamax.groups import check_groups
 from omegamax.losses.fenchel_young import Loss
 from omegamax.module_repr import unless
+from omegamax.operator_table import ENTMAX15
 from omegamax.operators.fused import Fused
 from omegamax.operators.group_lasso import GroupLasso
+from omegamax.operators.norm_entropy import NormEntropy
 from omegamax.operators.oscar import Oscar
+from omegamax.operators.regularizer import KernelRegularizer
 from omegamax.operators.scaled import Scaled
 from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
@@ -37,8 +40,13 @@ from omegamax.smoothmax import SmoothMax
 Learnable = float | Tensor | nn.Module  # a module, such as `Above`, is called for the current value
 
 
-class RowLoss(Loss, ABC):
-    """A loss on rows with a temperature. All arguments but `gamma` are those of `FenchelYoungLoss`."""
+class RowLoss(Loss):
+    """A loss on rows with a temperature. All arguments but `gamma` are those of `FenchelYoungLoss`.
+
+    A subclass names the class of Ω and takes its parameter.
+    """
+
+    regularizer_class: ClassVar[type[KernelRegularizer]]
 
     def __init__(
         self,
@@ -57,22 +65,34 @@ class RowLoss(Loss, ABC):
             checks.check_gamma(type(self).__name__, gamma)
         self.gamma = gamma
 
+    def _hold_parameter(self, value: Learnable | None) -> None:
+        """Checks the parameter of Ω and keeps it under its name."""
+        parameter = self.regularizer_class.facts.parameter
+        assert parameter is not None
+        if not (isinstance(value, nn.Module) and parameter.may_be_tensor):
+            checks.check_parameter(type(self).__name__, parameter, value)
+        setattr(self, parameter.name, value)
+
     def _held(self) -> dict[str, object]:
         """The parameters of Ω, and the temperature."""
-        own = {name: getattr(self, name) for name in ("alpha", "p", "groups", "strength") if hasattr(self, name)}
+        parameter = self.regularizer_class.facts.parameter
+        names = ("groups", *(() if parameter is None else (parameter.name,)))
+        own = {name: getattr(self, name) for name in names if hasattr(self, name)}
         return {**own, "gamma": unless(self.gamma, 1)}
 
-    @abstractmethod
     def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Ω with the current values of its parameters."""
+        """Ω with the current value of its parameter, which may have learned since it was checked."""
+        parameter = self.regularizer_class.facts.parameter
+        value = None if parameter is None else self._current(getattr(self, parameter.name), scores)
+        return self.regularizer_class.for_caller(type(self).__name__, value)
 
     def smooth(self, scores: Any) -> SmoothMax:
         """Ω at its temperature."""
         omega, gamma = self.regularizer(scores), self._current(self.gamma, scores)
         return omega if isinstance(gamma, (int, float)) and gamma == 1 else Scaled(omega, gamma)
 
-    def _current(self, parameter: Learnable, scores: Tensor) -> Any:
-        return _oriented(parameter() if isinstance(parameter, nn.Module) else parameter, scores, self.dim)
+    def _current(self, parameter: Learnable | None, scores: Tensor) -> Any:
+        return with_dim_last(parameter() if isinstance(parameter, nn.Module) else parameter, scores, self.dim)
 
 
 class SoftmaxLoss(RowLoss):
@@ -93,9 +113,7 @@ class SoftmaxLoss(RowLoss):
     (tensor(0.4076), tensor(0.4076))
     """
 
-    def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Shannon."""
-        return Shannon()
+    regularizer_class = Shannon
 
 
 class SparsemaxLoss(RowLoss):
@@ -115,9 +133,7 @@ class SparsemaxLoss(RowLoss):
     tensor(0.)
     """
 
-    def regularizer(self, scores: Tensor) -> SmoothMax:
-        """SquaredNorm."""
-        return SquaredNorm()
+    regularizer_class = SquaredNorm
 
 
 class Entmax15Loss(RowLoss):
@@ -134,9 +150,11 @@ class Entmax15Loss(RowLoss):
     Called with scores (..., C) and classes (...) or distributions (..., C).
     """
 
+    regularizer_class = Tsallis
+
     def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Tsallis(1.5)."""
-        return Tsallis(1.5)
+        """Ω of its order."""
+        return Tsallis(ENTMAX15.fixed)
 
 
 class EntmaxLoss(RowLoss):
@@ -157,6 +175,8 @@ class EntmaxLoss(RowLoss):
     Called with scores (..., C) and classes (...) or distributions (..., C).
     """
 
+    regularizer_class = Tsallis
+
     def __init__(
         self,
         alpha: Learnable = 1.5,
@@ -176,13 +196,7 @@ class EntmaxLoss(RowLoss):
             ignore_index=ignore_index,
             label_smoothing=label_smoothing,
         )
-        if not isinstance(alpha, nn.Module):
-            checks.check_alpha("EntmaxLoss", alpha)
-        self.alpha = alpha
-
-    def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Tsallis."""
-        return Tsallis(self._current(self.alpha, scores))
+        self._hold_parameter(alpha)
 
 
 class SqPNormMaxLoss(RowLoss):
@@ -193,14 +207,26 @@ class SqPNormMaxLoss(RowLoss):
         options: `gamma`, `reduction`, `dim`, `weight`, `ignore_index` and `label_smoothing`, as in `SoftmaxLoss`
     """
 
+    regularizer_class = SquaredPNorm
+
     def __init__(self, p: float = 1.5, **options: Any) -> None:
         super().__init__(**options)
-        checks.check_p("SqPNormMaxLoss", p)
-        self.p = p
+        self._hold_parameter(p)
 
-    def regularizer(self, scores: Tensor) -> SmoothMax:
-        """SquaredPNorm."""
-        return SquaredPNorm(self.p)
+
+class NormmaxLoss(RowLoss):
+    """The loss of normmax, zero once the target leads by 1; `alpha` as in `EntmaxLoss` may learn.
+
+    Arguments:
+        alpha: the order of the norm, above 1
+        options: `gamma`, `reduction`, `dim`, `weight`, `ignore_index` and `label_smoothing`, as in `SoftmaxLoss`
+    """
+
+    regularizer_class = NormEntropy
+
+    def __init__(self, alpha: Learnable = 2.0, **options: Any) -> None:
+        super().__init__(**options)
+        self._hold_parameter(alpha)
 
 
 class FusedmaxLoss(RowLoss):
@@ -211,15 +237,11 @@ class FusedmaxLoss(RowLoss):
         options: `gamma`, `reduction`, `dim`, `weight`, `ignore_index` and `label_smoothing`, as in `SoftmaxLoss`
     """
 
+    regularizer_class = Fused
+
     def __init__(self, strength: Learnable = 0.1, **options: Any) -> None:
         super().__init__(**options)
-        if not isinstance(strength, nn.Module):
-            checks.check_strength("FusedmaxLoss", strength)
-        self.strength = strength
-
-    def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Fused."""
-        return Fused(self._current(self.strength, scores))
+        self._hold_parameter(strength)
 
 
 class OscarmaxLoss(RowLoss):
@@ -230,15 +252,11 @@ class OscarmaxLoss(RowLoss):
         options: `gamma`, `reduction`, `dim`, `weight`, `ignore_index` and `label_smoothing`, as in `SoftmaxLoss`
     """
 
+    regularizer_class = Oscar
+
     def __init__(self, strength: Learnable | None = None, **options: Any) -> None:
         super().__init__(**options)
-        if not isinstance(strength, nn.Module):
-            checks.check_default_strength("OscarmaxLoss", strength)
-        self.strength = strength
-
-    def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Oscar."""
-        return Oscar(None if self.strength is None else self._current(self.strength, scores))
+        self._hold_parameter(strength)
 
 
 class GroupmaxLoss(RowLoss):
@@ -250,6 +268,8 @@ class GroupmaxLoss(RowLoss):
         options: `gamma`, `reduction`, `dim`, `weight`, `ignore_index` and `label_smoothing`, as in `SoftmaxLoss`
     """
 
+    regularizer_class = GroupLasso
+
     def __init__(
         self,
         groups: Sequence[int] | Sequence[Sequence[int]] | Tensor,
@@ -257,11 +277,9 @@ class GroupmaxLoss(RowLoss):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        if not isinstance(strength, nn.Module):
-            checks.check_strength("GroupmaxLoss", strength)
         self.groups = check_groups("GroupmaxLoss", groups)
-        self.strength = strength
+        self._hold_parameter(strength)
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
-        """GroupLasso."""
-        return GroupLasso(self.groups, self._current(self.strength, scores))
+        """Ω of these groups with the current strength."""
+        return GroupLasso.for_caller("GroupmaxLoss", self._current(self.strength, scores), self.groups)

@@ -15,7 +15,7 @@ from omegamax.module_repr import shown, unless
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.bands import Band
-from omegamax.structures.smoothing import local
+from omegamax.structures.smoothing import smoothing_of
 from omegamax.structures.soft_dtw import Distance, soft_dtw, soft_dtw_divergence, squared_euclidean
 
 
@@ -48,17 +48,16 @@ class SoftDTWLoss(nn.Module):
         super().__init__()
         check_reduction("SoftDTWLoss", reduction)
         if regularizer is not None:
-            local("SoftDTWLoss", regularizer)
+            smoothing_of("SoftDTWLoss", regularizer)
         self.gamma, self.reduction, self.distance, self.band = gamma, reduction, distance, band
         self.regularizer = Shannon() if regularizer is None else regularizer
 
     def forward(self, x: Tensor, y: Tensor, *, lengths: Any = None) -> Tensor:
-        """The cost of x (..., M, D) against y (..., N, D); `lengths` is a pair of integer tensors (...)."""
+        """Computes the cost of x (..., M, D) against y (..., N, D); `lengths` is a pair of integer tensors (...)."""
         options: dict[str, Any] = {"distance": self.distance, "regularizer": self.regularizer, "band": self.band}
         return reduced(soft_dtw(x, y, self.gamma, lengths=lengths, **options), self.reduction)
 
     def extra_repr(self) -> str:
-        """The arguments."""
         distance = unless(getattr(self.distance, "__name__", "..."), "squared_euclidean")
         held = {"gamma": self.gamma, "reduction": self.reduction, "distance": distance, "band": self.band}
         return shown(**held, regularizer=self.regularizer)
@@ -93,11 +92,10 @@ class SoftDTWDivergenceLoss(nn.Module):
         self.gamma, self.reduction, self.distance, self.band = gamma, reduction, distance, band
 
     def forward(self, x: Tensor, y: Tensor, *, lengths: Any = None) -> Tensor:
-        """The divergence of x (..., M, D) and y (..., N, D); `lengths` is a pair of integer tensors (...)."""
+        """Computes the divergence of x (..., M, D) and y (..., N, D); `lengths` is a pair of integer tensors (...)."""
         found = soft_dtw_divergence(x, y, self.gamma, distance=self.distance, lengths=lengths, band=self.band)
         return reduced(found, self.reduction)
 
     def extra_repr(self) -> str:
-        """The arguments."""
         distance = unless(getattr(self.distance, "__name__", "..."), "squared_euclidean")
         return shown(gamma=self.gamma, reduction=self.reduction, distance=distance, band=self.band)

@@ -1,4 +1,4 @@
-"""Losses of SparseMAP: a squared norm on the whole polytope, so only the best structure is ever asked for.
+"""Losses of SparseMAP, whose Ω is a squared norm on the whole polytope: only the best structure must be computable.
 
     SparseMAPLoss         L(θ; y) = max_μ (<θ, μ> − ½‖μ‖²) + ½‖y‖² − <θ, y>
     MarginSparseMAPLoss   L(θ + c_y; y), with the costs c_y of wrong parts added
@@ -37,11 +37,9 @@ class SparseMAPLoss(Loss):
         self.structure = check_structure("SparseMAPLoss", structure)
 
     def _held(self) -> dict[str, object]:
-        """The structure."""
         return {"structure": self.structure}
 
     def smooth(self, scores: Any) -> SmoothMax:
-        """SparseMAP."""
         return SparseMAP(self.structure)
 
 
@@ -70,13 +68,11 @@ class MarginSparseMAPLoss(Loss):
         self.augmented = MarginLoss(SparseMAP(structure), cost, margin=margin, reduction=reduction, check=check)
 
     def _held(self) -> dict[str, object]:
-        """The structure."""
         return {"structure": self.structure}
 
     def smooth(self, scores: Any) -> SmoothMax:
-        """SparseMAP."""
         return SparseMAP(self.structure)
 
     def forward(self, scores: Any, target: Any, *, mask: Any = None, lengths: Any = None, **rest: Any) -> Any:
-        """The loss at scores plus costs; `rest` may hold `target_edges`."""
+        """Computes the loss at scores plus costs; `rest` may hold `target_edges`."""
         return self.augmented(scores, target, mask=mask, lengths=lengths, **rest)

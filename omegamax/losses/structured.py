@@ -8,11 +8,12 @@ Any other Ω inside the recursion is `FenchelYoungLoss(Smoothed(structure, Ω))`
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from omegamax import checks
+from omegamax.losses.evaluation import LossOptions
 from omegamax.losses.fenchel_young import Loss
 from omegamax.module_repr import unless
 from omegamax.operators.hard import Hard
@@ -21,6 +22,9 @@ from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.smoothed import Smoothed
 from omegamax.structures.structure import Structure, check_structure
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class PerceptronLoss(Loss):
@@ -37,7 +41,9 @@ class PerceptronLoss(Loss):
     tensor(2.)
     """
 
-    def __init__(self, structure: Structure | None = None, reduction: str = "mean", **options: Any) -> None:
+    def __init__(
+        self, structure: Structure | None = None, reduction: str = "mean", **options: Unpack[LossOptions]
+    ) -> None:
         super().__init__(reduction=reduction, **options)
         if structure is not None:
             check_structure("PerceptronLoss", structure)
@@ -45,11 +51,9 @@ class PerceptronLoss(Loss):
         self.structure = structure
 
     def _held(self) -> dict[str, object]:
-        """The structure."""
         return {"structure": self.structure}
 
     def smooth(self, scores: Any) -> SmoothMax:
-        """Hard."""
         return Hard() if self.structure is None else Smoothed(self.structure, Hard())
 
 
@@ -77,10 +81,8 @@ class CRFLoss(Loss):
         self.gamma = gamma
 
     def _held(self) -> dict[str, object]:
-        """The structure and the temperature."""
         return {"structure": self.structure, "gamma": unless(self.gamma, 1)}
 
     def smooth(self, scores: Any) -> SmoothMax:
-        """Shannon."""
         plain = isinstance(self.gamma, (int, float)) and self.gamma == 1
         return Smoothed(self.structure, Shannon() if plain else Scaled(Shannon(), self.gamma))

@@ -1,4 +1,4 @@
-"""What a target of rows may be: classes, or distributions over them."""
+"""Checks and reads targets of rows, which are classes or distributions over them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from omegamax import checks
 
 
 def read_index(who: str, target: Any, rows: Tensor, ignore_index: int) -> tuple[Tensor, Tensor | None]:
-    """Classes (...) in range, and which of them are kept; None if all are."""
+    """Returns classes (...) that are in range, and which of them are kept (None if all are)."""
     n_classes, shape = rows.shape[-1], tuple(rows.shape[:-1])
     if not isinstance(target, Tensor) or target.dtype is torch.bool or target.is_complex():
         kind = target.dtype if isinstance(target, Tensor) else type(target).__name__
@@ -44,7 +44,7 @@ def read_index(who: str, target: Any, rows: Tensor, ignore_index: int) -> tuple[
 
 
 def check_distribution(who: str, target: Tensor, rows: Tensor, dim: int) -> Tensor:
-    """Rows on the simplex, as many as there are scores; `dim` of the target comes last."""
+    """Returns the target with `dim` last, and raises unless it has one distribution per row of scores."""
     if target.dim() != rows.dim() or tuple(target.movedim(dim, -1).shape) != tuple(rows.shape):
         raise ValueError(
             f"{who}: distributions must be shaped as the scores, {tuple(rows.shape)} with the classes last, got "
@@ -64,7 +64,7 @@ def check_distribution(who: str, target: Tensor, rows: Tensor, dim: int) -> Tens
 
 
 def check_class_weights(who: str, weight: Any, rows: Tensor) -> None:
-    """One weight per class, or none."""
+    """Raises unless there is one weight per class, or none at all."""
     if weight is None:
         return
     if not isinstance(weight, Tensor) or not weight.is_floating_point():
@@ -78,14 +78,14 @@ def check_class_weights(who: str, weight: Any, rows: Tensor) -> None:
 
 
 def smoothed_one_hot(rows: Tensor, index: Tensor, smoothing: float) -> Tensor:
-    """1 − ε at the class and ε shared by all classes that are not −inf: a class that is out gets nothing."""
+    """Puts 1 − ε on the class and spreads ε over all classes whose score is not −inf."""
     shared = _shared(rows, smoothing)
     one = torch.full_like(index, 1, dtype=rows.dtype).unsqueeze(-1) * (1 - smoothing)
     return shared.scatter_add(-1, index.unsqueeze(-1), one)
 
 
 def smoothed(rows: Tensor, target: Tensor, smoothing: float) -> Tensor:
-    """The same for distributions: 1 − ε of each, and ε shared."""
+    """Mixes 1 − ε of each distribution with ε spread over all classes whose score is not −inf."""
     return (1 - smoothing) * target + _shared(rows, smoothing)
 
 
@@ -95,13 +95,13 @@ def _shared(rows: Tensor, smoothing: float) -> Tensor:
 
 
 def check_label_smoothing(who: str, label_smoothing: Any) -> None:
-    """A share of the target."""
+    """Raises unless the label smoothing is a share of the target."""
     if isinstance(label_smoothing, bool) or not 0 <= label_smoothing <= 1:
         raise ValueError(f"{who}: label_smoothing must lie in [0, 1], got {label_smoothing}; 0 switches it off")
 
 
 def check_no_classes(who: str, dim: int, weight: Any, ignore_index: int, label_smoothing: float) -> None:
-    """The defaults, where there is a structure: it has no classes."""
+    """Raises if an option for classes was given with a structure, which has no classes."""
     given = {"dim": (dim, -1), "ignore_index": (ignore_index, -100), "label_smoothing": (label_smoothing, 0)}
     named = [name for name, (value, default) in given.items() if value != default]
     named += [] if weight is None else ["weight"]

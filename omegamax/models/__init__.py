@@ -1,21 +1,21 @@
 """Whole networks as plain modules: what a recipe trains."""
 
-from omegamax.models.beam_search import Hypotheses, beam_search
+from omegamax.models.beam_search import BeamSearchResult, beam_search
 from omegamax.models.crf import CRF
 from omegamax.models.encoder_decoder import DecoderStep, EncoderDecoder
-from omegamax.models.readers import FixedReader, HardReader, Read, Reader, SoftReader
+from omegamax.models.readers import FixedReader, HardReader, Reader, ReaderOutput, SoftReader
 from omegamax.models.recurrent_encoder import RecurrentEncoder, SourceStates
 from omegamax.spelling import install as _install
 
 __all__ = [
     "CRF",
+    "BeamSearchResult",
     "DecoderStep",
     "EncoderDecoder",
     "FixedReader",
     "HardReader",
-    "Hypotheses",
-    "Read",
     "Reader",
+    "ReaderOutput",
     "RecurrentEncoder",
     "SoftReader",
     "SourceStates",

@@ -16,8 +16,8 @@ State = Any
 Step = Callable[[Tensor, State], tuple[Tensor, State]]
 
 
-class Hypotheses(NamedTuple):
-    """The n best outputs of each item, best first."""
+class BeamSearchResult(NamedTuple):
+    """The n best sequences of each item, best first."""
 
     tokens: Tensor  # (B, n, T): without the end token, and `end` beyond the length
     lengths: Tensor  # (B, n): without the end token
@@ -25,7 +25,7 @@ class Hypotheses(NamedTuple):
 
 
 class _Candidates(NamedTuple):
-    """Hypotheses, one token longer than before, best first."""
+    """Sequences that are one token longer than before, best first."""
 
     tokens: Tensor  # (B, m, t)
     log_prob: Tensor  # (B, m); -inf where there are fewer
@@ -42,8 +42,8 @@ def beam_search(
     end: int,
     max_length: int,
     length_penalty: float = 1.0,
-) -> Hypotheses:
-    """Sequences of at most `max_length` tokens; one that has not ended by then is taken as it is.
+) -> BeamSearchResult:
+    """Finds the likeliest sequences of at most `max_length` tokens; one that has not ended by then is cut there.
 
     `state` has n_items rows; `step` sees n_beams copies of each, one after the other. An output has ended when an end
     token is among the n_beams best continuations; an item is done when n_beams outputs have ended. One beam is greedy
@@ -74,7 +74,7 @@ def beam_search(
     only_the_first[:, 0] = 0
     beam = _Candidates(torch.full((n_items, n_beams, 1), start, device=device), only_the_first, rows)
     nothing = torch.zeros_like(nowhere).long()
-    ended = Hypotheses(nothing.unsqueeze(-1)[..., :0], nothing, nowhere)  # as long as the longest of them
+    ended = BeamSearchResult(nothing.unsqueeze(-1)[..., :0], nothing, nowhere)  # as long as the longest of them
     for length in range(1, max_length + 1):
         log_probs, state = step(beam.tokens[:, :, -1].flatten(), state)
         candidates = _continuations(beam, log_probs)
@@ -102,7 +102,7 @@ def _rows_of(state: State, rows: Tensor) -> State:
 
 
 def _continuations(beam: _Candidates, log_probs: Tensor) -> _Candidates:
-    """The best 2n of the n·V continuations: at most n of them end, so that n can go on."""
+    """Takes the best 2n of the n·V continuations: at most n of them end, so that n can go on."""
     (n_items, n_beams, _), n_tokens = beam.tokens.shape, log_probs.shape[-1]
     log_probs = torch.where(log_probs.isnan(), -torch.inf, log_probs).to(beam.log_prob)  # NaN is never the best
     scores = (beam.log_prob.unsqueeze(-1) + log_probs.view(n_items, n_beams, n_tokens)).flatten(1)  # (B, n·V)
@@ -113,25 +113,25 @@ def _continuations(beam: _Candidates, log_probs: Tensor) -> _Candidates:
 
 
 def _merged(
-    ended: Hypotheses, candidates: _Candidates, ends: Tensor, is_end: Tensor, end: int, length_penalty: float
-) -> Hypotheses:
-    """The best of what had ended and what ends now."""
+    ended: BeamSearchResult, candidates: _Candidates, ends: Tensor, is_end: Tensor, end: int, length_penalty: float
+) -> BeamSearchResult:
+    """Merges sequences that ended before with those that end now, and keeps the best."""
     length = candidates.tokens.shape[-1] - 1  # without the start token
     tokens = torch.cat([_filled(ended.tokens, length, end), candidates.tokens[:, :, 1:]], 1)
     scores = torch.where(ends, candidates.log_prob / length**length_penalty, -torch.inf)
     scores = torch.cat([ended.scores, scores], 1)
     lengths = torch.cat([ended.lengths, length - is_end.long()], 1)
     best = _largest(scores, ended.scores.shape[1])
-    return Hypotheses(_pick(tokens, best), lengths.gather(1, best), scores.gather(1, best))
+    return BeamSearchResult(_pick(tokens, best), lengths.gather(1, best), scores.gather(1, best))
 
 
 def _filled(tokens: Tensor, length: int, end: int) -> Tensor:
-    """The same, followed by end tokens up to a length."""
+    """Pads sequences with end tokens up to a length."""
     return torch.nn.functional.pad(tokens, (0, length - tokens.shape[-1]), value=end)
 
 
 def _alive(candidates: _Candidates, is_end: Tensor, n_beams: int) -> _Candidates:
-    """The best n candidates that go on."""
+    """Takes the best n candidates that have not ended."""
     log_prob = torch.where(is_end, -torch.inf, candidates.log_prob)
     best = _largest(log_prob, n_beams)
     return _Candidates(_pick(candidates.tokens, best), log_prob.gather(1, best), candidates.parent.gather(1, best))
@@ -142,7 +142,7 @@ def _pick(tokens: Tensor, place: Tensor) -> Tensor:
 
 
 def _largest(scores: Tensor, count: int) -> Tensor:
-    """Places of the largest of each row, in order; among equals the first ones (`topk` promises no order)."""
+    """Finds the places of the largest of each row, in order; among equals the first ones (`topk` promises no order)."""
     smallest = scores.topk(count, -1).values[:, -1:]
     above, equal = scores > smallest, scores == smallest
     wanted = above | (equal & (equal.cumsum(-1) <= count - above.sum(-1, keepdim=True)))

@@ -1,4 +1,4 @@
-"""A linear-chain CRF as a layer: a network scores each word and tag, and the layer owns how tags follow each other.
+"""A linear-chain CRF as a layer: a network scores each word and tag, and the layer learns how tags follow each other.
 
     score(y) = start[y_1] + Σ_n emissions[n, y_n] + Σ_n transitions[y_{n−1}, y_n] + end[y_N]
 
@@ -20,7 +20,7 @@ from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.chain import Chain, FactoredChain
 from omegamax.structures.smoothed import Smoothed
-from omegamax.structures.smoothing import local
+from omegamax.structures.smoothing import smoothing_of
 from omegamax.structures.tagging_scheme import AllowedTransitions
 
 _CHAIN = Chain()
@@ -53,7 +53,7 @@ class CRF(nn.Module):
         super().__init__()
         if isinstance(n_tags, bool) or not isinstance(n_tags, int) or n_tags < 1:
             raise ValueError(f"CRF: n_tags must be a positive int, got {n_tags!r}; count the tags")
-        local("CRF", regularizer)
+        smoothing_of("CRF", regularizer)
         self._smooth = Smoothed(_CHAIN, regularizer)
         self.n_tags, self.regularizer = n_tags, regularizer
         self.transitions = nn.Parameter(torch.zeros(n_tags, n_tags))
@@ -69,7 +69,7 @@ class CRF(nn.Module):
             self.register_buffer(f"allowed_{name}", rule, persistent=False)
 
     def forward(self, emissions: Tensor, *unexpected: Any) -> FactoredChain:
-        """The potentials of a chain: emissions (..., N, C) beside the layer's own scores, −inf where not allowed.
+        """Makes the potentials of a chain: emissions (..., N, C) and the layer's own scores, −inf where not allowed.
 
         Anything `unexpected` raises: in other libraries a call with tags is the log-likelihood, in some the loss.
         """
@@ -95,7 +95,7 @@ class CRF(nn.Module):
         mask: Tensor | None = None,
         reduction: str = "mean",
     ) -> Tensor:
-        """The Fenchel–Young loss of gold tags; under Shannon the negative log-likelihood. To be minimised.
+        """Computes the Fenchel–Young loss of gold tags, to be minimised; under Shannon the negative log-likelihood.
 
         Arguments:
             emissions: scores (..., N, C)
@@ -117,7 +117,7 @@ class CRF(nn.Module):
         return reduced(kept.zero_if_empty(losses), reduction)
 
     def log_prob(self, emissions: Tensor, tags: Tensor, *, lengths: Any = None, mask: Tensor | None = None) -> Tensor:
-        """The log-probability of tags, (...); −inf where a sparse Ω gives none. Arguments as in `loss`."""
+        """Computes the log-probability of tags, (...); −inf where a sparse Ω gives none. Arguments as in `loss`."""
         kept = self._kept(emissions, lengths, mask)
         potentials = self(kept.take(emissions, 0))
         tags = kept.take(self._checked_tags("log_prob", emissions, tags), 0)
@@ -126,13 +126,13 @@ class CRF(nn.Module):
         return kept.zero_if_empty(found)
 
     def decode(self, emissions: Tensor, *, lengths: Any = None, mask: Tensor | None = None) -> Tensor:
-        """The best tags (..., N) of emissions (..., N, C), by Viterbi; −1 beyond `lengths` or outside of `mask`."""
+        """Finds the best tags (..., N) of emissions (..., N, C) by Viterbi; −1 beyond `lengths` or outside `mask`."""
         kept = self._kept(emissions, lengths, mask)
         best = _CHAIN.tags(_CHAIN.map(self(kept.take(emissions, 0)), lengths=kept.lengths))
         return kept.give_back(best, -1)
 
     def marginals(self, emissions: Tensor, *, lengths: Any = None, mask: Tensor | None = None) -> Tensor:
-        """How likely each tag is at each position, (..., N, C), of emissions of that shape; differentiable.
+        """Computes how likely each tag is at each position, (..., N, C), from emissions of that shape; differentiable.
 
         Zero beyond `lengths` and outside of `mask`; under a sparse Ω many others are exactly zero too.
         """
@@ -141,7 +141,6 @@ class CRF(nn.Module):
         return kept.give_back(found.emissions, 0)
 
     def extra_repr(self) -> str:
-        """The number of tags, Ω, and whether transitions are constrained."""
         return shown(n_tags=self.n_tags, regularizer=self.regularizer, allowed=self.allowed_transitions)
 
     def _check(self, emissions: Any) -> None:
@@ -195,7 +194,7 @@ class CRF(nn.Module):
 
 
 class _Kept(NamedTuple):
-    """Which positions exist, and the order that brings them to the front; None where all do."""
+    """Which positions exist, and the order that brings them to the front; all None if every position exists."""
 
     mask: Tensor | None  # (..., N)
     order: Tensor | None  # (..., N): None where they are in front already
@@ -208,7 +207,7 @@ class _Kept(NamedTuple):
         return cls(mask, order, mask.sum(-1).clamp(min=1))
 
     def take(self, values: Tensor, fill: int) -> Tensor:
-        """Values (..., N) or (..., N, C) with those that exist in front; `fill` elsewhere, whatever was there."""
+        """Moves values (..., N) or (..., N, C) at positions that exist to the front, and fills the rest with `fill`."""
         if self.mask is None:
             return values
         mask, order = self._like(values)
@@ -216,7 +215,7 @@ class _Kept(NamedTuple):
         return values if order is None else values.gather(self.mask.dim() - 1, order)
 
     def give_back(self, values: Tensor, fill: int) -> Tensor:
-        """The inverse: values where they came from, `fill` elsewhere."""
+        """Moves values back to where they came from, and fills the rest with `fill`."""
         if self.mask is None:
             return values
         mask, order = self._like(values)
@@ -225,7 +224,7 @@ class _Kept(NamedTuple):
         return torch.where(mask, values, fill)
 
     def zero_if_empty(self, numbers: Tensor) -> Tensor:
-        """Numbers (...), 0 for a sequence without positions."""
+        """Replaces the numbers (...) of sequences without positions by 0."""
         return numbers if self.mask is None else torch.where(self.mask.any(-1), numbers, 0)
 
     def _like(self, values: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -12,14 +12,14 @@ from omegamax.models.recurrent_encoder import RecurrentEncoder, SourceStates
 
 
 class DecoderStep(NamedTuple):
-    """One token further."""
+    """The next log-probabilities, and the state after one more token."""
 
     log_probs: Tensor  # (B, target tokens), of the next token
     state: Tensor  # (B, hidden)
 
 
 class EncoderDecoder(nn.Module):
-    """A bidirectional GRU, a GRU, and a reader between them.
+    """A bidirectional GRU, a GRU, and a reader that connects them.
 
         h = encoder(x)                        one state for each source token
         s_t = GRU(s_{t-1}, y_{t-1})           s_0 from the encoder's last state
@@ -67,7 +67,7 @@ class EncoderDecoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
-        """Log p(y_t | y_<t, x) of each target token after the first, (B, T); what is maximised."""
+        """Computes log p(y_t | y_<t, x) of each target token after the first, (B, T), which is maximised."""
         encoded = self.encode(source, lengths)
         states = self._states(target[:, :-1], encoded)
         following = target[:, 1:].unsqueeze(-1)
@@ -79,11 +79,11 @@ class EncoderDecoder(nn.Module):
         return self.reader.log_likelihood(states, encoded, answer)
 
     def encode(self, source: Tensor, lengths: Tensor) -> SourceStates:
-        """What the decoder may read."""
+        """Encodes the source into states that the decoder reads."""
         return self.encoder(self.dropout(self.source_embedding(source)), lengths)
 
     def start(self, encoded: SourceStates) -> Tensor:
-        """The decoder's first state, (B, hidden); `encoded` is what `encode` returned."""
+        """Computes the decoder's first state, (B, hidden); `encoded` is what `encode` returned."""
         return self.bridge(encoded.last).tanh()
 
     def step(self, token: Tensor, state: Tensor, encoded: SourceStates) -> DecoderStep:
@@ -94,7 +94,7 @@ class EncoderDecoder(nn.Module):
         return DecoderStep(self._log_probs(context, states).squeeze(1), last.squeeze(0))
 
     def attend(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor | None:
-        """The weights (B, T, K) with which each target token after the first is predicted; None without attention."""
+        """Computes the weights (B, T, K) behind each target token after the first; None without attention."""
         encoded = self.encode(source, lengths)
         return self.reader(self._states(target[:, :-1], encoded), encoded).weights
 

@@ -18,30 +18,30 @@ from omegamax.models.recurrent_encoder import SourceStates
 from omegamax.operators.hard import Hard
 
 
-class Read(NamedTuple):
-    """What a decoder read."""
+class ReaderOutput(NamedTuple):
+    """Contexts for the states of a decoder, and the weights they were read with."""
 
     context: Tensor  # (B, Q, features)
     weights: Tensor | None  # (B, Q, K); None for a reader that does not look around
 
 
 class Reader(nn.Module, ABC):
-    """From decoder states `query` (B, Q, features) and encoder states `source` to contexts."""
+    """Maps decoder states `query` (B, Q, features) and encoder states `source` to contexts."""
 
     @abstractmethod
-    def forward(self, query: Tensor, source: SourceStates) -> Read:
-        """What is read while predicting; nothing is left to chance."""
+    def forward(self, query: Tensor, source: SourceStates) -> ReaderOutput:
+        """Reads contexts for prediction, without randomness."""
 
     @abstractmethod
     def log_likelihood(self, query: Tensor, source: SourceStates, answer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Log p(y | x) for each query (B, Q), or a bound of it, while training.
+        """Computes log p(y | x) for each query (B, Q), or a bound of it, for training.
 
         `answer` maps contexts (..., B, Q, features) to log p(y | context) (..., B, Q).
         """
 
 
 class SoftReader(Reader):
-    """An average over all places, with any score and any normalizer.
+    """Reads an average over all places, with any score and any normalizer.
 
     Arguments:
         attention: averages over the places
@@ -51,17 +51,15 @@ class SoftReader(Reader):
         super().__init__()
         self.attention = attention
 
-    def forward(self, query: Tensor, source: SourceStates) -> Read:
-        """Attention over the encoder's states."""
-        return Read(*self.attention(query, source.states, lengths=source.lengths))
+    def forward(self, query: Tensor, source: SourceStates) -> ReaderOutput:
+        return ReaderOutput(*self.attention(query, source.states, lengths=source.lengths))
 
     def log_likelihood(self, query: Tensor, source: SourceStates, answer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Of the average itself."""
         return answer(self(query, source).context)
 
 
 class HardReader(Reader):
-    """One place for each state: drawn, or summed over, while training; the best one while predicting.
+    """Reads one place for each state: sampled, or summed over, in training; the best one in prediction.
 
     Arguments:
         attention: chooses a place, and estimates how to learn it
@@ -71,24 +69,22 @@ class HardReader(Reader):
         super().__init__()
         self.attention = attention
 
-    def forward(self, query: Tensor, source: SourceStates) -> Read:
-        """The state with the highest score."""
+    def forward(self, query: Tensor, source: SourceStates) -> ReaderOutput:
+        """Reads the state with the highest score."""
         best = Attention(self.attention.score, normalizer=Hard())  # not kept: the score has its place already
-        return Read(*best(query, source.states, lengths=source.lengths))
+        return ReaderOutput(*best(query, source.states, lengths=source.lengths))
 
     def log_likelihood(self, query: Tensor, source: SourceStates, answer: Callable[[Tensor], Tensor]) -> Tensor:
-        """The estimator's objective, a lower bound of log p(y)."""
+        """Computes the estimator's objective, a lower bound of log p(y)."""
         glimpses = self.attention(query, source.states, lengths=source.lengths)
         return self.attention.objective(answer(glimpses.output), glimpses)
 
 
 class FixedReader(Reader):
-    """The encoder's last state for everyone: the encoder–decoder before attention (Sutskever et al., NeurIPS 2014)."""
+    """Always reads the encoder's last state: the encoder–decoder before attention (Sutskever et al., NeurIPS 2014)."""
 
-    def forward(self, query: Tensor, source: SourceStates) -> Read:
-        """The same vector for each query."""
-        return Read(source.last.unsqueeze(1).expand(-1, query.shape[1], -1), None)
+    def forward(self, query: Tensor, source: SourceStates) -> ReaderOutput:
+        return ReaderOutput(source.last.unsqueeze(1).expand(-1, query.shape[1], -1), None)
 
     def log_likelihood(self, query: Tensor, source: SourceStates, answer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Given the fixed vector."""
         return answer(self(query, source).context)

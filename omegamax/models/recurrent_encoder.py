@@ -12,7 +12,7 @@ from omegamax import checks
 
 
 class SourceStates(NamedTuple):
-    """What an encoder made of a text."""
+    """States of an encoded text."""
 
     states: Tensor  # (B, K, features), one for each token; zero beyond the length
     last: Tensor  # (B, features): the end of each direction, the lecture's single fixed vector
@@ -40,7 +40,7 @@ class RecurrentEncoder(nn.Module):
         self.gru = nn.GRU(in_features, hidden_size // 2, batch_first=True, bidirectional=True)
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> SourceStates:
-        """States of all tokens."""
+        """Computes the states of all tokens."""
         lengths = checks.check_lengths("RecurrentEncoder", tuple(embedded.shape[:1]), lengths).to(embedded.device)
         packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
         states, last = self.gru(packed)

@@ -19,7 +19,7 @@ from omegamax.operators.simplex_newton import certified_gap, maximize, solve_on_
 class Differentiable(Regularizer):
     """Ω(p) = fn(p) for a strongly convex, twice differentiable fn of the last axis: (..., n) to (...).
 
-    The maximum over the simplex is found by a projected Newton method that stops at a certified duality gap
+    The maximum over the simplex is found by an interior-point method that stops at a certified duality gap
 
         max_i g_i − <g, p>,    g = θ − ∇Ω(p)
 
@@ -55,7 +55,7 @@ class Differentiable(Regularizer):
             checks.check_tolerance("Differentiable", "rtol", self.rtol)
 
     def omega(self, weights: Tensor) -> Tensor:
-        """fn(p)."""
+        """Ω(p) = fn(p)."""
         value = self.fn(weights)
         if not isinstance(value, Tensor) or value.shape != weights.shape[:-1]:
             came = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
@@ -66,7 +66,7 @@ class Differentiable(Regularizer):
         return value
 
     def solve(self, scores: Tensor) -> Solution:
-        """Projected Newton, rows side by side."""
+        """Solves all rows side by side by an interior-point method."""
         rtol = torch.finfo(scores.dtype).eps ** (2 / 3) if self.rtol is None else self.rtol
         solve = _uncompiled(maximize)
         weights, value, gap, tolerance = solve(self.omega, scores.detach(), rtol=rtol, max_iter=self.max_iter)

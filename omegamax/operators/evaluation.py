@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _HALVES = (torch.float16, torch.bfloat16)
 _DTYPES = (torch.float32, torch.float64)
 _NATIVE, _PLAIN, _AUTOGRAD = Context.NATIVE, Context.PLAIN, Context.AUTOGRAD
+_NATIVE_OR_AUTOGRAD = (_NATIVE, _AUTOGRAD)
 _ONCE = (
     "SmoothMax: the gradient with respect to a parameter of Ω (alpha, strength) can be taken once, got a second "
     "differentiation; detach the parameter, or differentiate with respect to the scores only"
@@ -27,11 +28,12 @@ _ONCE = (
 
 def weights(operator: Operator, scores: Tensor, who: str | None = None) -> Tensor:
     """argmax_Ω of masked scores; `who` speaks in errors. Under plain autograd the value is never computed."""
-    if operator.numbers is not None:  # the usual case, quickly: nothing learns but the scores
+    numbers = operator.native_numbers
+    if numbers is not None:  # the usual case, quickly: nothing learns but the scores
         context = routing.context(scores)
-        if context is _NATIVE and scores.dtype in _DTYPES and scores.ndim:
-            return operator.solver.weights(scores, *operator.numbers)  # type: ignore[attr-defined]
-        if context is _AUTOGRAD and scores.dtype in _DTYPES and scores.ndim:
+        if context in _NATIVE_OR_AUTOGRAD and scores.dtype in _DTYPES and scores.ndim:
+            if context is _NATIVE:
+                return operator.solver.weights_by_numbers(scores, numbers)  # type: ignore[attr-defined]
             return _solve_weights(operator, routing.unwrap_dead(scores))
     checks.check_scores(who or type(operator).__name__, scores)
     operator.check_fit(scores)
@@ -59,7 +61,9 @@ def _evaluate(context: Context, operator: Operator, scores: Tensor, parameters: 
     """Solves by the route that the context asks for."""
     if context is _NATIVE or context is _PLAIN:
         return operator.solve_value_and_weights(scores)
-    if context is Context.EXPORT:
+    if context is _AUTOGRAD:
+        found, value = _solve(operator, *map(routing.unwrap_dead, (scores, *parameters)))
+    elif context is Context.EXPORT:
         found, value, _ = operator.solve_for_export(scores)
     elif not operator.in_graphs and routing.may_break_graph():
         return _value_and_weights_outside_graphs(operator, scores)
@@ -138,6 +142,9 @@ def push_forward(
                 direction = _plus(direction, -slope.gradient * tangent)
                 along_value = _plus(along_value, -(slope.omega * tangent).sum(event))
     return operator.hessian_product(certificate, direction), along_value
+
+
+_solve = routing.apply_without_functorch(_Solve)
 
 
 class _SolveWeights(_Solve):

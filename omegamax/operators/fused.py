@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from omegamax import checks
 from omegamax.kernels.fusedmax import fusedmax, fusedmax_product
-from omegamax.kernels.kernel import Solver
+from omegamax.kernels.oscarmax import cluster_mean
+from omegamax.operator_table import FUSEDMAX
 from omegamax.operators.regularizer import KernelRegularizer, Slope, total
 
 
@@ -22,15 +21,9 @@ class Fused(KernelRegularizer):
     Niculae & Blondel, NIPS 2017: fusedmax(θ) = sparsemax(prox_TV(θ)).
     """
 
-    strength: float | Tensor = 0.1
-
-    solver: ClassVar[Solver[Any]] = fusedmax
-    symmetric: ClassVar[bool] = False
-    learnable: ClassVar[str | None] = "strength"
-
-    def __post_init__(self) -> None:
-        checks.check_strength("Fused", self.strength)
-        self.hold("strength", checks.plain(self.strength))
+    facts = FUSEDMAX
+    solver = fusedmax
+    strength: float | Tensor = FUSEDMAX.default
 
     def omega(self, weights: Tensor) -> Tensor:
         """½(‖p‖² − 1) + strength · Σ |p_{i+1} − p_i|."""
@@ -62,4 +55,8 @@ def variation(weights: Tensor, removed: Tensor) -> Slope:
     jump = torch.where(removed | (before == 0), 0, jump)
     sign = jump.sign()
     target = torch.where(before == 0, position, before) - 1  # a sign of 0 may land anywhere
-    return Slope(total(jump.abs()), sign - torch.zeros_like(sign).scatter_add(-1, target, sign))
+    gradient = sign - torch.zeros_like(sign).scatter_add(-1, target, sign)
+    # Neighbours of equal weight move together with the strength, also where the solver counts them as two segments (the
+    # string is at its bound between them). The sign between these is not 0 but unknown; the mean does not depend on it.
+    run = torch.where(removed, -1, (jump != 0).cumsum(-1)).to(torch.int32)
+    return Slope(total(jump.abs()), torch.where(removed, 0, cluster_mean(run, gradient)))

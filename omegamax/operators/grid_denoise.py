@@ -84,7 +84,7 @@ def denoise_grid(x: Tensor, kept: Tensor, strength: Tensor, *, max_iter: int) ->
         if iteration != check and iteration != max_iter:
             continue
         check = max(check + 2, check * 3 // 2)
-        found, component, found_gap = _certify(search, y, along_rows, along_columns, scale[left])
+        found, component, found_gap = _values_and_gap(search, y, along_rows, along_columns, scale[left])
         values[left], labels[left], gap[left] = found, component, found_gap
         wanting = found_gap > tolerance[left]
         if not bool(wanting.any()):
@@ -154,7 +154,9 @@ class _Lines:
         return packed.gather(-1, self.place).reshape(x.shape)
 
 
-def _certify(search: _Search, y: Tensor, rows: Tensor, columns: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _values_and_gap(
+    search: _Search, y: Tensor, rows: Tensor, columns: Tensor, scale: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """Exact values on the components that y suggests, the components, and the gap of those values."""
     shape, strength = y.shape, search.strength[:, None, None]
     edges = neighbours(search.kept)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from omegamax import checks, routing
+from omegamax import routing
 from omegamax.groups import check_group_count, check_groups
 from omegamax.kernels.groupmax import groupmax, groupmax_product
-from omegamax.kernels.kernel import Solver
+from omegamax.operator_table import GROUPMAX
 from omegamax.operators.regularizer import KernelRegularizer, Slope, total
 
 
@@ -29,17 +29,21 @@ class GroupLasso(KernelRegularizer):
         strength: of the penalty, non-negative; a tensor may learn
     """
 
+    facts = GROUPMAX
+    solver = groupmax
     groups: Sequence[int] | Sequence[Sequence[int]] | Tensor
-    strength: float | Tensor = 0.1
-
-    solver: ClassVar[Solver[Any]] = groupmax
-    symmetric: ClassVar[bool] = False
-    learnable: ClassVar[str | None] = "strength"
+    strength: float | Tensor = GROUPMAX.default
 
     def __post_init__(self) -> None:
-        checks.check_strength("GroupLasso", self.strength)
-        object.__setattr__(self, "strength", checks.plain(self.strength))
-        object.__setattr__(self, "groups", check_groups("GroupLasso", self.groups))
+        self._check_and_hold("GroupLasso", self.strength)
+        self.hold("groups", check_groups("GroupLasso", self.groups))
+
+    @classmethod
+    def for_caller(cls, who: str, value: Any = None, groups: Any = ()) -> GroupLasso:
+        """The leaf with this strength and these groups, checked once; `who` is the caller that an error names."""
+        leaf = super().for_caller(who, value)
+        leaf.hold("groups", check_groups(who, groups))
+        return leaf
 
     def spec(self) -> tuple[str, list[float]]:
         """The strength, where it is a number, then the group of every position."""
@@ -49,21 +53,14 @@ class GroupLasso(KernelRegularizer):
     @classmethod
     def from_spec(cls, numbers: list[float], parameter: Tensor | None) -> GroupLasso:
         """The inverse of `spec`."""
-        strength = numbers[0] if parameter is None else parameter
-        groups = numbers[1:] if parameter is None else numbers
-        return cls.of_checked(tuple(int(g) for g in groups), strength)
+        leaf = object.__new__(cls)
+        leaf.hold("strength", numbers[0] if parameter is None else parameter)
+        leaf.hold("groups", tuple(int(group) for group in (numbers[1:] if parameter is None else numbers)))
+        return leaf
 
     def hold(self, field: str, value: Any) -> None:
         """Sets a field; the groups are a tensor for the solver, so its arguments are never only numbers."""
         object.__setattr__(self, field, value)
-
-    @classmethod
-    def of_checked(cls, groups: tuple[int, ...], strength: float | Tensor) -> GroupLasso:
-        """The leaf for arguments that have passed `checks` already."""
-        leaf = object.__new__(cls)
-        object.__setattr__(leaf, "groups", groups)
-        object.__setattr__(leaf, "strength", strength)
-        return leaf
 
     def arguments(self, scores: Tensor) -> tuple[Any, ...]:
         """The group of every position, and the strength."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from omegamax.kernels.hardmax import hardmax
-from omegamax.kernels.kernel import Solver
+from omegamax.operator_table import HARDMAX
 from omegamax.operators.regularizer import KernelRegularizer
 
 
@@ -20,13 +19,11 @@ class Hard(KernelRegularizer):
     Ties go to the lowest index. The argmax is piecewise constant: its derivative is zero wherever it exists.
     """
 
-    solver: ClassVar[Solver[Any]] = hardmax
-    exports: ClassVar[bool] = True
-    numbers = ()
-    zero_at_corners: ClassVar[bool] = True
+    facts = HARDMAX
+    solver = hardmax
 
     def omega(self, weights: Tensor) -> Tensor:
-        """Zero."""
+        """Ω(p) = 0."""
         return torch.zeros_like(weights[..., 0]) if weights.shape[-1] else weights.sum(-1)
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ class Operator(SmoothMax):
 
     in_graphs: ClassVar[bool] = False  # `torch_operators` can rebuild it, so it can be a node of a graph
     learnable: ClassVar[str | None] = None  # the field that may be a tensor
-    numbers: Any = None  # the arguments of a solver kernel, where there is one and they are numbers
+    native_numbers: Any = None  # what its native solver takes beside the scores, where that is nothing but numbers
 
     @abc.abstractmethod
     def solve(self, scores: Tensor) -> Solution:
@@ -86,7 +86,11 @@ class Operator(SmoothMax):
         for parameter in self.parameters():
             checks.check_row_parameter(type(self).__name__, self.learnable or "", parameter, scores)
 
-    # The rest is the same for every operator.
+    def hold(self, field: str, value: Any) -> None:
+        """Sets a field of a leaf that is being made: a frozen dataclass refuses later changes."""
+        object.__setattr__(self, field, value)
+
+    # The rest is the same for every operator: no leaf writes it again.
 
     def parameters(self) -> tuple[Tensor, ...]:
         """The learnable field, where it is a tensor: an input of the autograd Function."""
@@ -102,10 +106,6 @@ class Operator(SmoothMax):
         twin = copy.copy(self)
         twin.hold(self.learnable or "", parameters[0])
         return twin
-
-    def hold(self, field: str, value: Any) -> None:
-        """Sets a field of a leaf that is being made: a frozen dataclass refuses later changes."""
-        object.__setattr__(self, field, value)
 
     def max(self, scores: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
         """max_Ω of the scores, one number per problem. Its gradient is `argmax`."""

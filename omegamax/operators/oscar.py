@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from omegamax import checks
-from omegamax.kernels.kernel import Solver
 from omegamax.kernels.oscarmax import default_strength, oscarmax, oscarmax_product
+from omegamax.operator_table import OSCARMAX
 from omegamax.operators.regularizer import KernelRegularizer, Slope, total
 
 
@@ -26,15 +23,9 @@ class Oscar(KernelRegularizer):
     paper's 0.01 up to 100 positions, and beyond them less, so that long rows do not collapse to equal weights.
     """
 
-    strength: float | Tensor | None = None
-
-    solver: ClassVar[Solver[Any]] = oscarmax
-    exports: ClassVar[bool] = True
-    learnable: ClassVar[str | None] = "strength"
-
-    def __post_init__(self) -> None:
-        checks.check_default_strength("Oscar", self.strength)
-        self.hold("strength", checks.plain(self.strength))
+    facts = OSCARMAX
+    solver = oscarmax
+    strength: float | Tensor | None = OSCARMAX.default
 
     def omega(self, weights: Tensor) -> Tensor:
         """½(‖p‖² − 1) + strength · Σ (d − rank) p, rank 1 the largest."""
@@ -67,15 +58,3 @@ class Oscar(KernelRegularizer):
         rank = 1 + weights.argsort(dim=-1, descending=True).argsort(dim=-1)
         pairs = (total((labels != -2).to(weights.dtype)) - rank).to(weights.dtype)
         return (Slope(total(pairs * weights), pairs),)
-
-    def spec(self) -> tuple[str, list[float]]:
-        """The default travels as NaN, which no strength is."""
-        return ("Oscar", [math.nan]) if self.strength is None else super().spec()
-
-    @classmethod
-    def from_spec(cls, numbers: list[float], parameter: Tensor | None) -> Oscar:
-        """The inverse of `spec`."""
-        leaf = super().from_spec(numbers, parameter)
-        if parameter is None and math.isnan(numbers[0]):
-            leaf.hold("strength", None)
-        return leaf

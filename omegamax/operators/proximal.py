@@ -43,7 +43,6 @@ class TotalVariation(RowOperator):
         return (0.5 * total(weights.square()) + self.strength * total(weights.diff(dim=-1).abs())).squeeze(-1)
 
     def solve(self, scores: Tensor) -> Solution:
-        """In linear time."""
         return _solution(*prox_tv1d(scores, self.strength))
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
@@ -107,7 +106,6 @@ class OscarNorm(RowOperator):
         return (0.5 * total(weights.square()) + self.strength * total(_pairs(weights) * ordered)).squeeze(-1)
 
     def solve(self, scores: Tensor) -> Solution:
-        """OWL."""
         strength = self.strength
         if isinstance(strength, Tensor):
             strength = torch.where(strength >= 0, strength, torch.nan)
@@ -154,7 +152,6 @@ class GroupNorm(RowOperator):
         return (0.5 * total(weights.square()) + self.strength * self._norm_sum(weights)).squeeze(-1)
 
     def solve(self, scores: Tensor) -> Solution:
-        """In closed form."""
         return _solution(prox_group(scores, self._labels(scores), self.strength))
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
@@ -193,7 +190,6 @@ class Monotone(RowOperator):
         return 0.5 * weights.square().sum(-1)
 
     def solve(self, scores: Tensor) -> Solution:
-        """Pool adjacent violators."""
         return _solution(*isotonic(scores))
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:

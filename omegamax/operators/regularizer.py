@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
 
-from omegamax import routing
+from omegamax import checks, routing
 from omegamax.kernels.kernel import Solver
+from omegamax.operator_table import OperatorFacts
 from omegamax.operators import torch_operators
 from omegamax.operators.operator import Operator
 from omegamax.operators.solution import Pullback, Slope, Solution
 from omegamax.smoothmax import ValueAndWeights
 
 R = TypeVar("R", bound="RowOperator")
+K = TypeVar("K", bound="KernelRegularizer")
 
 
 class RowOperator(Operator):
@@ -33,14 +36,15 @@ class RowOperator(Operator):
         torch_operators.LEAVES[cls.__name__] = cls
 
     def spec(self) -> tuple[str, list[float]]:
-        """The name of the class, and the fields that are plain numbers in their order."""
+        """The name of the class, and the fields that are plain numbers in their order; None travels as NaN."""
         values = (getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
-        return type(self).__name__, [float(value) for value in values if not isinstance(value, Tensor)]
+        numbers = [math.nan if value is None else value for value in values if not isinstance(value, Tensor)]
+        return type(self).__name__, [float(number) for number in numbers]
 
     @classmethod
     def from_spec(cls: type[R], numbers: list[float], parameter: Tensor | None) -> R:
         """The inverse of `spec`."""
-        rest = iter(numbers)
+        rest = (None if math.isnan(number) else number for number in numbers)
         leaf = object.__new__(cls)
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]
             value = parameter if parameter is not None and field.name == cls.learnable else next(rest)
@@ -54,26 +58,60 @@ class Regularizer(RowOperator):
     rows_sum_to_one = True
     sums_to_one = True
     symmetric: ClassVar[bool] = True  # Ω does not depend on the order of the row
+    zero_stays_zero: ClassVar[bool] = False  # lower scores that are added to a row give no weight to what had none
 
 
 class KernelRegularizer(Regularizer):
-    """A regularizer whose `solve` is a kernel: the leaf names the kernel and its arguments."""
+    """A regularizer of the table of operators. A leaf names its row, the kernel that solves it, and its field.
 
+    The traits, the default of the field and its check are those of the row.
+    """
+
+    facts: ClassVar[OperatorFacts]
     solver: ClassVar[Solver[Any]]
-    exports: ClassVar[bool] = False  # the solver's reference has no loop that depends on the data
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        facts = cls.facts
         cls.constants = cls.solver.constants
+        cls.symmetric, cls.zero_stays_zero = facts.symmetric, facts.zero_stays_zero
+        cls.zero_at_corners = facts.zero_at_corners
+        if facts.parameter is None:
+            cls.native_numbers = ()
+        elif facts.parameter.may_be_tensor:
+            cls.learnable = facts.parameter.name
+
+    def __post_init__(self) -> None:
+        if self.facts.parameter is not None:
+            self._check_and_hold(type(self).__name__, getattr(self, self.facts.parameter.name))
+
+    @classmethod
+    def for_caller(cls: type[K], who: str, value: float | Tensor | None = None) -> K:
+        """The leaf with this parameter (None if it has none), checked once; `who` is the caller that an error names."""
+        leaf = object.__new__(cls)
+        if cls.facts.parameter is not None:
+            leaf._check_and_hold(who, value)
+        return leaf
+
+    def _check_and_hold(self, who: str, value: float | Tensor | None) -> None:
+        assert self.facts.parameter is not None
+        checks.check_parameter(who, self.facts.parameter, value)
+        self.hold(self.facts.parameter.name, checks.plain(value))
+
+    @property
+    def always_positive(self) -> bool:  # type: ignore[override]
+        """Whether the weights of finite scores are positive: a zero among them was rounded."""
+        return not self.facts.sparse
 
     def hold(self, field: str, value: Any) -> None:
-        """Sets the one field, and notes it for the solver unless it is a tensor."""
+        """Sets the one field, and notes what the native solver takes unless that is a tensor or part of a graph."""
         object.__setattr__(self, field, value)
-        object.__setattr__(self, "numbers", None if isinstance(value, Tensor) else (value,))
+        is_number = not isinstance(value, Tensor) and not routing.is_compiling()
+        object.__setattr__(self, "native_numbers", self.solver.native_numbers((value,)) if is_number else None)
 
     def arguments(self, scores: Tensor) -> tuple[Any, ...]:
-        """What the solver takes beside the scores: the fields of the leaf."""
-        return self.numbers if self.numbers is not None else (getattr(self, self.learnable or ""),)
+        """What the solver takes beside the scores: the field of the leaf."""
+        return () if self.facts.parameter is None else (getattr(self, self.facts.parameter.name),)
 
     def solve(self, scores: Tensor) -> Solution:
         """The maximiser, the maximum and the certificate."""
@@ -98,7 +136,7 @@ class KernelRegularizer(Regularizer):
 
     def solve_for_export(self, scores: Tensor) -> Solution:
         """The reference of the solver, where it has no loop that depends on the data."""
-        if not self.exports:
+        if not self.facts.exports:
             return super().solve_for_export(scores)
         weights, value, *constants = self.solver.reference(scores, *self.arguments(scores))
         return Solution(weights, value, (weights, *constants))

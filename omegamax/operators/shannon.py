@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from omegamax.kernels.kernel import Solver
 from omegamax.kernels.softmax import softmax, softmax_product
+from omegamax.operator_table import SOFTMAX
 from omegamax.operators.regularizer import KernelRegularizer
 
 
@@ -17,11 +16,8 @@ from omegamax.operators.regularizer import KernelRegularizer
 class Shannon(KernelRegularizer):
     """Ω(p) = Σ p log p. Its max is log-sum-exp, its argmax softmax; weights are positive wherever scores are finite."""
 
-    solver: ClassVar[Solver[Any]] = softmax
-    exports: ClassVar[bool] = True
-    numbers = ()
-    zero_at_corners: ClassVar[bool] = True
-    always_positive: ClassVar[bool] = True
+    facts = SOFTMAX
+    solver = softmax
 
     def omega(self, weights: Tensor) -> Tensor:
         """Σ p log p, with 0 log 0 = 0."""

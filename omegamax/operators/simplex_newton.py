@@ -53,7 +53,7 @@ def maximize(omega: Omega, scores: Tensor, *, rtol: float, max_iter: int) -> Max
     p = torch.where(allowed, 1 / count.clamp(min=1).to(rows.dtype), 0)
 
     p = _interior_point(omega, x, p, allowed, rtol, max_iter)
-    p = _polish(omega, x, p, allowed)
+    p = _polish(omega, x, p, allowed, rtol)
 
     objective, g, _ = _derivatives(omega, x, p)
     gap, tolerance = _gap(g, p, allowed, rtol)
@@ -73,9 +73,59 @@ def certified_gap(omega: Omega, scores: Tensor, weights: Tensor) -> Tensor:
 def solve_on_face(omega: Omega, point: Tensor, direction: Tensor) -> Tensor:
     """J v: the y on the support of `point` with Σ y = 0 and H y = v up to a constant."""
     _, _, hessian_vector = _derivatives(omega, torch.zeros_like(point), point)
-    rtol = 4 * torch.finfo(point.dtype).eps
-    product = _projected_cg(hessian_vector, torch.zeros_like(point), point, point > 0, direction, rtol)
+    product = _face_step(hessian_vector, point, direction)
     return torch.where(point.isnan(), torch.nan, product)
+
+
+def _face_step(hessian_vector: HessianVector, p: Tensor, v: Tensor) -> Tensor:
+    """The solution of H y + ν = v, Σ y = 0 on the support of p.
+
+    For a norm, H p = 0: then H is singular, and if some weights are small, so is nearly H on {Σ y = 0}, although y is
+    well determined. So we write y = z + β p with z = 0 at the largest weight, k. Without k, H is well conditioned, and
+
+        H z = v − β h − ν  outside k,    h·z + β p·h + ν = p·v,    Σ z + β = 0,    h = H p
+
+    is stable whether or not h is zero. Where Ω is flat in some direction outside k (it may be, along a direction
+    that changes Σ y), the constrained conjugate gradients leave the smaller residual, and are taken instead.
+    """
+    eps, tiny = torch.finfo(p.dtype).eps, torch.finfo(p.dtype).tiny
+    free = p > 0
+    p = p / p.sum(-1, keepdim=True).clamp(min=tiny)
+    v = torch.where(free, v - (p * v).sum(-1, keepdim=True), 0)  # now p·v = 0
+    diagonal = _diagonal(hessian_vector, p, free)
+    h = hessian_vector(torch.where(free, p, 0))
+    largest = torch.zeros_like(free).scatter(-1, p.argmax(-1, keepdim=True), True)
+    others = free & ~largest
+
+    def solve(right: Tensor, among: Tensor, normal: float) -> Tensor:
+        return _projected_cg(hessian_vector, torch.zeros_like(p), diagonal, normal, among, right, 4 * eps)
+
+    def total(a: Tensor) -> Tensor:
+        return a.sum(-1, keepdim=True)
+
+    by_h, by_one = solve(h, others, 0), solve(torch.ones_like(v), others, 0)
+    # Two equations for β and ν: a β + b ν = ..., c β + d ν = ...
+    a, b, c, d = total(h * (p - by_h)), 1 - total(h * by_one), 1 - total(by_h), -total(by_one)
+    determinant = a * d - b * c
+    y = torch.zeros_like(p)
+    for _ in range(3):  # the second and third refine what the first has left
+        rest = torch.where(free, v - hessian_vector(y), 0)
+        rest = torch.where(free, rest - total(p * rest), 0)
+        by_v = solve(rest, others, 0)
+        first, second = -total(h * by_v), -total(y) - total(by_v)
+        beta, nu = (first * d - b * second) / determinant, (a * second - first * c) / determinant
+        y = y + by_v - beta * by_h - nu * by_one + beta * p
+
+    def residual(y: Tensor) -> Tensor:
+        rest = torch.where(free, v - hessian_vector(y), 0)
+        rest = rest - total(p * rest)
+        return total(p * rest.abs()).nan_to_num(torch.inf)
+
+    error = residual(y)
+    if bool((error > 100 * eps * total(p * v.abs())).any()):
+        constrained = solve(v, free, 1)
+        y = torch.where(error <= 100 * residual(constrained), y, constrained)
+    return torch.where(free & (free.sum(-1, keepdim=True) > 1), y, 0)
 
 
 def _interior_point(omega: Omega, x: Tensor, p: Tensor, allowed: Tensor, rtol: float, max_iter: int) -> Tensor:
@@ -95,7 +145,9 @@ def _interior_point(omega: Omega, x: Tensor, p: Tensor, allowed: Tensor, rtol: f
         inverse = torch.where(allowed, 1 / torch.where(allowed, p, 1), 0)
         barrier = s * inverse
         right = torch.where(allowed, g - nu + sigma * mu * inverse, 0)
-        step_p = _projected_cg(hessian_vector, barrier, p, allowed, right, 1e-8)
+        step_p = _projected_cg(
+            hessian_vector, barrier, _diagonal(hessian_vector, p, allowed) + barrier, 1, allowed, right, 1e-8
+        )
         # The multiplier follows from the rows of the Newton system, averaged where they are best conditioned.
         rest = right - hessian_vector(step_p) - barrier * step_p
         step_nu = (p * rest).sum(-1, keepdim=True)
@@ -137,8 +189,12 @@ def _longest(position: Tensor, step: Tensor) -> Tensor:
     return (0.99 * ratio.amin(-1, keepdim=True)).clamp(max=1)
 
 
-def _polish(omega: Omega, x: Tensor, p: Tensor, allowed: Tensor) -> Tensor:
-    """Exact zeros where they are stable, and Newton steps on what is left."""
+def _polish(omega: Omega, x: Tensor, p: Tensor, allowed: Tensor, rtol: float) -> Tensor:
+    """Exact zeros where they are stable, and Newton steps on what is left.
+
+    A step leaves each weight at least a tenth of itself: where the gradient of Ω is steep at zero (p^0.3), Newton's
+    step from too large a weight would lead below zero, and a small weight must not hold up the others.
+    """
     _, g, _ = _derivatives(omega, x, p)
     nu = torch.where(p > 0, p * g, 0).sum(-1, keepdim=True)
     zero = allowed & (p < nu - g)  # the slack outweighs the weight
@@ -148,18 +204,34 @@ def _polish(omega: Omega, x: Tensor, p: Tensor, allowed: Tensor) -> Tensor:
     nu = torch.where(trial > 0, trial * g, 0).sum(-1, keepdim=True)
     p = torch.where(zero & (g <= nu), 0, p)
     p = p / p.sum(-1, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
-    for _ in range(3):
-        _, g, hessian_vector = _derivatives(omega, x, p)
+    _, g, hessian_vector = _derivatives(omega, x, p)
+    before, gap = p, _gap(g, p, allowed, rtol)[0]
+    error, mean = _stationarity(g, p, allowed)
+    for _ in range(30):
         free = p > 0
-        step = _projected_cg(hessian_vector, torch.zeros_like(p), p, free, torch.where(free, g, 0), 1e-12)
-        moved = torch.where(free, p + step, p)
+        step = _face_step(hessian_vector, p, torch.where(free, g, 0))
+        moved = torch.where(free, torch.maximum(p + step, 0.1 * p), p)
         moved = moved / moved.sum(-1, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
-        _, moved_g, _ = _derivatives(omega, x, moved.clamp(min=0))
-        # At the rounding floor a Newton step is noise: keep it only if the certificate improves.
-        better = _gap(moved_g, moved.clamp(min=0), allowed, 0)[0] < _gap(g, p, allowed, 0)[0]
-        sound = torch.where(free, moved > 0, True).all(-1, keepdim=True)
-        p = torch.where(sound & better, moved, p)
-    return p
+        _, moved_g, _ = _derivatives(omega, x, moved)
+        moved_error, moved_mean = _stationarity(moved_g, moved, allowed)
+        floor = _gap(moved_g, moved, allowed, 8 * torch.finfo(p.dtype).eps)[1]
+        # At the rounding floor a step is noise, and small weights must not get better at the cost of large ones.
+        better = (moved_error < error) & (moved_mean <= torch.maximum(mean, floor))
+        if not bool(better.any()):
+            break
+        p, error = torch.where(better, moved, p), torch.where(better, moved_error, error)
+        mean = torch.where(better, moved_mean, mean)
+        _, g, hessian_vector = _derivatives(omega, x, p)
+    moved_gap, tolerance = _gap(g, p, allowed, rtol)
+    return torch.where(moved_gap <= torch.maximum(gap, 0.1 * tolerance), p, before)
+
+
+def _stationarity(g: Tensor, p: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
+    """How far g is from ν on the support, or above it elsewhere: the most, and the mean by weight."""
+    nu = torch.where(p > 0, p * g, 0).sum(-1, keepdim=True)
+    error = torch.where(p > 0, (g - nu).abs(), torch.where(allowed, (g - nu).clamp(min=0), 0))
+    most, mean = error.amax(-1, keepdim=True), (p * error).sum(-1, keepdim=True)
+    return most.nan_to_num(torch.inf), mean.nan_to_num(torch.inf)
 
 
 def _derivatives(omega: Omega, x: Tensor, p: Tensor) -> tuple[Tensor, Tensor, HessianVector]:
@@ -207,27 +279,33 @@ def _diagonal(hessian_vector: HessianVector, p: Tensor, free: Tensor) -> Tensor:
 
 
 def _projected_cg(
-    hessian_vector: HessianVector, barrier: Tensor, p: Tensor, free: Tensor, v: Tensor, rtol: float
+    hessian_vector: HessianVector,
+    barrier: Tensor,
+    diagonal: Tensor,
+    normal: float,
+    free: Tensor,
+    v: Tensor,
+    rtol: float,
 ) -> Tensor:
-    """Conjugate gradients for (H + diag(barrier)) y = v − ν, Σ y = 0 on the free set.
+    """Conjugate gradients for (H + diag(barrier)) y = v − ν a, a·y = 0 on the free set, with a = `normal`.
 
-    The preconditioner is `_diagonal(H)` + barrier, which takes out the huge spread of an entropy's curvature 1/p.
+    The preconditioner is `diagonal`, that of H + barrier: it takes out the huge spread of an entropy's curvature 1/p.
     """
-    ratio = _diagonal(hessian_vector, p, free) + barrier
-    usable = free & (ratio > 0) & (ratio < torch.inf)
-    inverse = torch.where(usable, 1 / torch.where(usable, ratio, 1), torch.where(free, 1.0, 0.0).to(p.dtype))
-    mass = inverse.sum(-1, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
+    usable = free & (diagonal > 0) & (diagonal < torch.inf)
+    inverse = torch.where(usable, 1 / torch.where(usable, diagonal, 1), torch.where(free, 1.0, 0.0).to(v.dtype))
+    slide = inverse * normal
+    mass = (slide * normal).sum(-1, keepdim=True).clamp(min=torch.finfo(v.dtype).tiny)
 
     def centred(r: Tensor) -> Tensor:
-        """Constants are the multiplier's business; left in, they would drown a small residual in rounding."""
-        return torch.where(free, r - (inverse * r).sum(-1, keepdim=True) / mass, 0)
+        """Multiples of a are the multiplier's business; left in, they would drown a small residual in rounding."""
+        return torch.where(free, r - normal * ((slide * r).sum(-1, keepdim=True) / mass), 0)
 
     y = torch.zeros_like(v)
     r = centred(torch.where(free, v, 0))
     d = inverse * r
     rz = (inverse * r.square()).sum(-1, keepdim=True)
     goal = rz * rtol**2
-    for _ in range(2 * p.shape[-1] + 10):
+    for _ in range(2 * v.shape[-1] + 10):
         hd = torch.where(free, hessian_vector(d) + barrier * d, 0)
         curvature = (d * hd).sum(-1, keepdim=True)
         going = (rz > goal) & (curvature > 0)
@@ -239,5 +317,5 @@ def _projected_cg(
         rz_new = (inverse * r.square()).sum(-1, keepdim=True)
         d = torch.where(going, inverse * r + rz_new / torch.where(going, rz, 1) * d, d)
         rz = torch.where(going, rz_new, rz)
-    y = y - inverse * (y.sum(-1, keepdim=True) / mass)  # what rounding added to Σ y
+    y = y - slide * ((normal * y).sum(-1, keepdim=True) / mass)  # what rounding added to a·y
     return torch.where(free, y, 0)

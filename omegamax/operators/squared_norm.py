@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 from torch import Tensor
 
-from omegamax.kernels.kernel import Solver
 from omegamax.kernels.sparsemax import sparsemax, sparsemax_product
+from omegamax.operator_table import SPARSEMAX
 from omegamax.operators.regularizer import KernelRegularizer
 
 
@@ -19,10 +18,8 @@ class SquaredNorm(KernelRegularizer):
     Martins & Astudillo, "From softmax to sparsemax", ICML 2016.
     """
 
-    solver: ClassVar[Solver[Any]] = sparsemax
-    exports: ClassVar[bool] = True
-    numbers = ()
-    zero_at_corners: ClassVar[bool] = True
+    facts = SPARSEMAX
+    solver = sparsemax
 
     def omega(self, weights: Tensor) -> Tensor:
         """½(‖p‖² − 1)."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from omegamax import checks
-from omegamax.kernels.kernel import Solver
 from omegamax.kernels.sqpnormmax import sqpnormmax, sqpnormmax_product
+from omegamax.operator_table import SQPNORMMAX
 from omegamax.operators.regularizer import KernelRegularizer
 
 
@@ -25,15 +23,9 @@ class SquaredPNorm(KernelRegularizer):
         p: of the norm, 1 < p ≤ 2
     """
 
-    p: float = 1.5
-
-    solver: ClassVar[Solver[Any]] = sqpnormmax
-    exports: ClassVar[bool] = True
-    zero_at_corners: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        checks.check_p("SquaredPNorm", self.p)
-        self.hold("p", checks.plain(self.p))
+    facts = SQPNORMMAX
+    solver = sqpnormmax
+    p: float = SQPNORMMAX.default
 
     def omega(self, weights: Tensor) -> Tensor:
         """½(‖p‖_p² − 1)."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from omegamax import checks
 from omegamax.kernels.entmax import entmax, entmax_product
 from omegamax.kernels.entmax_pull import entmax_pull
 from omegamax.kernels.entmax_slope import entmax_slope
-from omegamax.kernels.kernel import Solver
+from omegamax.operator_table import ENTMAX
 from omegamax.operators.regularizer import KernelRegularizer, Pullback, Slope
 
 
@@ -30,16 +28,9 @@ class Tsallis(KernelRegularizer):
     Correia, Niculae & Martins, "Adaptively sparse transformers", EMNLP 2019.
     """
 
-    alpha: float | Tensor = 1.5
-
-    solver: ClassVar[Solver[Any]] = entmax
-    exports: ClassVar[bool] = True
-    zero_at_corners: ClassVar[bool] = True
-    learnable: ClassVar[str | None] = "alpha"
-
-    def __post_init__(self) -> None:
-        checks.check_alpha("Tsallis", self.alpha)
-        self.hold("alpha", checks.plain(self.alpha))
+    facts = ENTMAX
+    solver = entmax
+    alpha: float | Tensor = ENTMAX.default
 
     @property
     def always_positive(self) -> bool:  # type: ignore[override]

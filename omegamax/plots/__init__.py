@@ -1,4 +1,4 @@
-"""Figures from tensors, arrays and lists; nothing here trains. Needs the extra `plot` (matplotlib).
+"""Draws figures from tensors, arrays and lists; nothing here trains. Needs the extra `plot` (matplotlib).
 
 Every function returns a `matplotlib.figure.Figure` that belongs to no window and no pyplot state: save it with
 `figure.savefig("name.pdf")`, or let a notebook show it.

@@ -1,4 +1,4 @@
-"""Two time series, and how each Ω aligns them."""
+"""Draws two time series, and how each Ω aligns them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torch import Tensor
 from omegamax.operators.hard import Hard
 from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
-from omegamax.plots import glyphs
-from omegamax.plots.arrays import computable, drawables
-from omegamax.plots.style import INK, WEIGHTS, bare, look
+from omegamax.plots import typesetting
+from omegamax.plots.arrays import to_cpu_tensors, to_float_tensor
+from omegamax.plots.style import INK, WEIGHTS, figure_style, hide_tick_marks
 from omegamax.plots.zeros import ExactZeros, rounded_to_zero, share_of_zeros
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.soft_dtw import soft_dtw_alignment
@@ -31,7 +31,7 @@ def alignment_comparison(
     gamma: float = 1.0,
     regularizers: Mapping[str, SmoothMax] | None = None,
 ) -> Figure:
-    """The expected alignment of two series under each Ω, as in the tutorial; cells of exactly zero weight are grey.
+    """Draws the expected alignment of two series under each Ω, as in the tutorial; cells of exactly zero are grey.
 
     Under the entropy no cell is exactly zero, however small: those that are stored as 0 are white.
 
@@ -52,13 +52,13 @@ def alignment_comparison(
 def alignment_matrices(
     weights: Mapping[str, Tensor], x: Tensor, y: Tensor, *, exact_zeros: Mapping[str, ExactZeros] | None = None
 ) -> Figure:
-    """Alignments (M, N) by title, with the series x (M,) or (M, D) and y (N,) or (N, D) on the margins.
+    """Draws alignments (M, N) by title, with the series x (M,) or (M, D) and y (N,) or (N, D) on the margins.
 
     From any source: DTW, soft-DTW, attention, a gold alignment. Grey cells are exactly zero. Soft-DTW has no such
     cells, only weights that are too small to be stored; `exact_zeros` says so by title, as for `attention_map`. Without
     it, weights that are nearly too small for their type are taken as a sign that others were rounded to zero.
     """
-    who, weights = "alignment_matrices", drawables(weights)
+    who, weights = "alignment_matrices", to_cpu_tensors(weights)
     first, second = _checked(who, "x", x), _checked(who, "y", y)
     shape = (len(first), len(second))
     for title, matrix in weights.items():
@@ -67,7 +67,7 @@ def alignment_matrices(
             raise ValueError(f"{who}: {title!r} must align x with y, {shape}, got {came}; rows are times of x")
     if not weights:
         raise ValueError(f"{who}: weights must have at least one alignment, got none; give {{title: (M, N)}}")
-    with look(weights):
+    with figure_style(weights):
         high = 2.05 * min(1.6, max(0.6, shape[0] / shape[1]))
         figure = Figure(figsize=(0.9 + 2.05 * len(weights), 0.7 + high), layout="constrained")
         grid = figure.subplots(
@@ -77,14 +77,14 @@ def alignment_matrices(
         _draw_series(grid[1, 0], first, upright=True)
         for column, (title, matrix) in enumerate(weights.items(), start=1):
             _draw_series(grid[0, column], second, upright=False)
-            grid[0, column].set_title(glyphs.name(title), loc="left", pad=3)
+            grid[0, column].set_title(typesetting.title(title), loc="left", pad=3)
             _draw_weights(grid[1, column], matrix, rounded_to_zero(matrix, (exact_zeros or {}).get(title), name=title))
     return figure
 
 
 def _checked(who: str, name: str, series: Tensor) -> Tensor:
-    """A series as (time, D), without its gradient."""
-    series = computable(series)
+    """Returns a series as (time, D), without its gradient, and raises if it is none."""
+    series = to_float_tensor(series)
     if not isinstance(series, Tensor) or series.dim() not in (1, 2) or series.numel() == 0:
         came = tuple(series.shape) if isinstance(series, Tensor) else type(series).__name__
         raise ValueError(
@@ -97,11 +97,11 @@ def _draw_series(axes: Axes, series: Tensor, *, upright: bool) -> None:
     place = range(len(series))
     sign = {"marker": "o", "markersize": 2.5} if len(series) == 1 else {}
     for dimension, numbers in enumerate(series.mT.tolist()):
-        look_of_line: dict[str, Any] = {"color": INK, "linewidth": 1, "alpha": max(0.3, 1 - 0.3 * dimension), **sign}
+        line_style: dict[str, Any] = {"color": INK, "linewidth": 1, "alpha": max(0.3, 1 - 0.3 * dimension), **sign}
         if upright:
-            axes.plot([-number for number in numbers], place, **look_of_line)
+            axes.plot([-number for number in numbers], place, **line_style)
         else:
-            axes.plot(place, numbers, **look_of_line)
+            axes.plot(place, numbers, **line_style)
     if upright:
         axes.set_ylim(len(series) - 0.5, -0.5)
     else:
@@ -119,7 +119,7 @@ def _draw_weights(axes: Axes, weights: Tensor, rounded: Tensor) -> None:
     axes.set_xlabel(f"{share} of the cells are {'exactly zero' if said == 'zeros' else said}")
     for spine in axes.spines.values():
         spine.set(visible=True, edgecolor="#BBBBBB")
-    bare(axes)
+    hide_tick_marks(axes)
 
 
 def _bump(n: int, centre: float, width: float) -> Tensor:

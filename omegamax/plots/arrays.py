@@ -1,4 +1,4 @@
-"""What can be drawn: tensors on any device and with any gradient, NumPy arrays, and lists as JSON has them."""
+"""Converts to CPU tensors what can be drawn: tensors on any device, NumPy arrays, and lists as JSON has them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Tensor
 Name = TypeVar("Name")
 
 
-def drawable(given: Any) -> Any:
-    """A tensor in memory, without its gradient; what is no array is returned as it is, for the caller to refuse."""
+def to_cpu_tensor(given: Any) -> Any:
+    """Returns a CPU tensor without its gradient; what is not an array is returned unchanged, to be refused later."""
     if isinstance(given, Tensor):
         return given.detach().cpu()
     if isinstance(given, list):
@@ -27,13 +27,13 @@ def drawable(given: Any) -> Any:
     return given
 
 
-def computable(given: Any) -> Any:
-    """As `drawable`, and whole numbers in floating point: for figures of what is computed from them."""
-    given = drawable(given)
+def to_float_tensor(given: Any) -> Any:
+    """Like `to_cpu_tensor`, but converts integers to floating point, for figures that compute something from them."""
+    given = to_cpu_tensor(given)
     whole = isinstance(given, Tensor) and not given.is_floating_point()
     return given.to(torch.get_default_dtype()) if whole else given
 
 
-def drawables(given: Mapping[Name, Any]) -> dict[Name, Any]:
-    """Each of them."""
-    return {name: drawable(one) for name, one in given.items()}
+def to_cpu_tensors(given: Mapping[Name, Any]) -> dict[Name, Any]:
+    """Applies `to_cpu_tensor` to each value."""
+    return {name: to_cpu_tensor(one) for name, one in given.items()}

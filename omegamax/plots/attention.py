@@ -1,4 +1,4 @@
-"""Attention weights as heat maps: rows are what is written, columns what is read; one map, or several side by side."""
+"""Draws attention weights as heat maps: rows are output tokens, columns are input tokens; one map or several."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from matplotlib.image import AxesImage
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from torch import Tensor
 
-from omegamax.plots import glyphs
-from omegamax.plots.arrays import drawable, drawables
+from omegamax.plots import typesetting
+from omegamax.plots.arrays import to_cpu_tensor, to_cpu_tensors
 from omegamax.plots.cells import BORDER, draw_cells, draw_clusters, draw_marks
-from omegamax.plots.style import look
+from omegamax.plots.style import figure_style
 from omegamax.plots.zeros import ExactZeros, rounded_to_zero, share_of_zeros
 
 Labels = Sequence[str] | Mapping[str, Sequence[str]]  # for all maps, or by the name of the map
@@ -40,7 +40,7 @@ def attention_map(
     marked: Tensor | None = None,
     exact_zeros: ExactZeros = None,
 ) -> Figure:
-    """Weights (Q, K) as in figure 1 of Niculae & Blondel: grey is exactly zero, equal neighbours have no border.
+    """Draws weights (Q, K) as in figure 1 of Niculae & Blondel: grey is exactly zero, equal neighbours have no border.
 
     `rows` are the Q output tokens, `columns` the K input tokens, in any script. `clusters` (Q, K), whole numbers as
     `clusters_of` gives them, puts the same sign on cells of a row that belong together (their figure 4), and `marked`
@@ -51,16 +51,16 @@ def attention_map(
     default the title decides if it is an operator's name, and otherwise the weights: if some are nearly too small for
     their type (below 1e-30 in float32), others were rounded to zero.
     """
-    weights = drawable(weights)
+    weights = to_cpu_tensor(weights)
     check_map("attention_map", "weights", weights)
-    return _drawn(
+    return _draw_maps(
         "attention_map",
         {title: weights},
-        {title: glyphs.name(title, max_characters=_LONGEST_TITLE)},
+        {title: typesetting.title(title, max_characters=_LONGEST_TITLE)},
         {title: rows},
         {title: columns},
-        clusters={} if clusters is None else {title: drawable(clusters)},
-        marked={} if marked is None else {title: drawable(marked)},
+        clusters={} if clusters is None else {title: to_cpu_tensor(clusters)},
+        marked={} if marked is None else {title: to_cpu_tensor(marked)},
         rounded={title: _rounded("attention_map", weights, exact_zeros, title)},
     )
 
@@ -75,7 +75,7 @@ def attention_maps(
     exact_zeros: ExactZeros | Mapping[str, ExactZeros] = None,
     across: int | None = None,
 ) -> Figure:
-    """Several maps (Q, K) by name, side by side on one scale, each with its share of exact zeros.
+    """Draws several maps (Q, K) by name, side by side on one scale, each with its share of exact zeros.
 
     As `attention_map`. Labels are shared, or a mapping gives each map its own: models that read the same sentence may
     write different ones, of different lengths. `clusters` has numbers for the maps that it names. `exact_zeros` is
@@ -86,7 +86,7 @@ def attention_maps(
         raise ValueError("attention_maps: weights must have at least one map, got none; give {name: matrix}")
     if across is not None and (not isinstance(across, int) or across < 1):
         raise ValueError(f"attention_maps: across must be a whole number from 1 up, got {across!r}; leave it out")
-    weights = drawables(weights)
+    weights = to_cpu_tensors(weights)
     for name, matrix in weights.items():
         check_map("attention_maps", repr(name), matrix)
     exact = exact_zeros if isinstance(exact_zeros, Mapping) else dict.fromkeys(weights, exact_zeros)
@@ -94,21 +94,21 @@ def attention_maps(
     shares = {
         name: f": {share_of_zeros(each, rounded[name])}" if each.numel() else "" for name, each in weights.items()
     }
-    return _drawn(
+    return _draw_maps(
         "attention_maps",
         weights,
-        {name: glyphs.name(name, max_characters=_LONGEST_TITLE) + share for name, share in shares.items()},
+        {name: typesetting.title(name, max_characters=_LONGEST_TITLE) + share for name, share in shares.items()},
         rows if isinstance(rows, Mapping) else dict.fromkeys(weights, rows),
         columns if isinstance(columns, Mapping) else dict.fromkeys(weights, columns),
-        clusters=drawables(clusters or {}),
-        marked={} if marked is None else dict.fromkeys(weights, drawable(marked)),
+        clusters=to_cpu_tensors(clusters or {}),
+        marked={} if marked is None else dict.fromkeys(weights, to_cpu_tensor(marked)),
         rounded=rounded,
         across=across,
     )
 
 
 def _rounded(who: str, weights: Tensor, exact: ExactZeros, name: str) -> Tensor:
-    exact = drawable(exact)
+    exact = to_cpu_tensor(exact)
     if isinstance(exact, Tensor) and (exact.dtype != torch.bool or exact.shape not in ((), weights.shape)):
         raise ValueError(
             f"{who}: exact_zeros must be a boolean, or boolean and {tuple(weights.shape)}, got {exact.dtype} "
@@ -118,7 +118,7 @@ def _rounded(who: str, weights: Tensor, exact: ExactZeros, name: str) -> Tensor:
 
 
 def check_map(who: str, name: str, weights: Tensor) -> None:
-    """Weights of one item and one head."""
+    """Raises unless the weights are those of one item and one head."""
     if not isinstance(weights, Tensor) or weights.dim() != 2:
         came = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
         raise ValueError(
@@ -132,7 +132,7 @@ def check_map(who: str, name: str, weights: Tensor) -> None:
 
 
 class _Plan(NamedTuple):
-    """How maps are laid out."""
+    """The number of maps across, and the size of cells and type."""
 
     across: int  # maps next to each other
     cell: tuple[float, float]  # inches, wide and high
@@ -143,15 +143,15 @@ class _Plan(NamedTuple):
     narrow: bool  # titles are wider than their maps
 
 
-class _Words(NamedTuple):
-    """What is written at a map."""
+class _MapText(NamedTuple):
+    """The title and the labels of a map."""
 
     title: str
     rows: list[str]
     columns: list[str]
 
 
-def _drawn(
+def _draw_maps(
     who: str,
     weights: Mapping[str, Tensor],
     titles: Mapping[str, str],
@@ -164,10 +164,10 @@ def _drawn(
     across: int | None = None,
 ) -> Figure:
     words = [
-        _Words(
+        _MapText(
             titles[name],
-            glyphs.labels(who, "rows", rows.get(name, ()), matrix.shape[0]),
-            glyphs.labels(who, "columns", columns.get(name, ()), matrix.shape[1]),
+            typesetting.labels(who, "rows", rows.get(name, ()), matrix.shape[0]),
+            typesetting.labels(who, "columns", columns.get(name, ()), matrix.shape[1]),
         )
         for name, matrix in weights.items()
     ]
@@ -180,10 +180,10 @@ def _drawn(
         max(1, *(matrix.shape[0] for matrix in weights.values())),
         max(1, *(matrix.shape[1] for matrix in weights.values())),
     )
-    plan = _plan(room, words) if across is None else _plan_of(min(across, len(words)), room, words)
+    plan = _choose_plan(room, words) if across is None else _plan_of(min(across, len(words)), room, words)
     tallest = max((float(m.nan_to_num(0, 0, 0).max()) for m in weights.values() if m.numel()), default=0.0)
     top = tallest if tallest > 0 else 1.0
-    with look([*weights, *(label for each in words for label in (*each.rows, *each.columns))]):
+    with figure_style([*weights, *(label for each in words for label in (*each.rows, *each.columns))]):
         layout = ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0.02, compress=not plan.narrow)
         figure = Figure(figsize=plan.size, layout=layout)
         grid = figure.subplots(math.ceil(len(words) / plan.across), plan.across, squeeze=False).ravel()
@@ -199,25 +199,25 @@ def _drawn(
                 draw_marks(axes, marked[name], cell=min(plan.cell))
             below = place + plan.across >= len(words)  # nothing under this one
             first = place % plan.across == 0
-            _label(axes, words[place], plan, left=not shared or first, below=not shared or below)
+            _draw_labels(axes, words[place], plan, left=not shared or first, below=not shared or below)
             axes.set_title(plan.titles[place], loc="left", pad=3)
         for axes in grid[len(words) :]:
             axes.remove()
         grey = any(bool(((matrix == 0) & ~rounded[name]).any()) for name, matrix in weights.items())
-        _scale(figure, image, plan, grey=grey)
+        _draw_colour_bar(figure, image, plan, grey=grey)
     return figure
 
 
-def _differ(words: Sequence[_Words]) -> bool:
-    """Whether every map needs labels of its own."""
+def _differ(words: Sequence[_MapText]) -> bool:
+    """Says whether every map needs labels of its own."""
     return len({(tuple(each.rows), tuple(each.columns)) for each in words}) > 1
 
 
-def _plan(room: tuple[int, int], words: Sequence[_Words]) -> _Plan:
-    """As many maps across as leave legible cells, four at most; if none does, whatever leaves the largest cells."""
+def _choose_plan(room: tuple[int, int], words: Sequence[_MapText]) -> _Plan:
+    """Puts as many maps across as leave legible cells, four at most; if none does, it maximises the cells."""
     plans = {across: _plan_of(across, room, words) for across in range(min(8, len(words)), 0, -1)}
     legible = 0.085 if any(each.columns for each in words) else 0.06
-    legible = max(legible, min(_CELL, max(glyphs.width(each.title, _TITLE) for each in words) / room[1]))
+    legible = max(legible, min(_CELL, max(typesetting.width(each.title, _TITLE) for each in words) / room[1]))
 
     def fits(plan: _Plan) -> bool:
         return plan.size[0] <= _PAGE[0] + 0.2 and plan.size[1] <= _PAGE[1]
@@ -227,24 +227,24 @@ def _plan(room: tuple[int, int], words: Sequence[_Words]) -> _Plan:
     return plans[math.ceil(len(words) / math.ceil(len(words) / chosen.across))]  # two and two, not three and one
 
 
-def _plan_of(across: int, room: tuple[int, int], words: Sequence[_Words]) -> _Plan:
-    """The largest square cells with which this many maps across fit a page."""
+def _plan_of(across: int, room: tuple[int, int], words: Sequence[_MapText]) -> _Plan:
+    """Finds the largest square cells with which this many maps across fit a page."""
     n_rows, n_columns = room
     lines = math.ceil(len(words) / across)
     own = _differ(words)
-    left = max([0.0, *(glyphs.width(label, 8.5) for each in words for label in each.rows)])
+    left = max([0.0, *(typesetting.width(label, 8.5) for each in words for label in each.rows)])
     beside = left * (across if own else 1)
     under = [label for each in words for label in each.columns]
 
     wide = min(_CELL, (_PAGE[0] - 0.7 - beside - 0.15 * across) / across / n_columns)
     wide = max(wide, min(_CELL, 1.0 / n_columns))  # one inch, however long the labels are
     size_of_columns = _type_size(wide)
-    longest = max((glyphs.width(label, size_of_columns) for label in under), default=0.0)
+    longest = max((typesetting.width(label, size_of_columns) for label in under), default=0.0)
     upright = longest > 1.05 * wide
     foot = 0.08 + (longest if upright else size_of_columns / 72 if under else 0.0)
     feet = foot * (lines if own else 1)
-    slot = max(wide * n_columns, min(_LINE, max(glyphs.width(each.title, _TITLE) for each in words)))
-    titles = tuple(_broken(each.title, slot) for each in words)
+    slot = max(wide * n_columns, min(_LINE, max(typesetting.width(each.title, _TITLE) for each in words)))
+    titles = tuple(_wrap_title(each.title, slot) for each in words)
     head = 0.1 + 0.16 * max(title.count("\n") + 1 for title in titles)
 
     wide = max(0.02, min(wide, (_PAGE[1] - 0.1 - feet - head * lines) / lines / n_rows))
@@ -258,26 +258,26 @@ def _type_size(cell: float) -> float:
     return min(8.5, max(_SMALLEST_TYPE, 66 * cell))
 
 
-def _broken(title: str, slot: float) -> str:
-    """A title in lines of this many inches."""
-    return textwrap.fill(title, max(8, int(slot / glyphs.width("n", _TITLE)) + 1))
+def _wrap_title(title: str, slot: float) -> str:
+    """Breaks a title into lines of this many inches."""
+    return textwrap.fill(title, max(8, int(slot / typesetting.width("n", _TITLE)) + 1))
 
 
-def _label(axes: Axes, words: _Words, plan: _Plan, *, left: bool, below: bool) -> None:
+def _draw_labels(axes: Axes, words: _MapText, plan: _Plan, *, left: bool, below: bool) -> None:
     rows, columns = words.rows if left else [], words.columns if below else []
     every = max(1, math.ceil(plan.type_size[1] / 72 / plan.cell[1] - 0.2))
     axes.set_yticks(range(0, len(rows), every), rows[::every], fontsize=plan.type_size[1])
     every = max(1, math.ceil(plan.type_size[0] / 72 / plan.cell[0] - 0.2))
     axes.set_xticks(range(0, len(columns), every), columns[::every], fontsize=plan.type_size[0])
-    long = [glyphs.width(label, plan.type_size[0]) > 1.05 * plan.cell[0] for label in columns[::every]]
+    long = [typesetting.width(label, plan.type_size[0]) > 1.05 * plan.cell[0] for label in columns[::every]]
     few = sum(long) <= max(2, len(long) // 10)  # letters with a word or two among them: only the words are turned
     for label, turned in zip(axes.get_xticklabels(), long):
         label.set_rotation(90 if turned or (plan.upright and not few) else 0)
     axes.tick_params(pad=2)
 
 
-def _scale(figure: Figure, image: AxesImage, plan: _Plan, *, grey: bool) -> None:
-    """One bar for all maps."""
+def _draw_colour_bar(figure: Figure, image: AxesImage, plan: _Plan, *, grey: bool) -> None:
+    """Draws one colour bar for all maps."""
     shown = [axes for axes in figure.axes if axes.get_visible()]
     high = plan.size[1] > 1.3
     length = plan.size[1] - (0.5 if high else 0.2)

@@ -1,4 +1,4 @@
-"""Attention as lines between two sentences, one panel for each head."""
+"""Draws attention as lines between two sentences, one panel for each head."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from omegamax.plots import glyphs
-from omegamax.plots.arrays import drawable
+from omegamax.plots import typesetting
+from omegamax.plots.arrays import to_cpu_tensor
 from omegamax.plots.attention import check_map
-from omegamax.plots.style import COLOURS, look
+from omegamax.plots.style import COLOURS, figure_style
 from omegamax.plots.zeros import rounded_to_zero
 
 _COLOURS = [COLOURS[name] for name in ("softmax", "fusedmax", "entmax15", "sqpnormmax", "sparsemax", "groupmax")]
@@ -28,13 +28,13 @@ def attention_lines(
     heads: Sequence[str] = (),
     exact_zeros: bool | None = None,
 ) -> Figure:
-    """Lines from the words that attend, `rows` on the left, to those that are attended, `columns` on the right.
+    """Draws lines from the words that attend, `rows` on the left, to those they attend to, `columns` on the right.
 
     `weights` is (Q, K), or (H, Q, K) with a panel for each head; `heads` are their titles. Lines are as wide as their
     weight; a weight of exactly zero has no line. For softmax, say `exact_zeros=False` (see `attention_map`): then
     weights that were rounded to zero have one.
     """
-    weights = drawable(weights)
+    weights = to_cpu_tensor(weights)
     each = weights.unsqueeze(0) if isinstance(weights, Tensor) and weights.dim() == 2 else weights
     if not isinstance(each, Tensor) or each.dim() != 3 or 0 in each.shape:
         came = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
@@ -42,17 +42,17 @@ def attention_lines(
             f"attention_lines: weights must be (queries, keys) or (heads, queries, keys), got {came}; pick one item"
         )
     check_map("attention_lines", "weights", each.flatten(0, 1))
-    left = glyphs.labels("attention_lines", "rows", rows, each.shape[1])
-    right = glyphs.labels("attention_lines", "columns", columns, each.shape[2])
-    titles = glyphs.labels("attention_lines", "heads", heads, len(each))
+    left = typesetting.labels("attention_lines", "rows", rows, each.shape[1])
+    right = typesetting.labels("attention_lines", "columns", columns, each.shape[2])
+    titles = typesetting.labels("attention_lines", "heads", heads, len(each))
     if not titles and weights.dim() == 3:
         titles = [f"head {head + 1}" for head in range(len(each))]
-    margins = [max([0.05, *(glyphs.width(word, 8.5) for word in side)]) for side in (left, right)]
+    margins = [max([0.05, *(typesetting.width(word, 8.5) for word in side)]) for side in (left, right)]
     one = sum(margins) + 1.0  # inches of a panel
     across = max(1, min(len(each), 4, int(7.0 / one)))
     lines = math.ceil(len(each) / across)
     across = math.ceil(len(each) / lines)  # two and two rather than three and one
-    with look([*left, *right, *titles]):
+    with figure_style([*left, *right, *titles]):
         high = 0.3 + 0.175 * max(each.shape[1:])
         figure = Figure(figsize=(one * across, high * lines), layout="constrained")
         grid = figure.subplots(lines, across, squeeze=False).ravel()

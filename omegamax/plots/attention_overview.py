@@ -1,4 +1,4 @@
-"""Every head of every layer on one page: small maps without words, one row for each layer."""
+"""Draws every head of every layer on one page: small maps without words, one row for each layer."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from omegamax.plots import glyphs
-from omegamax.plots.arrays import drawable
+from omegamax.plots import typesetting
+from omegamax.plots.arrays import to_cpu_tensor
 from omegamax.plots.attention import check_map
 from omegamax.plots.cells import BORDER
-from omegamax.plots.style import COLOURS, WEIGHTS, bare, look
+from omegamax.plots.style import COLOURS, WEIGHTS, figure_style, hide_tick_marks
 from omegamax.plots.zeros import ExactZeros, rounded_to_zero
 
 _PAGE = (5.5, 8.2)  # inches that the maps may fill, across and down
@@ -32,7 +32,7 @@ def attention_overview(
     heads: Sequence[str] = (),
     exact_zeros: ExactZeros = None,
 ) -> Figure:
-    """The attention of all layers and heads, (L, H, Q, K) or a list of L tensors (H, Q, K), for one input.
+    """Draws the attention of all layers and heads, (L, H, Q, K) or a list of L tensors (H, Q, K), for one input.
 
     Rows of the figure are layers, columns are heads; inside each map rows are queries and columns are keys. Grey is
     exactly zero (see `attention_map`, also for `exact_zeros`, which may be a boolean matrix (Q, K)). Colours grow with
@@ -41,24 +41,24 @@ def attention_overview(
     """
     stack = _layers(weights)
     n_layers, n_heads = len(stack), len(stack[0])
-    down = glyphs.labels("attention_overview", "layers", layers, n_layers) or [str(i + 1) for i in range(n_layers)]
-    right = glyphs.labels("attention_overview", "heads", heads, n_heads) or [str(i + 1) for i in range(n_heads)]
+    down = typesetting.labels("attention_overview", "layers", layers, n_layers) or [str(i + 1) for i in range(n_layers)]
+    right = typesetting.labels("attention_overview", "heads", heads, n_heads) or [str(i + 1) for i in range(n_heads)]
     n_rows, n_columns = (max(each.shape[axis] for each in stack) for axis in (-2, -1))
     ratio = min(3.0, max(1 / 3, n_rows / n_columns))  # height of a map, whose width is 1
     step = (1 + _GAP, ratio + _GAP)
     inch = min(_LARGEST, _PAGE[0] / n_heads / step[0], _PAGE[1] / n_layers / step[1])
     tallest = max(float(each.nan_to_num(0, 0, 0).max()) for each in stack)
     scale = PowerNorm(0.5, vmin=0, vmax=tallest if tallest > 0 else 1.0)
-    with look([*down, *right]):
-        beside = max(glyphs.width(label, 8.5) for label in down)
-        turned = max(glyphs.width(label, 8.5) for label in right) > inch
-        above = max(glyphs.width(label, 8.5) for label in right) if turned else 0.12
+    with figure_style([*down, *right]):
+        beside = max(typesetting.width(label, 8.5) for label in down)
+        turned = max(typesetting.width(label, 8.5) for label in right) > inch
+        above = max(typesetting.width(label, 8.5) for label in right) if turned else 0.12
         size = (1.25 + beside + inch * step[0] * n_heads, 0.45 + above + inch * step[1] * n_layers)
         figure = Figure(figsize=size, layout="constrained")
         axes, grey = figure.subplots(), False
         for layer, each in enumerate(stack):
             for head, matrix in enumerate(each):
-                shown = _shown(matrix, rounded_to_zero(matrix, drawable(exact_zeros)))
+                shown = _shown(matrix, rounded_to_zero(matrix, to_cpu_tensor(exact_zeros)))
                 left, top = head * step[0], layer * step[1]
                 extent = (left, left + 1, top + ratio, top)
                 image = axes.imshow(shown, cmap=WEIGHTS, norm=scale, interpolation="nearest", extent=extent)
@@ -74,7 +74,7 @@ def attention_overview(
         axes.set_ylabel("layer")
         for spine in axes.spines.values():
             spine.set_visible(False)
-        bare(axes)
+        hide_tick_marks(axes)
         bar = figure.colorbar(image, ax=axes, aspect=max(5.0, 8 * (size[1] - 0.5)), pad=0.02)
         bar.outline.set(edgecolor=BORDER, linewidth=0.4)  # type: ignore[operator]
         bar.ax.tick_params(length=0, labelsize=7.5, pad=2)
@@ -84,9 +84,9 @@ def attention_overview(
 
 
 def _layers(weights: Any) -> list[Tensor]:
-    """One tensor (H, Q, K) for each layer."""
-    given = drawable(weights)
-    stack = [drawable(each) for each in given] if isinstance(given, Tensor | list | tuple) else [given]
+    """Returns one tensor (H, Q, K) for each layer."""
+    given = to_cpu_tensor(weights)
+    stack = [to_cpu_tensor(each) for each in given] if isinstance(given, Tensor | list | tuple) else [given]
     wrong = [each for each in stack if not isinstance(each, Tensor) or each.dim() != 3 or 0 in each.shape]
     if not stack or wrong or len({len(each) for each in stack}) > 1:
         came = [tuple(getattr(each, "shape", ())) or type(each).__name__ for each in stack]
@@ -101,7 +101,7 @@ def _layers(weights: Any) -> list[Tensor]:
 
 
 def _shown(matrix: Tensor, rounded: Tensor) -> np.ma.MaskedArray:
-    """The weights that are drawn, with exact zeros masked; in blocks if there are many."""
+    """Returns the weights to draw, with exact zeros masked; large maps are reduced to blocks."""
     exact = (matrix == 0) & ~rounded
     if max(matrix.shape) > _MOST_CELLS:
         size = [min(length, _MOST_CELLS) for length in matrix.shape]

@@ -1,8 +1,8 @@
-"""Cells of weights in the convention of figure 1 of Niculae & Blondel (NIPS 2017).
+"""Draws cells of weights in the convention of figure 1 of Niculae & Blondel (NIPS 2017).
 
 Grey is exactly zero; neighbours in a row of exactly equal weight have no border between them. A weight that was rounded
-to zero is neither: it is white, with borders. Dots mark clusters, equal
-weights that need not touch, as in their figure 4: the heaviest cluster of a row is ●, the next ○, then ■, □, ▲, △.
+to zero is white, with borders. Signs mark clusters, which are equal weights that need not touch, as in their figure 4:
+the heaviest cluster of a row is ●, the next ○, then ■, □, ▲, △.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from omegamax.plots.style import COLOURS, INK, WEIGHTS, bare
+from omegamax.plots.style import COLOURS, INK, WEIGHTS, hide_tick_marks
 
 BORDER = "#5F6B75"
 _MARKERS = "ooss^^"  # in turn full and hollow
 
 
 def draw_cells(axes: Axes, weights: Tensor, rounded: Tensor, *, top: float, cell: tuple[float, float]) -> AxesImage:
-    """Weights (Q, K), with a colour scale from 0 to `top`, in cells of this width and height in inches.
+    """Draws weights (Q, K) with a colour scale from 0 to `top`, in cells of this width and height in inches.
 
     `rounded` (Q, K) is true at zeros that are not exact.
     """
@@ -51,23 +51,23 @@ def draw_cells(axes: Axes, weights: Tensor, rounded: Tensor, *, top: float, cell
     axes.add_collection(LineCollection([frame], colors=BORDER, linewidths=width, gid="frame", clip_on=False))
     for spine in spines:
         spine.set_visible(False)
-    bare(axes)
+    hide_tick_marks(axes)
     return image
 
 
 def _between_neighbours(matrix: np.ndarray, small: np.ndarray) -> list[list[tuple[float, float]]]:
-    """One border for each two neighbours in a row that differ; two that were rounded to zero are not equal."""
+    """Makes a border for each two neighbours in a row that differ; two weights that were rounded to zero differ."""
     differ = (matrix[:, 1:] != matrix[:, :-1]) | (small[:, 1:] & small[:, :-1])
     return [[(column + 0.5, row - 0.5), (column + 0.5, row + 0.5)] for row, column in np.argwhere(differ).tolist()]
 
 
 def _between_rows(where: np.ndarray) -> list[list[tuple[float, float]]]:
-    """Lines under the cells (Q − 1, K) that are true."""
+    """Makes lines under the cells (Q − 1, K) that are true."""
     return [[(column - 0.5, row + 0.5), (column + 0.5, row + 0.5)] for row, column in np.argwhere(where).tolist()]
 
 
 def draw_clusters(axes: Axes, clusters: Tensor, weights: Tensor, *, top: float, cell: float) -> None:
-    """A sign for each cluster of a row; light where the cell is dark."""
+    """Draws a sign for each cluster of a row; it is light where the cell is dark."""
     numbers, shade = clusters, weights / top
     size = (72 * cell / 3.4) ** 2
     for number in sorted(set(numbers[numbers > 0].tolist())):
@@ -89,7 +89,7 @@ def draw_clusters(axes: Axes, clusters: Tensor, weights: Tensor, *, top: float, 
 
 
 def draw_marks(axes: Axes, marked: Tensor, *, cell: float) -> None:
-    """An orange stroke at the foot of each marked cell."""
+    """Draws an orange stroke at the bottom of each marked cell."""
     feet = [[(k - 0.5, q + 0.4), (k + 0.5, q + 0.4)] for q, k in marked.nonzero().tolist()]
     lines = LineCollection(feet, colors=COLOURS["fusedmax"], linewidths=min(1.6, 9 * cell), gid="marks", zorder=2.5)
     axes.add_collection(lines, autolim=False)

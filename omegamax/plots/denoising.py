@@ -1,4 +1,4 @@
-"""Total-variation denoising: the prox inside fusedmax, on a signal."""
+"""Draws total-variation denoising, the prox inside fusedmax, on a signal."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from omegamax.plots.arrays import computable, drawable
-from omegamax.plots.style import INK, colour, look
+from omegamax.plots.arrays import to_cpu_tensor, to_float_tensor
+from omegamax.plots.style import INK, colour, figure_style
 from omegamax.proximal import prox_tv1d
 
 
 def denoising(noisy: Tensor | None = None, strength: float = 2.5, *, truth: Tensor | None = None) -> Figure:
-    """A noisy signal and the piecewise constant one that total-variation denoising makes of it.
+    """Draws a noisy signal, and the piecewise constant signal that total-variation denoising makes of it.
 
         argmin_y  1/2 ||y - noisy||^2 + strength * sum |y_{i+1} - y_i|
 
@@ -20,7 +20,7 @@ def denoising(noisy: Tensor | None = None, strength: float = 2.5, *, truth: Tens
     """
     if noisy is None:
         truth, noisy = steps()
-    signal, truth = computable(noisy), drawable(truth)
+    signal, truth = to_float_tensor(noisy), to_cpu_tensor(truth)
     if not isinstance(signal, Tensor) or signal.dim() != 1:
         came = tuple(signal.shape) if isinstance(signal, Tensor) else type(signal).__name__
         raise ValueError(f"denoising: noisy must be one signal of numbers, got {came}; pick a row")
@@ -29,7 +29,7 @@ def denoising(noisy: Tensor | None = None, strength: float = 2.5, *, truth: Tens
         raise ValueError(f"denoising: truth must be a signal like noisy, {tuple(signal.shape)}, got {came}; match them")
     result = prox_tv1d(signal, strength)
     where = torch.arange(signal.numel())
-    with look():
+    with figure_style():
         figure = Figure(figsize=(5.0, 2.4), layout="constrained")
         axes = figure.subplots()
         axes.plot(where, signal, ".", color="#9A9A9A", markersize=3, label="noisy signal")
@@ -42,7 +42,7 @@ def denoising(noisy: Tensor | None = None, strength: float = 2.5, *, truth: Tens
 
 
 def steps(seed: int = 0) -> tuple[Tensor, Tensor]:
-    """A piecewise constant signal of 200 points, and the same with normal noise of deviation 0.35."""
+    """Returns a piecewise constant signal of 200 points, and the same with normal noise of deviation 0.35."""
     generator = torch.Generator().manual_seed(seed)
     levels = torch.tensor([0.0, 1.5, 1.0, -0.8, 0.4])
     lengths = torch.tensor([45, 35, 40, 30, 50])

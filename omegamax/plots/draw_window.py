@@ -1,4 +1,4 @@
-"""DRAW's filter grid on an image: where each Gaussian filter looks, how wide, and the patch that they read."""
+"""Draws DRAW's filter grid on an image: the place and width of each Gaussian filter, and the patch that they read."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from matplotlib.patches import Circle
 from torch import Tensor
 
 from omegamax.attention.draw import DrawWindow
-from omegamax.plots.arrays import drawable
-from omegamax.plots.style import COLOURS, INK, bare, look
+from omegamax.plots.arrays import to_cpu_tensor
+from omegamax.plots.style import COLOURS, INK, figure_style, hide_tick_marks
 
 
 def draw_window(image: Tensor, window: DrawWindow, *, patch_size: int) -> Figure:
-    """One image (H, W) or (channels, H, W) with the window's N × N filters, beside the patch γ F_Y x F_Xᵀ.
+    """Draws one image (H, W) or (channels, H, W) with the window's N × N filters, beside the patch γ F_Y x F_Xᵀ.
 
     Each cross is a filter's centre and each ring has its deviation σ as radius. The window is one item of what
     `DrawAttention.window` gives: its fields are scalars. Gregor et al., "DRAW", ICML 2015, figure 3.
     """
-    pixels = drawable(image)
+    pixels = to_cpu_tensor(image)
     if not isinstance(pixels, Tensor) or pixels.dim() not in (2, 3):
         came = tuple(pixels.shape) if isinstance(pixels, Tensor) else type(image).__name__
         raise ValueError(f"draw_window: image must be (H, W) or (channels, H, W), got {came}; pick one item")
@@ -32,7 +32,7 @@ def draw_window(image: Tensor, window: DrawWindow, *, patch_size: int) -> Figure
     height, width = pixels.shape[-2:]
     rows, columns = fields.filters(patch_size, height, width)
     patch = fields.intensity * (rows @ pixels @ columns.mT)
-    with look():
+    with figure_style():
         wide = 2.6 * min(1.6, max(0.6, width / height))
         figure = Figure(figsize=(wide + 2.7, 2.75), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=[wide, 2.6])
@@ -52,11 +52,11 @@ def _show(axes: Axes, pixels: Tensor, title: str) -> None:
     axes.set(xticks=[], yticks=[])
     for spine in axes.spines.values():
         spine.set(visible=True, edgecolor=INK, linewidth=0.6)
-    bare(axes)
+    hide_tick_marks(axes)
 
 
 def _draw_filters(axes: Axes, window: DrawWindow, patch_size: int, size: tuple[int, int]) -> None:
-    """The centres, in pixels from 0 where DRAW counts from 1; what lies outside the image is cut off."""
+    """Draws the centres, in pixels from 0 (DRAW counts from 1); what lies outside the image is cut off."""
     steps = [step - patch_size / 2 + 0.5 for step in range(patch_size)]
     stride, radius = float(window.stride), float(window.variance) ** 0.5
     across = [float(window.x) - 1 + step * stride for step in steps]

@@ -1,15 +1,15 @@
-"""Weights that are exactly equal: runs of neighbours, as of fusedmax, and clusters anywhere, as of oscarmax."""
+"""Finds weights that are exactly equal: runs of neighbours (fusedmax) and clusters anywhere in a row (oscarmax)."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from omegamax.plots.arrays import drawable
+from omegamax.plots.arrays import to_cpu_tensor
 
 
 def segments(weights: Tensor) -> list[tuple[int, int]]:
-    """First and last position of each run of neighbours with exactly the same positive weight.
+    """Returns the first and last position of each run of neighbours with exactly the same positive weight.
 
     >>> segments(torch.tensor([0.0, 0.4, 0.4, 0.2]))
     [(1, 2), (3, 3)]
@@ -27,14 +27,14 @@ def segments(weights: Tensor) -> list[tuple[int, int]]:
 
 
 def clusters_of(weights: Tensor) -> Tensor:
-    """The number of each weight's cluster, within its row: 1 for the heaviest, 0 for what is zero or alone.
+    """Numbers each weight's cluster within its row: 1 for the heaviest, 0 for weights that are zero or equal no other.
 
     A cluster is two or more positive weights that are exactly equal, next to each other or not.
 
     >>> clusters_of(torch.tensor([[0.3, 0.15, 0.3, 0.0, 0.15, 0.1]]))
     tensor([[1, 2, 1, 0, 2, 0]])
     """
-    weights = drawable(weights)
+    weights = to_cpu_tensor(weights)
     rows = weights.reshape(-1, weights.shape[-1]) if weights.dim() else weights.reshape(1, 1)
     numbers = torch.zeros_like(rows, dtype=torch.long)
     for row, number in zip(rows, numbers):

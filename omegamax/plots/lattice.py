@@ -1,4 +1,4 @@
-"""The expected lattice of tags: how likely each tag of each word is, and each step from tag to tag."""
+"""Draws the expected lattice of tags: how likely each tag of each word is, and each step from tag to tag."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from omegamax.plots import glyphs
-from omegamax.plots.arrays import drawables
-from omegamax.plots.style import COLOURS, HALO, INK, bare, look
-from omegamax.plots.zeros import count_of
+from omegamax.plots import typesetting
+from omegamax.plots.arrays import to_cpu_tensors
+from omegamax.plots.style import COLOURS, HALO, INK, figure_style, hide_tick_marks
+from omegamax.plots.zeros import part_count
 
 _FAINT = "#BDBDBD"
 _PAGE = 6.9  # inches
 
 
 def tag_lattice(marginals: Mapping[str, Tensor], words: Sequence[str], tags: Sequence[str]) -> Figure:
-    """Soft assignments on a chain, by title: a dot for each tag of each word, a line for each step between tags.
+    """Draws soft assignments on a chain, by title: a dot for each tag of each word, a line for each step between tags.
 
     Marginals are dense, (N, C, C), as `Chain.argmax`, `map` and `sparsemap` give them: [n, i, j] is the probability of
     tag j at word n after tag i. Dots and lines grow with it; lines of zero are not drawn, and a tag of probability zero
     is an empty ring. Tags between 5 and 95 percent have their number. Positions beyond a length are empty.
     """
-    marginals = drawables(marginals)
+    marginals = to_cpu_tensors(marginals)
     shape = (len(words), len(tags), len(tags))
     for title, edges in marginals.items():
         if not isinstance(edges, Tensor) or tuple(edges.shape) != shape:
@@ -39,11 +39,11 @@ def tag_lattice(marginals: Mapping[str, Tensor], words: Sequence[str], tags: Seq
     if not marginals or 0 in shape:
         came = f"{len(marginals)}, {len(words)} and {len(tags)}"
         raise ValueError(f"tag_lattice: marginals, words and tags are needed, got {came}; give one each at least")
-    said, kinds = [glyphs.token(word) for word in words], [glyphs.token(tag) for tag in tags]
-    step = max(0.62, *(glyphs.width(word, 9) + 0.12 for word in said))
-    with look([*marginals, *said, *kinds]):
+    said, kinds = [typesetting.label(word) for word in words], [typesetting.label(tag) for tag in tags]
+    step = max(0.62, *(typesetting.width(word, 9) + 0.12 for word in said))
+    with figure_style([*marginals, *said, *kinds]):
         high = 0.31 * len(tags) + 0.2
-        beside = max(glyphs.width(tag, 9) for tag in kinds)
+        beside = max(typesetting.width(tag, 9) for tag in kinds)
         across = max(1, min(2, len(marginals), int((_PAGE - beside) / (step * len(words)))))
         lines = math.ceil(len(marginals) / across)
         size = (0.35 + beside + step * len(words) * across, 0.25 + (high + 0.22) * lines)
@@ -54,7 +54,7 @@ def tag_lattice(marginals: Mapping[str, Tensor], words: Sequence[str], tags: Seq
             first, last = place % across == 0, place + across >= len(marginals)
             axes.set_yticks(range(len(kinds)) if first else [], kinds if first else [])
             axes.set_xticks(range(len(said)) if last else [], said if last else [])
-            axes.set_title(f"{glyphs.name(title)}: {count_of(edges[1:], 'step')}", loc="left", pad=3)
+            axes.set_title(f"{typesetting.title(title)}: {part_count(edges[1:], 'step')}", loc="left", pad=3)
         for axes in grid[len(marginals) :]:
             axes.remove()
     return figure
@@ -80,7 +80,7 @@ def _draw(axes: Axes, edges: Tensor) -> None:
     axes.set(xlim=(-0.45, n_words - 0.55), ylim=(n_tags - 0.4, -0.75))
     for spine in axes.spines.values():
         spine.set_visible(False)
-    bare(axes)
+    hide_tick_marks(axes)
 
 
 def _draw_node(axes: Axes, n: int, tag: int, probability: float) -> None:

@@ -1,4 +1,4 @@
-"""A metric by the length of the input, for several models: where attention earns its keep."""
+"""Draws a metric by the length of the input, for several models."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Hashable, Mapping
 
 from matplotlib.figure import Figure
 
-from omegamax.plots import glyphs
-from omegamax.plots.learning import add_legend, rule
-from omegamax.plots.style import look, palette
+from omegamax.plots import typesetting
+from omegamax.plots.learning import add_legend, draw_grid_lines
+from omegamax.plots.style import figure_style, palette
 
 
 def accuracy_by_length(
@@ -18,7 +18,7 @@ def accuracy_by_length(
     metric: str = "accuracy",
     unit: str = "input length",
 ) -> Figure:
-    """Numbers by bucket of lengths, by the name of the model; a model may lack buckets.
+    """Draws numbers by bucket of lengths, by the name of the model; a model may lack buckets.
 
     A bucket is a number, a pair (first, last), or a word. Numbers and pairs are sorted, words stay in the order in
     which they come. `counts` says how many inputs each bucket has, which is written under it.
@@ -29,7 +29,7 @@ def accuracy_by_length(
     said = [_name(bucket) for bucket in buckets]
     if counts is not None:
         said = [f"{name}\nn = {counts.get(bucket, 0)}" for name, bucket in zip(said, buckets)]
-    with look([*scores, *said, metric, unit]):
+    with figure_style([*scores, *said, metric, unit]):
         wide = 1.9 + min(5.0, max(2.4, 0.45 * len(buckets)))
         figure = Figure(figsize=(wide, max(2.5, 0.4 + 0.17 * len(scores))), layout="constrained")
         axes = figure.subplots()
@@ -40,9 +40,11 @@ def accuracy_by_length(
         axes.set_xticks(range(len(buckets)), said)
         if len(buckets) > 11:
             axes.tick_params(axis="x", rotation=90)
-        axes.set(xlabel=glyphs.printable(unit), ylabel=glyphs.printable(metric), xlim=(-0.4, len(buckets) - 0.6))
-        rule(axes)
-        add_legend(figure, axes, [glyphs.name(name) for name in scores])
+        axes.set(
+            xlabel=typesetting.printable(unit), ylabel=typesetting.printable(metric), xlim=(-0.4, len(buckets) - 0.6)
+        )
+        draw_grid_lines(axes)
+        add_legend(figure, axes, [typesetting.title(name) for name in scores])
     return figure
 
 
@@ -56,4 +58,4 @@ def _in_order(buckets: Mapping[Hashable, None]) -> list[Hashable]:
 def _name(bucket: Hashable) -> str:
     if isinstance(bucket, tuple):
         return "–".join(str(end) for end in dict.fromkeys(bucket))
-    return glyphs.token(bucket)
+    return typesetting.label(bucket)

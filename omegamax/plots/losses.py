@@ -1,4 +1,4 @@
-"""The losses of two classes against the margin: what each costs, and how hard it pulls."""
+"""Draws the losses of two classes against the margin, and their derivatives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from omegamax.losses import MarginLoss, fenchel_young_loss
 from omegamax.operators import Fused, Hard, Shannon, SquaredNorm, Tsallis
-from omegamax.plots.style import colour, look
+from omegamax.plots.style import colour, figure_style
 from omegamax.smoothmax import SmoothMax
 
 _CURVES: dict[str, tuple[SmoothMax, str, str]] = {  # name: Ω, line, label
@@ -21,14 +21,14 @@ _CURVES: dict[str, tuple[SmoothMax, str, str]] = {  # name: Ω, line, label
 
 
 def binary_losses() -> Figure:
-    """L([t, 0]; first class) and its derivative in t, for t in [-4, 4].
+    """Draws L([t, 0]; first class) and its derivative in t, for t in [-4, 4].
 
     A sparse Ω has a margin: from there on the loss and its derivative are exactly zero, at 1 for sparsemax and at 2 for
     1.5-entmax, while the logistic loss never lets go. The derivative is a weight minus one: between −1 and 0. The hinge
     is the perceptron's loss with a cost of one added to the wrong class.
     """
     t = torch.linspace(-4, 4, 1601, dtype=torch.float64)
-    with look():
+    with figure_style():
         figure = Figure(figsize=(6.6, 2.5), layout="constrained")
         left, right = figure.subplots(1, 2)
         for name, (smooth, line, label) in _CURVES.items():
@@ -48,7 +48,7 @@ def binary_losses() -> Figure:
 
 
 def _along(loss: SmoothMax | MarginLoss, t: Tensor) -> tuple[Tensor, Tensor]:
-    """The loss of [t, 0] at the first class, and its derivative in t."""
+    """Computes the loss of [t, 0] at the first class, and its derivative in t."""
     t = t.clone().requires_grad_()
     pairs = torch.stack((t, torch.zeros_like(t)), -1)
     first = torch.zeros(len(t), dtype=torch.long)

@@ -1,4 +1,4 @@
-"""Figure 2 of Niculae & Blondel, "A regularized framework for sparse and structured neural attention", NIPS 2017."""
+"""Draws figure 2 of Niculae & Blondel, "A regularized framework for sparse and structured neural attention", 2017."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from omegamax.operators import Fused, Hard, Shannon, SquaredNorm, SquaredPNorm
-from omegamax.plots.style import INK, colour, look
+from omegamax.plots.style import INK, colour, figure_style
 from omegamax.smoothmax import SmoothMax
 
 _CURVES: dict[str, tuple[SmoothMax, str]] = {
@@ -21,7 +21,7 @@ _ZOOM = (0.45, 1.3), (0.78, 1.02)
 
 
 def figure2() -> Figure:
-    """max_Ω([t, 0]) and argmax_Ω([t, 0])_1 for t in [-4, 4].
+    """Draws max_Ω([t, 0]) and argmax_Ω([t, 0])_1 for t in [-4, 4].
 
     On the left every curve is shifted by a constant, Ω at a corner of the simplex, so that all of them meet the plain
     maximum far from zero. On the right a box enlarges the place where weights reach 1: sparsemax has a corner there,
@@ -29,7 +29,7 @@ def figure2() -> Figure:
     weights at one half.
     """
     t = torch.linspace(-4, 4, 1601, dtype=torch.float64)
-    with look():
+    with figure_style():
         figure = Figure(figsize=(6.6, 2.5), layout="constrained")
         left, right = figure.subplots(1, 2)
         zoom = right.inset_axes((0.6, 0.13, 0.39, 0.45), xlim=_ZOOM[0], ylim=_ZOOM[1])
@@ -53,7 +53,7 @@ def figure2() -> Figure:
 
 
 def _along(smooth: SmoothMax, t: Tensor) -> tuple[Tensor, Tensor]:
-    """max_Ω, shifted to meet the plain maximum, and the first weight of argmax_Ω."""
+    """Computes max_Ω, shifted to meet the plain maximum, and the first weight of argmax_Ω."""
     pairs = torch.stack((t, torch.zeros_like(t)), -1)
     value, weights = smooth.max_and_argmax(pairs)
     return value + smooth.omega(t.new_tensor([1.0, 0.0])), weights[..., 0]

@@ -1,4 +1,4 @@
-"""A polytope seen from one side, with the points that MAP, the entropy and SparseMAP choose in it.
+"""Draws a polytope from one side, with the points that MAP, the entropy and SparseMAP choose in it.
 
     MAP        a corner:              argmax over the vertices y of  <θ, y>
     marginal   the inside:            Σ_y softmax(<θ, y>) y
@@ -17,9 +17,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from omegamax.plots import glyphs
-from omegamax.plots.arrays import drawable
-from omegamax.plots.style import COLOURS, INK, look
+from omegamax.plots import typesetting
+from omegamax.plots.arrays import to_cpu_tensor
+from omegamax.plots.style import COLOURS, INK, figure_style
 from omegamax.structures.polytope import Polytope
 
 _LARGEST = 40  # vertices
@@ -34,14 +34,14 @@ _LOOKS = {  # of each point: colour, sign, size
 
 
 def polytope(vertices: Tensor, scores: Tensor, *, names: Sequence[str] = ()) -> Figure:
-    """The hull of all structures, with the MAP, marginal and SparseMAP points of the scores.
+    """Draws the hull of all structures, with the MAP, marginal and SparseMAP points of the scores.
 
     `vertices` (V, *event) are the structures, as `structure.enumerate(potentials)` lists them; `scores` (*event);
     `names` label the vertices. The view is a plane that foreshortens little, and the lines are the true edges
     of the polytope. Thin curves follow both points as the scores grow from nothing to ten times their size: the
     marginal stays inside, SparseMAP runs along faces and reaches the best vertex.
     """
-    vertices, scores = drawable(vertices), drawable(scores)
+    vertices, scores = to_cpu_tensor(vertices), to_cpu_tensor(scores)
     if not isinstance(vertices, Tensor) or vertices.shape[1:] != scores.shape or len(vertices) < 2:
         raise ValueError(
             "polytope: vertices must be (V, *event), at least two, and scores (*event), got "
@@ -53,11 +53,11 @@ def polytope(vertices: Tensor, scores: Tensor, *, names: Sequence[str] = ()) -> 
         )
     corners = vertices.double().flatten(1)
     theta = scores.double().flatten()
-    said = glyphs.labels("polytope", "names", names, len(corners))
+    said = typesetting.labels("polytope", "names", names, len(corners))
     paths = _paths(corners, theta)
     chosen = {"MAP": corners[(corners @ theta).argmax()], **{name: path[_WHOLE] for name, path in paths.items()}}
     view = _view(corners, torch.stack(list(chosen.values())))
-    with look(said):
+    with figure_style(said):
         figure = Figure(figsize=(4.4, 3.4), layout="constrained")
         axes = figure.subplots()
         _draw_frame(axes, view(corners), edges_of(corners), said)
@@ -75,7 +75,7 @@ def polytope(vertices: Tensor, scores: Tensor, *, names: Sequence[str] = ()) -> 
 
 
 def edges_of(corners: Tensor) -> list[tuple[int, int]]:
-    """Pairs of vertices (V, D) that an edge of their hull joins.
+    """Finds the pairs of vertices (V, D) that an edge of their hull joins.
 
     Two vertices are joined unless the hull of the others meets the segment between them: unless, seen along it, the
     point that it has become lies in the shadow of that hull.
@@ -91,13 +91,13 @@ def edges_of(corners: Tensor) -> list[tuple[int, int]]:
 
 
 def _nearest(corners: Tensor, point: Tensor) -> Tensor:
-    """In the hull of the corners: SparseMAP is a Euclidean projection."""
+    """Projects the scores onto the hull of the corners, which is SparseMAP."""
     hull = Polytope.from_oracle(lambda direction: corners[(corners @ direction).argmax()])
     return hull.sparsemap(point).marginals
 
 
 def _view(corners: Tensor, points: Tensor) -> Callable[[Tensor], Tensor]:
-    """Coordinates (..., 2) in the plane, of many, that foreshortens least: the vertices, and the points among them."""
+    """Projects vertices and points to (..., 2) in the plane that shortens distances least, of many planes."""
     centre = corners.mean(0)
     spread = corners - centre
     generator = torch.Generator().manual_seed(0)
@@ -114,14 +114,14 @@ def _view(corners: Tensor, points: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def _least_kept(points: Tensor, plane: Tensor) -> Tensor:
-    """The least share of a distance between two points that is seen in the plane."""
+    """Computes the least share of a distance between two points that the plane keeps."""
     true = torch.nn.functional.pdist(points)
     share = torch.nn.functional.pdist(points @ plane.mT) / true.clamp(min=1e-9)
     return torch.where(true > 1e-6, share, 1).min()  # points that coincide do so everywhere
 
 
 def _paths(corners: Tensor, theta: Tensor) -> dict[str, Tensor]:
-    """Both points at each multiple of the scores."""
+    """Computes both points at each multiple of the scores."""
     return {
         "marginal": torch.stack([(corners @ (grown * theta)).softmax(0) @ corners for grown in _GROWTH]),
         "SparseMAP": torch.stack([_nearest(corners, grown * theta) for grown in _GROWTH]),

@@ -1,21 +1,21 @@
-"""Positional encodings: the table itself, and how alike positions look to a dot product."""
+"""Draws positional encodings: the table itself, and the cosine between positions."""
 
 from __future__ import annotations
 
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from omegamax.plots.arrays import drawable
-from omegamax.plots.style import look
+from omegamax.plots.arrays import to_cpu_tensor
+from omegamax.plots.style import figure_style
 
 
 def positional_encodings(table: Tensor) -> Figure:
-    """Vectors (N, size) of N positions, and the cosine between each two of them.
+    """Draws vectors (N, size) of N positions, and the cosine between each two of them.
 
     The table of `SinusoidalPositions` is `SinusoidalPositions()(torch.zeros(N, size))`, that of `LearnedPositions` its
     weight. Where the second picture is constant along diagonals, only distances matter.
     """
-    table = drawable(table)
+    table = to_cpu_tensor(table)
     if not isinstance(table, Tensor) or table.dim() != 2 or 0 in table.shape:
         came = tuple(table.shape) if isinstance(table, Tensor) else type(table).__name__
         raise ValueError(f"positional_encodings: table must be (positions, size), got {came}; pick one item")
@@ -23,7 +23,7 @@ def positional_encodings(table: Tensor) -> Figure:
     length = vectors.norm(dim=-1, keepdim=True)
     unit = vectors / length.clamp(min=1e-300)
     reach = float(vectors.abs().max()) or 1.0
-    with look():
+    with figure_style():
         figure = Figure(figsize=(6.6, 2.6), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=[1.25, 1])
         for axes, values, top, title, below in (

@@ -1,4 +1,4 @@
-"""One row of scores under many operators."""
+"""Draws one row of scores under many operators."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from omegamax import registry
-from omegamax.plots import glyphs
-from omegamax.plots.arrays import computable
+from omegamax.plots import typesetting
+from omegamax.plots.arrays import to_float_tensor
 from omegamax.plots.groups import segments
-from omegamax.plots.style import INK, ZERO, bare, colour, look
+from omegamax.plots.style import INK, ZERO, colour, figure_style, hide_tick_marks
 from omegamax.plots.zeros import rounded_to_zero
 from omegamax.smoothmax import SmoothMax
 
@@ -27,18 +27,22 @@ def row_comparison(
     *,
     regularizers: Mapping[str, SmoothMax] | None = None,
 ) -> Figure:
-    """The scores of one row, and its weights under each operator, as small bar charts.
+    """Draws the scores of one row, and its weights under each operator, as small bar charts.
 
     A grey column marks a weight that is exactly zero, which under softmax none is. Neighbours of exactly equal weight
     share one bar, and a dotted line joins equal weights that do not touch. Panels share one scale, except that a row
     with a weight of 1 is drawn up to 1. `regularizers` maps titles to operators; by default it is `registry.lineup`,
     one of each.
     """
-    scores = computable(scores)
+    scores = to_float_tensor(scores)
     if not isinstance(scores, Tensor) or scores.dim() != 1 or scores.numel() == 0:
         came = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
         raise ValueError(f"row_comparison: scores must be one row of numbers, got {came}; pick a row, as in scores[0]")
-    names = [str(i + 1) for i in range(scores.numel())] if labels is None else [glyphs.token(label) for label in labels]
+    names = (
+        [str(i + 1) for i in range(scores.numel())]
+        if labels is None
+        else [typesetting.label(label) for label in labels]
+    )
     if len(names) != scores.numel():
         raise ValueError(
             f"row_comparison: labels must name each of the {scores.numel()} scores, got {len(names)}; give one each"
@@ -48,14 +52,14 @@ def row_comparison(
     lines = math.ceil((len(charts) + 1) / columns)
     weights = {name: smooth.argmax(scores) for name, smooth in charts.items()}
     tallest = max((height for row in weights.values() if 0 < (height := float(row.max())) < 1), default=1.0)
-    with look([*names, *charts]):
+    with figure_style([*names, *charts]):
         figure = Figure(figsize=(_WIDTH + 0.6, 0.45 + (1.25 if columns > 1 else 0.95) * lines), layout="constrained")
         grid = figure.subplots(lines, columns, sharex=True, squeeze=False).ravel()
         _draw_scores(grid[0], scores)
         for axes, (name, row) in zip(grid[1:], weights.items()):
             exact = False if charts[name].always_positive else None
             draw_bars(axes, row, colour(name), rounded_to_zero(row, exact, name=name))
-            axes.set_title(glyphs.name(name), loc="left", pad=3)
+            axes.set_title(typesetting.title(name), loc="left", pad=3)
             axes.set_ylim(0, 1.06 * (tallest if float(row.max()) < 1 else 1))
         for place in range(len(charts) + 1, len(grid)):  # an empty place: the panel above it carries the labels
             grid[place].set_visible(False)
@@ -67,7 +71,7 @@ def row_comparison(
             axes.set_xlim(-0.6, scores.numel() - 0.4)
             axes.set_xticks(range(0, scores.numel(), every), names[::every], rotation=90 if upright else 0)
             axes.locator_params(axis="y", nbins=4)
-            bare(axes)
+            hide_tick_marks(axes)
     return figure
 
 
@@ -81,7 +85,7 @@ def _draw_scores(axes: Axes, scores: Tensor) -> None:
 
 
 def draw_bars(axes: Axes, weights: Tensor, fill: str, rounded: Tensor) -> None:
-    """Weights (K,) as bars: grey columns are exact zeros, equal neighbours share a bar, dots join equals afar."""
+    """Draws weights (K,) as bars: grey columns are exact zeros, equal neighbours share a bar, dots join the others."""
     row = weights.tolist()
     for position, (weight, small) in enumerate(zip(row, rounded.tolist())):
         if weight == 0 and not small:

@@ -1,4 +1,4 @@
-"""Level sets on the simplex of three: the problem that each operator solves, and where its answer lies.
+"""Draws level sets on the simplex of three: the problem that each operator solves, and its solution.
 
 max_Ω(θ) = max over p in the simplex of  <p, θ> − Ω(p)
 """
@@ -16,8 +16,8 @@ from matplotlib.tri import Triangulation
 from torch import Tensor
 
 from omegamax.operators import Fused, Oscar, Shannon, SquaredNorm, SquaredPNorm, Tsallis
-from omegamax.plots import glyphs
-from omegamax.plots.style import COLOURS, INK, WEIGHTS, look
+from omegamax.plots import typesetting
+from omegamax.plots.style import COLOURS, INK, WEIGHTS, figure_style
 from omegamax.smoothmax import SmoothMax
 
 _OMEGAS: dict[str, SmoothMax] = {
@@ -39,7 +39,7 @@ def simplex_levels(
     regularizers: Mapping[str, SmoothMax] | None = None,
     names: Sequence[str] = ("1", "2", "3"),
 ) -> Figure:
-    """Contours of <p, θ> − Ω(p) over the triangle of p, for three scores θ; a dot marks argmax_Ω(θ).
+    """Draws contours of <p, θ> − Ω(p) over the triangle of p, for three scores θ; a dot marks argmax_Ω(θ).
 
     The corners are the three choices, `names`. A dot on a side has a weight of exactly zero (softmax only nears it).
     Zeros as scores give the level sets of Ω itself. Each title has the height of the peak, max_Ω(θ).
@@ -52,16 +52,18 @@ def simplex_levels(
     charts = _OMEGAS if regularizers is None else regularizers
     if not charts:
         raise ValueError("simplex_levels: regularizers must name at least one, got none; give {title: operator}")
-    said = glyphs.labels("simplex_levels", "names", names, 3)
+    said = typesetting.labels("simplex_levels", "names", names, 3)
     across = min(3, len(charts))
     lines = math.ceil(len(charts) / across)
-    with look([*charts, *said]):
+    with figure_style([*charts, *said]):
         figure = Figure(figsize=(0.2 + 2.0 * across, 2.12 * lines), layout="constrained")
         grid = figure.subplots(lines, across, squeeze=False).ravel()
         for axes, (name, smooth) in zip(grid, charts.items()):
             value, weights = smooth.max_and_argmax(theta)
             _draw(axes, theta, smooth, weights, said)
-            axes.set_title(glyphs.name(name) + rf": $\mathrm{{max}}_\Omega$ = {float(value):.2f}", pad=3, fontsize=9)
+            axes.set_title(
+                typesetting.title(name) + rf": $\mathrm{{max}}_\Omega$ = {float(value):.2f}", pad=3, fontsize=9
+            )
         for axes in grid[len(charts) :]:
             axes.remove()
     return figure
@@ -86,7 +88,7 @@ def _draw(axes: Axes, theta: Tensor, smooth: SmoothMax, weights: Tensor, names: 
 
 
 def _grid() -> Tensor:
-    """Points of the simplex on a triangular grid, sides and corners included."""
+    """Returns points of the simplex on a triangular grid, sides and corners included."""
     first, second = torch.meshgrid(torch.arange(_STEPS + 1), torch.arange(_STEPS + 1), indexing="ij")
     inside = first + second <= _STEPS
     pair = torch.stack((first[inside], second[inside]), -1)

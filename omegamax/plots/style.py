@@ -1,4 +1,4 @@
-"""One look for every figure: the type size of a printed page, and one colour-blind safe colour per operator."""
+"""The style of every figure: the type size of a printed page, and one colour-blind safe colour per operator."""
 
 from __future__ import annotations
 
@@ -11,21 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patheffects import withStroke
 
-from omegamax.plots.glyphs import families
+from omegamax.operator_table import HARDMAX, TABLE
+from omegamax.plots.typesetting import font_families
 
-# Okabe & Ito's palette, without its yellow, which vanishes on white; brown stands in for it.
-COLOURS = {
-    "max": "#000000",
-    "hardmax": "#000000",
-    "softmax": "#0072B2",
-    "sparsemax": "#E69F00",
-    "entmax15": "#009E73",
-    "entmax": "#009E73",
-    "sqpnormmax": "#CC79A7",
-    "fusedmax": "#D55E00",
-    "oscarmax": "#56B4E9",
-    "groupmax": "#8C6510",
-}
+COLOURS = {"max": HARDMAX.colour, **{facts.function: facts.colour for facts in TABLE}}
 INK = "#333333"  # axes and text
 HALO = [withStroke(linewidth=1.6, foreground="white")]  # keeps numbers readable on lines
 ZERO = "#D8D8D8"  # a weight that is exactly zero
@@ -36,7 +25,7 @@ WEIGHTS = LinearSegmentedColormap.from_list(
 
 _LINES = ("-", "--", ":", "-.")  # the second run of one operator is dashed, and so on
 
-_LOOK: dict[str, Any] = {
+_STYLE: dict[str, Any] = {
     "text.usetex": False,
     "mathtext.fontset": "stix",
     "font.size": 9,
@@ -67,23 +56,23 @@ _LOOK: dict[str, Any] = {
 
 
 @contextmanager
-def look(texts: Iterable[object] = ()) -> Iterator[None]:
-    """Artists made inside have the look; the caller's settings are untouched.
+def figure_style(texts: Iterable[object] = ()) -> Iterator[None]:
+    """Draws everything inside the with block in our style, and leaves the caller's settings untouched.
 
     `texts` are the user's own words, which may need fonts of their own.
     """
-    settings: dict[str, Any] = {**_LOOK, "font.family": families(texts)}
+    settings: dict[str, Any] = {**_STYLE, "font.family": font_families(texts)}
     with matplotlib.rc_context(settings):  # type: ignore[arg-type]
         yield
 
 
 def colour(name: str) -> str:
-    """The colour of an operator, whatever parameters follow its name."""
+    """Returns the colour of an operator, whatever parameters follow its name."""
     return COLOURS.get(operator_of(name), INK)
 
 
 def palette(names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """A colour and a line for each name: operators have their own colour, others take the free ones in turn."""
+    """Chooses a colour and a line for each name: operators have their own colour, others take the free ones in turn."""
     names = list(names)
     own = {name: COLOURS[operator_of(name)] for name in names if operator_of(name) in COLOURS}
     free = [colour for colour in dict.fromkeys(COLOURS.values()) if colour not in own.values()] or [INK]
@@ -99,10 +88,10 @@ def palette(names: Iterable[str]) -> dict[str, tuple[str, str]]:
 
 
 def operator_of(name: str) -> str:
-    """The operator's name, without the parameters that follow it."""
+    """Returns the operator's name, without the parameters that follow it."""
     return name.split("(")[0].strip()
 
 
-def bare(axes: Axes) -> None:
-    """Takes the ticks' marks away where the labels alone say enough."""
+def hide_tick_marks(axes: Axes) -> None:
+    """Hides the tick marks and keeps their labels."""
     axes.tick_params(length=0)

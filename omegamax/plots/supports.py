@@ -1,4 +1,4 @@
-"""How many inputs get weight: histograms of support sizes."""
+"""Draws histograms of support sizes: how many inputs get weight."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from omegamax.plots import glyphs
-from omegamax.plots.arrays import drawable
-from omegamax.plots.style import INK, bare, look, palette
+from omegamax.plots import typesetting
+from omegamax.plots.arrays import to_cpu_tensor
+from omegamax.plots.style import INK, figure_style, hide_tick_marks, palette
 from omegamax.plots.zeros import rounded_to_zero
 
 
 def support_histograms(weights: Mapping[str, Tensor | Sequence[Tensor]]) -> Figure:
-    """The share of rows by the number of weights above zero, for weights (..., K) by name.
+    """Draws the share of rows by the number of weights above zero, for weights (..., K) by name.
 
     A list of tensors may have rows of different lengths K. Rows without any weight, such as padding, are left out. A
     dotted line marks the mean. Weights that were rounded to zero count, as all of softmax's (see `attention_map`).
@@ -30,7 +30,7 @@ def support_histograms(weights: Mapping[str, Tensor | Sequence[Tensor]]) -> Figu
         for name, each in given.items()
     }
     largest = max([1, *(int(counts.max()) for counts in sizes.values() if len(counts))])
-    with look(weights):
+    with figure_style(weights):
         figure = Figure(
             figsize=(min(6.4, max(2.8, 0.6 + 0.16 * largest)), 0.45 + 0.78 * len(sizes)), layout="constrained"
         )
@@ -46,22 +46,22 @@ def support_histograms(weights: Mapping[str, Tensor | Sequence[Tensor]]) -> Figu
                 mean = float(counts.double().mean())
                 axes.axvline(mean, color=INK, linewidth=0.8, linestyle=":")
                 said = f"{mean:.1f} on average"
-            axes.set_title(glyphs.name(name) + f": {said}", loc="left", pad=2)
+            axes.set_title(typesetting.title(name) + f": {said}", loc="left", pad=2)
             axes.set(xlim=(0.4, largest + 0.6), ylim=(0, 1.08 * max(float(share.max()), 1e-9)))
             axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
             axes.locator_params(axis="y", nbins=3)
             axes.locator_params(axis="x", integer=True)
-            bare(axes)
+            hide_tick_marks(axes)
         grid[-1].set_xlabel("weights above zero in a row")
     return figure
 
 
 def _tensors(given: Any) -> list[Any]:
-    whole = drawable(given)  # of a list that is no matrix the same list
-    return [drawable(one) for one in whole] if isinstance(whole, list | tuple) else [whole]
+    whole = to_cpu_tensor(given)  # of a list that is no matrix the same list
+    return [to_cpu_tensor(one) for one in whole] if isinstance(whole, list | tuple) else [whole]
 
 
 def _support_sizes(weights: Tensor, name: str) -> Tensor:
-    """Of each row (..., K) that has any weight."""
+    """Counts the support of each row (..., K) that has any weight."""
     counts = ((weights > 0) | rounded_to_zero(weights, name=name)).sum(-1).flatten()
     return counts[counts > 0]

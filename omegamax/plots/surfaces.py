@@ -1,4 +1,4 @@
-"""argmax_Ω([t₁, t₂, 0]) as surfaces: flat where a weight is exactly 0 or 1, and where fusedmax holds weights equal."""
+"""Draws argmax_Ω([t₁, t₂, 0]) as surfaces: flat where a weight is exactly 0 or 1, or where fusedmax ties weights."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d import Axes3D
 
 from omegamax.operators import Fused, Oscar, Shannon, SquaredNorm
-from omegamax.plots import glyphs
-from omegamax.plots.style import INK, WEIGHTS, ZERO, look
+from omegamax.plots import typesetting
+from omegamax.plots.style import INK, WEIGHTS, ZERO, figure_style
 from omegamax.smoothmax import SmoothMax
 
 _OMEGAS: dict[str, SmoothMax] = {
@@ -27,7 +27,7 @@ _OMEGAS: dict[str, SmoothMax] = {
 def argmax_surfaces(
     regularizers: Mapping[str, SmoothMax] | None = None, *, component: int = 1, reach: float = 2.5
 ) -> Figure:
-    """The weight of one component, 1, 2 or 3, over t₁ and t₂ from −reach to reach; grey where it is exactly zero.
+    """Draws the weight of one component, 1, 2 or 3, over t₁ and t₂ from −reach to reach; grey where it is exactly zero.
 
     Softmax is nowhere exactly zero, and nowhere grey.
     """
@@ -43,14 +43,14 @@ def argmax_surfaces(
     scores = torch.stack((first, second, torch.zeros_like(first)), -1)
     across = min(2, len(charts))
     lines = math.ceil(len(charts) / across)
-    with look(charts):
+    with figure_style(charts):
         figure = Figure(figsize=(3.1 * across, 2.4 * lines))
         for place, (name, smooth) in enumerate(charts.items()):
             axes = figure.add_subplot(lines, across, place + 1, projection="3d")
             assert isinstance(axes, Axes3D)
             weight = smooth.argmax(scores)[..., component - 1].numpy()
             _draw(axes, first.numpy(), second.numpy(), weight, can_be_zero=not smooth.always_positive)
-            axes.set_title(glyphs.name(name), pad=4, y=1.0)
+            axes.set_title(typesetting.title(name), pad=4, y=1.0)
             axes.zaxis.set_rotate_label(False)  # turned by itself it reads downwards
             axes.set_zlabel(rf"$\Pi_\Omega([t_1, t_2, 0])_{component}$", labelpad=-7, rotation=90)
         figure.subplots_adjust(left=-0.01, right=1.03, bottom=0.04, top=0.95, wspace=-0.02, hspace=0.16)

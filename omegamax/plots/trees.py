@@ -1,4 +1,4 @@
-"""Dependency trees as arcs over a sentence, and what each way of choosing makes of them."""
+"""Draws dependency trees as arcs over a sentence, under MAP, the entropy and SparseMAP."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Arc
 from torch import Tensor
 
-from omegamax.plots import glyphs
-from omegamax.plots.arrays import drawables
-from omegamax.plots.style import COLOURS, HALO, INK, look
-from omegamax.plots.zeros import count_of
+from omegamax.plots import typesetting
+from omegamax.plots.arrays import to_cpu_tensors
+from omegamax.plots.style import COLOURS, HALO, INK, figure_style
+from omegamax.plots.zeros import part_count
 from omegamax.structures.projective_tree import ProjectiveTree
 
 _WORDS = ("she", "saw", "the", "man", "with", "a", "telescope")
@@ -24,14 +24,14 @@ _ARCS = {(0, 2): 4.0, (2, 1): 4.0, (2, 4): 4.0, (4, 3): 4.0, (2, 5): 2.3, (4, 5)
 
 
 def dependency_arcs(trees: Mapping[str, Tensor] | None = None, words: Sequence[str] | None = None) -> Figure:
-    """Arcs from heads to modifiers, as strong as they are probable; arcs of probability zero are not drawn.
+    """Draws arcs from heads to modifiers, as strong as they are probable; arcs of probability zero are not drawn.
 
     `trees` maps titles to marginals or structures (N + 1, N + 1) as `argmax`, `map` and `sparsemap` of trees give them;
     `words` are the N words. Probabilities between 0.05 and 0.95 are written out. Without arguments a sentence with two
     readings is drawn under MAP, the entropy and SparseMAP.
     """
     words = _WORDS if words is None else words
-    trees = _three_readings() if trees is None else drawables(trees)
+    trees = _three_readings() if trees is None else to_cpu_tensors(trees)
     for title, arcs in trees.items():
         if not isinstance(arcs, Tensor) or tuple(arcs.shape) != (len(words) + 1, len(words) + 1):
             came = tuple(arcs.shape) if isinstance(arcs, Tensor) else type(arcs).__name__
@@ -43,10 +43,10 @@ def dependency_arcs(trees: Mapping[str, Tensor] | None = None, words: Sequence[s
         raise ValueError(
             f"dependency_arcs: trees and words are needed, got {len(trees)} and {len(words)}; give one each"
         )
-    said = [glyphs.token(word) for word in words]
-    widths = [glyphs.width(word, 9) for word in said]
+    said = [typesetting.label(word) for word in words]
+    widths = [typesetting.width(word, 9) for word in said]
     step = max([0.72, *((left + right) / 2 + 0.12 for left, right in pairwise(widths))])  # inches
-    with look([*trees, *said]):
+    with figure_style([*trees, *said]):
         tops = [_height(_longest(arcs)) for arcs in trees.values()]
         size = (max(3.2, step * len(said) + 0.8), 0.62 * sum(top + 1.1 for top in tops))
         figure = Figure(figsize=size, layout="constrained")
@@ -54,7 +54,7 @@ def dependency_arcs(trees: Mapping[str, Tensor] | None = None, words: Sequence[s
         for axes, top, (title, arcs) in zip(grid, tops, trees.items()):
             _draw(axes, arcs.double(), said, top)
             axes.set_ylim(-0.6, top + 0.42)
-            axes.set_title(f"{glyphs.name(title)}: {count_of(arcs, 'arc')}", loc="left", pad=2)
+            axes.set_title(f"{typesetting.title(title)}: {part_count(arcs, 'arc')}", loc="left", pad=2)
     return figure
 
 
@@ -67,12 +67,12 @@ def _draw(axes: Axes, arcs: Tensor, words: Sequence[str], top: float) -> None:
         middle, height = (head + modifier) / 2, _height(abs(head - modifier))
         if head > modifier and arcs[modifier, head] > 0:
             height += 0.16  # of two opposite arcs one is higher, so that both are seen
-        look_of_arc: dict[str, Any] = {"color": COLOURS["softmax"], "alpha": 0.25 + 0.75 * probability}
+        arc_style: dict[str, Any] = {"color": COLOURS["softmax"], "alpha": 0.25 + 0.75 * probability}
         width = 0.4 + 1.8 * probability
-        arc = Arc((middle, 0), abs(head - modifier), 2 * height, theta1=0, theta2=180, linewidth=width, **look_of_arc)
+        arc = Arc((middle, 0), abs(head - modifier), 2 * height, theta1=0, theta2=180, linewidth=width, **arc_style)
         axes.add_patch(arc)
-        axes.plot(modifier, 0.04, "v", markersize=2 + 2 * probability, **look_of_arc)
-        if _is_open(probability):
+        axes.plot(modifier, 0.04, "v", markersize=2 + 2 * probability, **arc_style)
+        if _is_uncertain(probability):
             axes.text(
                 middle, height + 0.03, f"{probability:.2f}", ha="center", va="bottom", fontsize=7.5, path_effects=HALO
             )
@@ -83,27 +83,27 @@ def _draw(axes: Axes, arcs: Tensor, words: Sequence[str], top: float) -> None:
 
 
 def _longest(arcs: Tensor) -> int:
-    """Of the arcs that are drawn, but for those of the root."""
+    """Returns the longest distance of an arc that is drawn, without those of the root."""
     return max([2, *(abs(head - modifier) for head, modifier in (arcs > 0).nonzero().tolist() if head > 0)])
 
 
 def _height(span: float) -> float:
-    """Of an arc; less than proportional, so that long sentences fit."""
+    """Returns the height of an arc, which grows less than its span, so that long sentences fit."""
     return 0.55 * span**0.7
 
 
 def _draw_root(axes: Axes, word: int, probability: float, top: float) -> None:
-    """A stroke from above: the root has no place in the sentence."""
+    """Draws a stroke from above, because the root has no place in the sentence."""
     alpha = 0.15 + 0.85 * probability
     axes.plot([word, word], [0.04, top], color=INK, alpha=alpha, linewidth=0.4 + 1.4 * probability)
     axes.plot(word, 0.04, "v", markersize=2 + 2 * probability, color=INK, alpha=alpha)
     if probability > 0.05:
-        label = f"root {probability:.2f}" if _is_open(probability) else "root"
+        label = f"root {probability:.2f}" if _is_uncertain(probability) else "root"
         axes.text(word + 0.06, top, label, ha="left", va="top", fontsize=7.5)
 
 
-def _is_open(probability: float) -> bool:
-    """Neither nearly certain nor nearly impossible: worth a number."""
+def _is_uncertain(probability: float) -> bool:
+    """Says whether a probability is neither nearly 0 nor nearly 1, so that its number is shown."""
     return 0.05 <= probability <= 0.95
 
 

@@ -24,7 +24,7 @@ _EITHER = "entmax"  # with α near 1 its small weights are rounded to zero, too
 
 
 def rounded_to_zero(weights: Tensor, exact: ExactZeros = None, *, name: str = "") -> Tensor:
-    """True at each zero of `weights` (..., K) that stands for a weight too small to be stored.
+    """Marks each zero of `weights` (..., K) that stands for a weight too small to be stored.
 
     A row without any weight has no position that is allowed, so its zeros are exact.
 
@@ -42,8 +42,8 @@ def rounded_to_zero(weights: Tensor, exact: ExactZeros = None, *, name: str = ""
     return (weights == 0) & in_use & ~torch.as_tensor(exact)
 
 
-def least(weights: Tensor) -> float:
-    """A power of ten: every weight that was rounded to zero is below it.
+def rounding_bound(weights: Tensor) -> float:
+    """Returns a power of ten that is above every weight that was rounded to zero.
 
     The type is the smallest one that holds these numbers, because figures are often given copies in a wider one.
     """
@@ -61,23 +61,23 @@ def share_of_zeros(weights: Tensor, rounded: Tensor) -> str:
     >>> share_of_zeros(torch.tensor([0.7, 0.3, 0.0, 0.0]), torch.tensor([False, False, True, True]))
     '50% below 1e-30'
     """
-    bound = least(weights)
+    bound = rounding_bound(weights)
     few, said = (weights < bound, f"below {bound:.0e}") if bool(rounded.any()) else (weights == 0, "zeros")
     return f"{100 * float(few.double().mean()):.0f}% {said}"
 
 
-def count_of(weights: Tensor, part: str) -> str:
+def part_count(weights: Tensor, part: str) -> str:
     """Says how many parts of a structure have weight.
 
-    >>> count_of(torch.tensor([0.5, 0.5, 0.0]), "arc")
+    >>> part_count(torch.tensor([0.5, 0.5, 0.0]), "arc")
     '2 arcs'
-    >>> count_of(torch.tensor([1.0, 1e-300, 0.0], dtype=torch.float64), "arc")
+    >>> part_count(torch.tensor([1.0, 1e-300, 0.0], dtype=torch.float64), "arc")
     '1 arc above 1e-250'
     """
-    tiny, bound = _has_tiny(weights), least(weights)
+    tiny, bound = _has_tiny(weights), rounding_bound(weights)
     count = int((weights >= bound).sum() if tiny else (weights > 0).sum())
     return f"{count} {part}{'s' * (count != 1)}" + f" above {bound:.0e}" * tiny
 
 
 def _has_tiny(weights: Tensor) -> bool:
-    return bool(((weights > 0) & (weights < least(weights))).any())
+    return bool(((weights > 0) & (weights < rounding_bound(weights))).any())

@@ -1,42 +1,30 @@
-"""One task per file, and one training loop for all of them. Needs the extra `nlp`.
+"""One task per file. Needs the extra `nlp`.
 
-`TASKS` names the recipes for the command line: it is a table of strings, so that `--help` loads nothing heavy.
+    from omegamax.recipes import load, predict
+
+`TASKS` is the table of recipes. `load` reads a trained model; `train`, `predict` and `evaluate` are those of
+`omegamax.training`, loaded when they are first used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib import import_module
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from omegamax.recipes.tasks import TASKS as TASKS
+from omegamax.recipes.tasks import TaskEntry as TaskEntry
+from omegamax.recipes.tasks import load as load
 
-class TaskEntry(NamedTuple):
-    """Where a task lives: "module:name" of its class and of its settings (which import no PyTorch)."""
+if TYPE_CHECKING:
+    from omegamax.training import evaluate as evaluate
+    from omegamax.training import predict as predict
+    from omegamax.training import train as train
 
-    summary: str
-    task: str
-    settings: str
-    training: Mapping[str, Any] = MappingProxyType({})  # defaults of TrainingSettings that suit the task better
+if not TYPE_CHECKING:  # type checkers would accept every name
 
+    def __getattr__(name: str) -> Any:
+        """Loads a function of `omegamax.training`."""
+        if name not in ("train", "predict", "evaluate"):
+            raise AttributeError(f"module 'omegamax.recipes' has no attribute {name!r}")
+        from omegamax import training
 
-TASKS: dict[str, TaskEntry] = {
-    "dates": TaskEntry(
-        "normalise dates written in many languages to ISO form (generated data)",
-        "omegamax.recipes.dates:Dates",
-        "omegamax.recipes.settings:DatesSettings",
-        # So small a model gains little from a second thread, and loses much where the cores are busy.
-        MappingProxyType({"epochs": 3, "batch_size": 128, "learning_rate": 5e-3, "warmup": 50, "threads": 1}),
-    ),
-    "seq2seq": TaskEntry(
-        "any two-column TSV: translation, transliteration, summarization of short texts",
-        "omegamax.recipes.seq2seq:SequenceToSequence",
-        "omegamax.recipes.settings:Seq2SeqSettings",
-    ),
-}
-
-
-def resolve(reference: str) -> Any:
-    """What "module:name" of the table means."""
-    module, _, name = reference.partition(":")
-    return getattr(import_module(module), name)
+        return getattr(training, name)

@@ -3,7 +3,7 @@
     omegamax train dates --attention fusedmax
 
 "vendredi 3 mars 2017", "3/3/17" and "Mar. 3rd, 2017" all become 2017-03-03. The locale is the first token of the input,
-since 03/04/17 means nothing without it.
+because 03/04/17 means nothing without it.
 """
 
 from __future__ import annotations
@@ -13,49 +13,50 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from omegamax.recipes.data.date_patterns import LOCALES, as_typed, babel_locale
-from omegamax.recipes.data.dates import WrittenDate, generate_dates
-from omegamax.recipes.data.tsv import SPLITS, Row, read_splits
-from omegamax.recipes.data.vocabulary import split_text
+from omegamax.data.date_patterns import LOCALES, as_typed, babel_locale
+from omegamax.data.dates import WrittenDate, generate_dates
+from omegamax.data.tsv import SPLITS, Row, read_splits
+from omegamax.data.vocabulary import split_text
 from omegamax.recipes.settings import DatesSettings
-from omegamax.recipes.text_to_text import TextPair, TextToText, check_lengths, usable
+from omegamax.recipes.text_to_text import TextPair, TextToText, check_lengths, limit_lengths
 
-_FEWEST = 100  # examples of dev and test
+_MIN_EXAMPLES = 100  # of dev and test
 
 
 class Dates(TextToText):
     """Learns to read dates."""
 
+    name: ClassVar[str] = "dates"
     metric: ClassVar[str] = "exact_match"
     settings_type: ClassVar[type] = DatesSettings
     settings: DatesSettings
 
     @classmethod
     def read_pairs(cls, settings: DatesSettings) -> dict[str, list[TextPair]]:
-        """Generated, or the rows of a table of locale, text and ISO date."""
-        default_locale(settings)  # speaks up now rather than at the first prediction
+        """Generates dates, or reads the rows of a table of locale, text and ISO date."""
+        default_locale(settings)  # raises ValueError now rather than at the first prediction
         if settings.data is None:
-            pairs = {split: _pairs(_generated(settings, split), settings) for split in SPLITS}
-            return usable(pairs, settings)
+            pairs = {split: _pairs(_generate(settings, split), settings) for split in SPLITS}
+            return limit_lengths(pairs, settings)
         known = locales_of(settings)
 
         def check(row: Row) -> None:
-            _known(row[0], known)
+            _check_locale(row[0], known)
             _check_iso(row[2])
 
         pairs = {}
         for split, rows in read_splits(settings.data, ("locale", "text", "date"), check).items():
-            dates = [WrittenDate(_known(locale, known), as_typed(text), iso) for locale, text, iso in rows]
+            dates = [WrittenDate(_check_locale(locale, known), as_typed(text), iso) for locale, text, iso in rows]
             pairs[split] = _pairs(dates, settings)
-        return usable(pairs, settings)
+        return limit_lengths(pairs, settings)
 
     @classmethod
     def reserved(cls, settings: DatesSettings) -> Sequence[str]:
-        """The locales."""
+        """Returns one token for each locale."""
         return [_token(locale) for locale in locales_of(settings)]
 
     def read(self, lines: Iterable[str]) -> list[TextPair]:
-        """Lines "fr<TAB>vendredi 3 mars 2017", or only the text for the default locale."""
+        """Makes an example of each line: "fr<TAB>vendredi 3 mars 2017", or only the text for the default locale."""
         known, default = locales_of(self.settings), default_locale(self.settings)
         dates = []
         for number, line in enumerate(lines, start=1):
@@ -63,7 +64,7 @@ class Dates(TextToText):
             if not tab:
                 locale, text = default, line
             try:
-                dates.append(WrittenDate(_known(locale.strip(), known), as_typed(text.split("\t")[0]), ""))
+                dates.append(WrittenDate(_check_locale(locale.strip(), known), as_typed(text.split("\t")[0]), ""))
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from None
         pairs = _pairs(dates, self.settings)
@@ -72,7 +73,7 @@ class Dates(TextToText):
 
 
 def locales_of(settings: DatesSettings) -> list[str]:
-    """The locales that the settings name, each checked; about fifty if they name none."""
+    """Returns the locales that the settings name, each checked; about fifty if they name none."""
     named = [name.strip().replace("-", "_") for name in settings.locales.split(",") if name.strip()]
     for name in named:
         babel_locale(name)
@@ -80,15 +81,15 @@ def locales_of(settings: DatesSettings) -> list[str]:
 
 
 def default_locale(settings: DatesSettings) -> str:
-    """Of lines that name no locale: the one of the settings, or English, or the first that there is."""
+    """Returns the locale of lines that name none: that of the settings, or English, or the first of the locales."""
     known = locales_of(settings)
     if settings.default_locale:
-        return _known(settings.default_locale, known)
+        return _check_locale(settings.default_locale, known)
     return "en" if "en" in known else known[0]
 
 
-def _generated(settings: DatesSettings, split: str) -> list[WrittenDate]:
-    count = settings.examples if split == "train" else max(_FEWEST, settings.examples // 20)
+def _generate(settings: DatesSettings, split: str) -> list[WrittenDate]:
+    count = settings.examples if split == "train" else max(_MIN_EXAMPLES, settings.examples // 20)
     return generate_dates(count, split, seed=settings.data_seed, locales=locales_of(settings), typos=settings.typos)
 
 
@@ -101,7 +102,7 @@ def _token(locale: str) -> str:
     return f"<{locale}>"
 
 
-def _known(locale: str, known: Sequence[str]) -> str:
+def _check_locale(locale: str, known: Sequence[str]) -> str:
     locale = locale.replace("-", "_")
     if locale in known:
         return locale

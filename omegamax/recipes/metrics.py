@@ -1,4 +1,4 @@
-"""How close written texts come to what was wanted."""
+"""Metrics that compare predicted texts with their targets."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _CELLS = 1 << 26  # of the tables of a batch
 
 
 def exact_match(predictions: Sequence[str], targets: Sequence[str]) -> float:
-    """The share of predictions that are the target, letter for letter."""
+    """Returns the share of predictions that equal their target."""
     return sum(map(str.__eq__, predictions, targets)) / max(1, len(targets))
 
 
-def need_bleu() -> Any:
-    """The package that computes BLEU, or how to install it: asked for before training, not after the first epoch."""
+def import_sacrebleu() -> Any:
+    """Imports the package that computes BLEU. Called before training, so that it is not missed after an epoch."""
     try:
         import sacrebleu
     except ImportError:
@@ -29,16 +29,16 @@ def need_bleu() -> Any:
 
 
 def corpus_bleu(predictions: Sequence[str], targets: Sequence[str], *, tokenize: str = "13a") -> float:
-    """BLEU of the whole list by sacrebleu, from 0 to 100; its tokenizers include "13a" (words) and "char"."""
-    # Orders of n-grams for which no output is long enough are left out: else one-word texts would all score 0.
-    score = need_bleu().corpus_bleu(
+    """Returns the BLEU of all predictions by sacrebleu, from 0 to 100; `tokenize` is "13a" (words), "char", ..."""
+    # Orders of n-grams for which no output is long enough are left out: otherwise one-word texts would all score 0.
+    score = import_sacrebleu().corpus_bleu(
         list(predictions), [list(targets)], tokenize=tokenize, force=True, use_effective_order=True
     )
     return float(score.score)
 
 
 def edit_distances(predictions: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[int]:
-    """Insertions, deletions and substitutions of items (characters of a string, or tokens) for each pair.
+    """Counts insertions, deletions and substitutions of items (characters of a string, or tokens) for each pair.
 
     >>> edit_distances(["kitten", "same"], ["sitting", "same"])
     [3, 0]
@@ -56,7 +56,7 @@ def edit_distances(predictions: Sequence[Sequence[str]], targets: Sequence[Seque
 
 
 def _batches(places: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Groups of places in order, small enough that a table for each pair of a group fits into memory."""
+    """Groups places in order, so that a table for each pair of a group fits into memory."""
     batch: list[int] = []
     longest = 0
     for place in places:

@@ -1,6 +1,7 @@
 """From the settings' strings to objects: the normalizer that `--attention` names.
 
-Hard attention chooses among the places that sparsemax leaves: they are few, so that the sum over them can be taken.
+Hard attention chooses among the positions to which sparsemax gives weight. They are few, so that the loss can sum over
+them.
 """
 
 from __future__ import annotations
@@ -8,27 +9,22 @@ from __future__ import annotations
 import dataclasses
 import difflib
 
+from omegamax import operator_table
 from omegamax.recipes.settings import AttentionSettings
 from omegamax.registry import regularizer
 from omegamax.smoothmax import SmoothMax
 
 # Each name with the parameters that it takes.
 NORMALIZERS: dict[str, tuple[str, ...]] = {
-    "softmax": ("gamma",),
-    "sparsemax": ("gamma",),
-    "entmax15": ("gamma",),
-    "entmax": ("gamma", "alpha"),
-    "sqpnormmax": ("gamma", "p"),
-    "fusedmax": ("gamma", "strength"),
-    "oscarmax": ("gamma", "strength"),
+    facts.function: ("gamma", *facts.options) for facts in operator_table.for_attention()
 }
 HARD, NONE = "hard", "none"
 _PARAMETERS = {**NORMALIZERS, HARD: ("gamma",), NONE: ()}
-_OPERATORS = {HARD: "sparsemax"}  # where it has another name
+_OPERATORS = {HARD: "sparsemax"}  # operators that have another name than the attention
 
 
 def check_attention(settings: AttentionSettings) -> None:
-    """A name that exists, and no parameter that it does not take."""
+    """Raises ValueError for a name that does not exist, and for a parameter that the normalizer does not take."""
     name = settings.attention
     if name not in _PARAMETERS:
         close = difflib.get_close_matches(name, _PARAMETERS, n=2)
@@ -43,18 +39,18 @@ def check_attention(settings: AttentionSettings) -> None:
                 f"leave it out, or choose {' or '.join(takers)}"
             )
     if name != NONE:
-        _built(settings)  # speaks up where a number is out of range
+        _make(settings)  # raises ValueError if a number is out of range
 
 
-def normalizer_of(settings: AttentionSettings) -> SmoothMax:
-    """The smoothed maximum that turns scores into weights; for hard attention, the one that is chosen from."""
+def make_normalizer(settings: AttentionSettings) -> SmoothMax:
+    """Returns the smoothed maximum that turns scores into weights; hard attention samples from its weights."""
     check_attention(settings)
     if settings.attention == NONE:
         raise ValueError(f"attention {NONE} has no normalizer; choose one of {', '.join(NORMALIZERS)}")
-    return _built(settings)
+    return _make(settings)
 
 
-def _built(settings: AttentionSettings) -> SmoothMax:
+def _make(settings: AttentionSettings) -> SmoothMax:
     name = settings.attention
     values = {parameter: getattr(settings, parameter) for parameter in _PARAMETERS[name]}
     given = {parameter: value for parameter, value in values.items() if value is not None}

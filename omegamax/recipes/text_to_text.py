@@ -1,7 +1,7 @@
 """What all tasks share that write a text from a text: the model, its batches and loss, decoding, and metrics.
 
 An encoder-decoder with additive attention, the shape of the translation experiments of Niculae & Blondel (NeurIPS
-2017), under any normalizer; with one chosen place (`hard`); or with a single fixed vector (`none`).
+2017). Its attention uses any normalizer, chooses one position (`hard`), or is a single fixed vector (`none`).
 """
 
 from __future__ import annotations
@@ -17,27 +17,30 @@ from omegamax.attention.attention import Attention
 from omegamax.attention.estimators import Marginalize
 from omegamax.attention.hard import HardAttention
 from omegamax.attention.scores import Additive
+from omegamax.data.printable import short_repr
+from omegamax.data.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary, join_tokens, split_text
 from omegamax.models import EncoderDecoder, FixedReader, HardReader, Reader, SoftReader, beam_search
-from omegamax.recipes.data.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary, join_tokens, split_text
-from omegamax.recipes.metrics import corpus_bleu, edit_distances, exact_match, need_bleu
-from omegamax.recipes.normalizers import HARD, NONE, check_attention, normalizer_of
+from omegamax.recipes.metrics import corpus_bleu, edit_distances, exact_match, import_sacrebleu
+from omegamax.recipes.normalizers import HARD, NONE, check_attention, make_normalizer
 from omegamax.recipes.settings import Seq2SeqSettings
-from omegamax.recipes.task import AttentionMap, Loss, Task
-from omegamax.recipes.visible import quoted
+from omegamax.training.task import AttentionMap, Loss, Task
 
 MAX_TOKENS = 20_000  # of one text
 _MAX_CHOICES = 50_000_000  # hypotheses times tokens of the vocabulary, all of which a step of beam search compares
 
 
 class TextPair(NamedTuple):
-    """A source as tokens, and the text to be written; "" where it is not known."""
+    """A source as tokens, and the target text, which is "" where it is not known.
+
+    Checkpoints hold a checksum of the repr of all pairs, so the class and its fields must keep their names.
+    """
 
     source: tuple[str, ...]
     target: str
 
 
 class TextBatch(NamedTuple):
-    """Pairs as numbers."""
+    """The numbers of the tokens of some pairs."""
 
     source: Tensor  # (B, K), filled up with PADDING
     lengths: Tensor  # (B,)
@@ -45,7 +48,7 @@ class TextBatch(NamedTuple):
 
 
 class TextToText(Task):
-    """Learns to write texts from texts. A leaf says where the pairs come from, and how users write their own."""
+    """Learns to write texts from texts. A subclass reads the pairs and the lines that users write."""
 
     settings: Seq2SeqSettings
 
@@ -67,9 +70,9 @@ class TextToText(Task):
 
     @classmethod
     def prepare(cls, settings: Seq2SeqSettings) -> TextToText:
-        """Reads the table, and counts the tokens of its training split."""
+        """Reads the pairs, and counts the tokens of the training split."""
         check_attention(settings)
-        need_bleu()
+        import_sacrebleu()
         splits = cls.read_pairs(settings)
         level = settings.level
         source = Vocabulary.of(
@@ -84,39 +87,38 @@ class TextToText(Task):
 
     @classmethod
     def restore(cls, settings: Seq2SeqSettings, assets: Mapping[str, Any]) -> TextToText:
-        """With the vocabularies of a checkpoint."""
+        """Makes the task from the vocabularies of a checkpoint."""
         return cls(settings, Vocabulary(assets["source"]), Vocabulary(assets["target"]))
 
     def assets(self) -> dict[str, Any]:
-        """The vocabularies."""
         return {"source": self.source.to_json(), "target": self.target.to_json()}
 
     @classmethod
     @abstractmethod
     def read_pairs(cls, settings: Any) -> dict[str, list[TextPair]]:
-        """The pairs of "train", "dev" and "test"."""
+        """Returns the pairs of "train", "dev" and "test"."""
 
     @classmethod
-    @abstractmethod
     def reserved(cls, settings: Any) -> Sequence[str]:
-        """Source tokens that are known whether or not they occur in the training data."""
+        """Returns source tokens that are known whether or not they occur in the training data; none by default."""
+        return ()
 
     def examples(self, split: str) -> Sequence[TextPair]:
-        """The pairs of a split, in the order of the file."""
+        """Returns the pairs of a split, in the order of the file."""
         if self._splits is None:
             self._splits = self.read_pairs(self.settings)
         return self._splits[split]
 
     def length(self, example: TextPair) -> int:
-        """Tokens of the source."""
+        """Returns the number of tokens of the source."""
         return len(example.source)
 
     def fingerprint(self, example: TextPair) -> str:
-        """All of it."""
+        """Returns all of the pair as text."""
         return repr(example)
 
     def model(self) -> nn.Module:
-        """An encoder-decoder with the reader that the settings name."""
+        """Returns an encoder-decoder with the reader that the settings name."""
         settings = self.settings
         return EncoderDecoder(
             len(self.source),
@@ -128,30 +130,30 @@ class TextToText(Task):
         )
 
     def collate(self, examples: Sequence[TextPair]) -> TextBatch:
-        """Numbers of tokens; an empty source is read as one unknown token."""
+        """Turns tokens into numbers; an empty source becomes one unknown token."""
         source = [self.source.numbers(example.source) or [UNKNOWN] for example in examples]
         target = [self.target.numbers(split_text(example.target, self.settings.level)) for example in examples]
         lengths = torch.tensor([len(tokens) for tokens in source])
         return TextBatch(_padded(source), lengths, _padded([[START, *tokens, END] for tokens in target]))
 
     def loss(self, model: nn.Module, batch: TextBatch) -> Loss:
-        """The negative log-likelihood of the target's tokens."""
+        """Computes the negative log-likelihood of the target's tokens."""
         written = batch.target[:, 1:] != PADDING
         log_likelihood = model(batch.source, batch.lengths, batch.target)
         return Loss(-torch.where(written, log_likelihood, 0).sum(), int(written.sum()))
 
     def predict(self, model: nn.Module, examples: Sequence[TextPair]) -> list[str]:
-        """The best output of beam search, which is greedy with one beam."""
-        return [join_tokens(tokens, self.settings.level) for tokens, _ in self._write(model, examples)]
+        """Returns the best output of beam search, which is greedy with one beam."""
+        return [join_tokens(tokens, self.settings.level) for tokens, _ in self._decode_all(model, examples)]
 
-    def _write(self, model: nn.Module, examples: Sequence[TextPair]) -> list[tuple[list[str], bool]]:
-        """The tokens of each output, and whether it ended by itself rather than at the largest length."""
+    def _decode_all(self, model: nn.Module, examples: Sequence[TextPair]) -> list[tuple[list[str], bool]]:
+        """Returns the tokens of each output, and whether it ended by itself rather than at the largest length."""
         # As many texts at a time as fit; all of a usual batch do.
         at_once = max(1, _MAX_CHOICES // (self.settings.beam * len(self.target)))
         parts = [examples[start : start + at_once] for start in range(0, len(examples), at_once)]
-        return [output for part in parts for output in self._write_part(model, part)]
+        return [output for part in parts for output in self._decode(model, part)]
 
-    def _write_part(self, model: nn.Module, examples: Sequence[TextPair]) -> list[tuple[list[str], bool]]:
+    def _decode(self, model: nn.Module, examples: Sequence[TextPair]) -> list[tuple[list[str], bool]]:
         assert isinstance(model, EncoderDecoder)
         batch = self.batch_for(model, examples)
         n_beams = self.settings.beam
@@ -177,7 +179,7 @@ class TextToText(Task):
         return [(self.target.tokens(tokens[:length]), length < self.settings.max_length) for tokens, length in rows]
 
     def score(self, examples: Sequence[TextPair], predictions: Sequence[str]) -> dict[str, float]:
-        """BLEU, exact match, and the edit distance in tokens, also per token of the target."""
+        """Computes BLEU, exact match, and the edit distance in tokens, also per token of the target."""
         level = self.settings.level
         written = [split_text(text, level) for text in predictions]
         wanted = [split_text(example.target, level) for example in examples]
@@ -192,9 +194,9 @@ class TextToText(Task):
         return {self.metric: scores.pop(self.metric), **scores}
 
     def attend(self, model: nn.Module, examples: Sequence[TextPair]) -> list[AttentionMap]:
-        """The weights under the model's own output, and those of the end of the text where the output has one."""
+        """Returns the attention weights of each output token, and of the end of the text if the output has one."""
         assert isinstance(model, EncoderDecoder)
-        outputs = self._write(model, examples)
+        outputs = self._decode_all(model, examples)
         numbers = [[*self.target.numbers(tokens), *([END] if ended else [])] for tokens, ended in outputs]
         batch = self.batch_for(model, examples)
         weights = model.attend(
@@ -202,7 +204,7 @@ class TextToText(Task):
         )
         if weights is None:
             return []
-        maps, always_positive = [], normalizer_of(self.settings).always_positive
+        maps, always_positive = [], make_normalizer(self.settings).always_positive
         for example, (tokens, ended), rows in zip(examples, outputs, weights):
             columns = example.source or ("",)
             written = [*tokens, *([SPECIAL[END]] if ended else [])]
@@ -216,14 +218,14 @@ def _reader(settings: Seq2SeqSettings) -> Reader:
         return FixedReader()
     # Every pair of tokens passes through this layer, so its size is most of the cost of attention.
     score = Additive(settings.hidden_size, settings.hidden_size, settings.hidden_size // 2)
-    normalizer = normalizer_of(settings)
+    normalizer = make_normalizer(settings)
     if settings.attention == HARD:
         return HardReader(HardAttention(score, normalizer=normalizer, estimator=Marginalize()))
     return SoftReader(Attention(score, normalizer=normalizer))
 
 
-def usable(pairs: dict[str, list[TextPair]], settings: Seq2SeqSettings) -> dict[str, list[TextPair]]:
-    """The pairs without training examples that the settings call too long; refuses what no model could read."""
+def limit_lengths(pairs: dict[str, list[TextPair]], settings: Seq2SeqSettings) -> dict[str, list[TextPair]]:
+    """Leaves out training examples that are longer than the settings allow; ValueError if others are far too long."""
     kept = {**pairs, "train": keep_short(pairs["train"], settings)}
     for split in ("dev", "test"):
         try:
@@ -234,7 +236,7 @@ def usable(pairs: dict[str, list[TextPair]], settings: Seq2SeqSettings) -> dict[
 
 
 def keep_short(pairs: list[TextPair], settings: Seq2SeqSettings) -> list[TextPair]:
-    """Those that are no longer than the settings allow, on both sides."""
+    """Returns the pairs that are no longer than the settings allow, on both sides."""
     short = [
         pair
         for pair in pairs
@@ -250,11 +252,11 @@ def keep_short(pairs: list[TextPair], settings: Seq2SeqSettings) -> list[TextPai
 
 
 def check_lengths(pairs: Iterable[TextPair], level: str) -> None:
-    """Refuses a text that is too long to be encoded in reasonable time and memory, by its place among the pairs."""
+    """Raises ValueError, with its line, for a text that is too long to be encoded in reasonable time and memory."""
     for number, pair in enumerate(pairs, start=1):
         longest = max(len(pair.source), len(split_text(pair.target, level)))
         if longest > MAX_TOKENS:
-            beginning = quoted(join_tokens(pair.source[:20], level))
+            beginning = short_repr(join_tokens(pair.source[:20], level))
             raise ValueError(
                 f"line {number} ({beginning} …): expected at most {MAX_TOKENS} tokens, got {longest}; shorten the text"
             )

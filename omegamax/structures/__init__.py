@@ -22,7 +22,7 @@ from omegamax.structures.dynamic_program import DynamicProgram as DynamicProgram
 from omegamax.structures.edit_distance import edit_distance as edit_distance
 from omegamax.structures.factor_graph import FactorGraph as FactorGraph
 from omegamax.structures.factor_graph import FactorGraphScores as FactorGraphScores
-from omegamax.structures.factor_graph import FactorGraphSparsemap as FactorGraphSparsemap
+from omegamax.structures.factor_graph import LPSparseMAPSolution as LPSparseMAPSolution
 from omegamax.structures.factor_graph_builder import FactorGraphBuilder as FactorGraphBuilder
 from omegamax.structures.gapped_alignment import GappedScores as GappedScores
 from omegamax.structures.gapped_alignment import GlobalAlignment as GlobalAlignment
@@ -50,7 +50,7 @@ from omegamax.structures.soft_dtw import soft_dtw_divergence as soft_dtw_diverge
 from omegamax.structures.soft_dtw import soft_dtw_from_costs as soft_dtw_from_costs
 from omegamax.structures.soft_dtw import squared_euclidean as squared_euclidean
 from omegamax.structures.sparsemap import SparseMAP as SparseMAP
-from omegamax.structures.sparsemap import Sparsemap as Sparsemap
+from omegamax.structures.sparsemap import SparseMAPSolution as SparseMAPSolution
 from omegamax.structures.structure import Structure as Structure
 from omegamax.structures.subset import Subset as Subset
 from omegamax.structures.table import Table as Table

@@ -19,12 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax import checks, routing
-from omegamax.inference.alignment_program import KINDS, AlignmentProgram
-from omegamax.inference.lattice import Lattice
+from omegamax import checks
+from omegamax.inference.hypergraphs.alignment_program import AlignmentProgram
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.inference.program import Program
-from omegamax.inference.topology import Topology
-from omegamax.operators.regularizer import Regularizer
+from omegamax.kernels.structures import alignments
+from omegamax.kernels.structures.alignments import Grid
+from omegamax.kernels.structures.omega import Omega
 from omegamax.structures.bands import Band
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.plain_lists import plain_lists
@@ -101,23 +103,21 @@ class Alignment(DynamicProgram):
         return structure.nonzero()
 
     def hamming(self, target: Tensor) -> Tensor:
-        """One for every cell that the target does not visit; with step weights it counts as the step does."""
+        """Costs one for every cell that the target does not visit; with step weights a cell counts as its step does."""
         if all(weight == 1 for *_, weight in self.steps):
             return super().hamming(target)
         return (target == 0).to(target.dtype)
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """One tensor."""
         checks.check_floating("Alignment", potentials)
         checks.check_event("Alignment", "potentials", potentials, (None, None), "(..., M, N)")
         return ((potentials, 2),)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """Rows and columns."""
         return sizes[0]
 
     def forbidden(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor | None:
-        """The cells outside the band of each item."""
+        """Forbids the cells outside the band of each item."""
         if self.band is None:
             return None
         first, last = self.band.rows(sizes[0][0], *lengths)
@@ -131,25 +131,28 @@ class Alignment(DynamicProgram):
         return grid_lattice(self.steps, i, j, np.arange(m * n).reshape(m, n), m * n)
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The cell (m − 1, n − 1)."""
         m, n = lengths
         return 1 + (m - 1) * sizes[0][1] + n - 1
 
-    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
-        """The native grid, for unit steps; it looks at the cells of the band only."""
-        kind = KINDS.get(type(regularizer))
-        if kind is None or self.steps != SYMMETRIC1 or not routing.in_native_memory(*problem.parts):
-            return None
+    @property
+    def compiled_omegas(self) -> frozenset[Omega]:  # type: ignore[override]
+        """Unit steps are compiled."""
+        return alignments.OMEGAS if self.steps == SYMMETRIC1 else frozenset()
+
+    def compiled_for(self, problem: Problem, omega: Omega) -> Program | None:
         lengths = torch.stack(problem.lengths, 1).contiguous()
         n_rows, n_columns = problem.sizes[0]
         if self.band is None:
-            return AlignmentProgram(kind, lengths, n_columns)
+            return AlignmentProgram(Grid(omega, lengths, n_columns))
         first, last = (column.int().contiguous() for column in self.band.rows(n_rows, *problem.lengths))
-        return AlignmentProgram(kind, lengths, n_columns, first, last)
+        return AlignmentProgram(Grid(omega, lengths, n_columns, first, last))
 
 
 def grid_lattice(steps: tuple[Step, ...], i: np.ndarray, j: np.ndarray, number: np.ndarray, n_parts: int) -> Lattice:
-    """Paths over the cells (i, j), row by row; `number` (M, N) says which part a cell is, −1 if it is not there."""
+    """Builds the paths over the cells (i, j), row by row.
+
+    `number` (M, N) says which part a cell is, −1 if it is not there.
+    """
     m, n = number.shape
     node = np.full((m, n), -1)
     node[i, j] = 1 + np.arange(len(i))
@@ -168,7 +171,7 @@ def grid_lattice(steps: tuple[Step, ...], i: np.ndarray, j: np.ndarray, number: 
 
 
 def check_steps(who: str, steps: Any) -> tuple[Step, ...]:
-    """Steps that lead on and count at least nothing."""
+    """Checks that every step leads on and has a weight of at least 0."""
     found = []
     for step in steps:
         if len(step) != 3 or not all(isinstance(d, int) and d >= 0 for d in step[:2]) or step[0] + step[1] == 0:
@@ -185,7 +188,7 @@ def check_steps(who: str, steps: Any) -> tuple[Step, ...]:
 
 
 def check_band(who: str, band: Any) -> None:
-    """A band, or none."""
+    """Checks that `band` is a band or None."""
     if band is not None and not isinstance(band, Band):
         kind = band.__name__ if isinstance(band, type) else type(band).__name__
         raise TypeError(f"{who}: band must be a SakoeChiba, an Itakura or None, got {kind}; use SakoeChiba(10)")

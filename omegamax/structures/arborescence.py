@@ -16,11 +16,11 @@ from typing import Any
 
 import torch
 
-from omegamax.inference.best_arborescence import BestArborescenceProgram
-from omegamax.inference.matrix_tree import MatrixTreeProgram
-from omegamax.inference.oracle import CompiledOracle, Kind
+from omegamax.inference.arborescences.best_arborescence import BestArborescenceProgram
+from omegamax.inference.arborescences.matrix_tree import MatrixTreeProgram
+from omegamax.inference.arborescences.wilson import sample_heads
 from omegamax.inference.program import Program
-from omegamax.inference.wilson import sample_heads
+from omegamax.kernels.structures.sparsemap import CompiledOracle, OracleKind
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
@@ -49,7 +49,10 @@ class Arborescence(DependencyTrees):
     single_root: bool = True
 
     def program(self, problem: Problem, regularizer: Regularizer) -> Program:
-        """Chu-Liu/Edmonds for Hard, the matrix-tree theorem for Shannon; no recursion for another Ω to smooth."""
+        """Uses Chu-Liu/Edmonds for Hard and the matrix-tree theorem for Shannon.
+
+        Another Ω has no recursion to smooth.
+        """
         if isinstance(regularizer, Hard):
             return BestArborescenceProgram(self.single_root, problem.lengths[0])
         if isinstance(regularizer, Shannon):
@@ -60,9 +63,8 @@ class Arborescence(DependencyTrees):
         )
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
-        """The compiled search."""
         sizes = [problem.sizes[0][0], int(self.single_root)]
-        return CompiledOracle(Kind.ARBORESCENCE, sizes, [problem.lengths[0].long().contiguous()])
+        return CompiledOracle(OracleKind.ARBORESCENCE, sizes, [problem.lengths[0].long().contiguous()])
 
     @torch.no_grad()
     def sample(
@@ -75,7 +77,10 @@ class Arborescence(DependencyTrees):
         lengths: Any = None,
         mask: Any = None,
     ) -> Any:
-        """Random trees (n_samples, *batch, N + 1, N + 1), 0/1, from the Gibbs distribution; their mean is `argmax`."""
+        """Draws random trees (n_samples, *batch, N + 1, N + 1), 0/1, from the Gibbs distribution.
+
+        Their mean is `argmax`.
+        """
         regularizer, n_samples = count_samples("Arborescence.sample", regularizer, n_samples)
         problem = self._bind_shannon("sample", potentials, regularizer, lengths, mask)
         program = MatrixTreeProgram(self.single_root, problem.lengths[0])
@@ -83,4 +88,4 @@ class Arborescence(DependencyTrees):
         arcs = self.from_heads(heads[:, 1:], dtype=problem.parts[0].dtype)
         marginals = program.marginals(problem.parts, program.value(problem.parts)[1]).parts[0]
         arcs = torch.where(marginals.isnan().repeat(n_samples, 1, 1), torch.nan, arcs)
-        return problem.dress((arcs,), before=(n_samples,))
+        return problem.in_user_shape((arcs,), before=(n_samples,))

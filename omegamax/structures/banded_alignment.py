@@ -15,11 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax import checks, routing
-from omegamax.inference.alignment_program import KINDS, AlignmentProgram
-from omegamax.inference.lattice import Lattice
+from omegamax import checks
+from omegamax.inference.hypergraphs.alignment_program import AlignmentProgram
+from omegamax.inference.hypergraphs.lattice import Lattice
 from omegamax.inference.program import Program
-from omegamax.operators.regularizer import Regularizer
+from omegamax.kernels.structures import alignments
+from omegamax.kernels.structures.alignments import Grid
+from omegamax.kernels.structures.omega import Omega
 from omegamax.structures.alignment import SYMMETRIC1, Step, check_band, check_steps, grid_lattice
 from omegamax.structures.bands import Band, Rows
 from omegamax.structures.dynamic_program import DynamicProgram
@@ -86,7 +88,6 @@ class BandedAlignment(DynamicProgram):
         return out.scatter_add(-1, columns.expand(packed.shape), torch.where(inside, packed, 0))
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """One tensor, as wide as the band."""
         checks.check_floating("BandedAlignment", potentials)
         checks.check_event("BandedAlignment", "potentials", potentials, (None, None), "(..., M, W)")
         width = self.columns(potentials.shape[-2])[0].shape[-1]
@@ -94,7 +95,6 @@ class BandedAlignment(DynamicProgram):
         return ((potentials, 2),)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """No axis has lengths."""
         return ()
 
     def build(self, sizes: Sizes) -> Lattice:
@@ -108,15 +108,16 @@ class BandedAlignment(DynamicProgram):
         return grid_lattice(self.steps, i, j, number, m * width)
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The last cell, which is in every band."""
+        """Every item ends in the last cell, which is in every band."""
         return self.columns(sizes[0][0])[1].sum().reshape(1)
 
-    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
-        """The native grid, for unit steps."""
-        kind = KINDS.get(type(regularizer))
-        if kind is None or self.steps != SYMMETRIC1 or not routing.in_native_memory(*problem.parts):
-            return None
+    @property
+    def compiled_omegas(self) -> frozenset[Omega]:  # type: ignore[override]
+        """Unit steps are compiled."""
+        return alignments.OMEGAS if self.steps == SYMMETRIC1 else frozenset()
+
+    def compiled_for(self, problem: Problem, omega: Omega) -> Program | None:
         n_rows = problem.sizes[0][0]
         lengths = torch.tensor([[n_rows, self.n_columns]]).expand(problem.n_items, -1).contiguous()
         first, last = (column.int().unsqueeze(0).contiguous() for column in self.rows(n_rows))
-        return AlignmentProgram(kind, lengths, self.n_columns, first, last, packed=True)
+        return AlignmentProgram(Grid(omega, lengths, self.n_columns, first, last, packed=True))

@@ -26,10 +26,10 @@ class Band(abc.ABC):
 
     @abc.abstractmethod
     def interval(self, i: Tensor, m: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
-        """First and last column of row i < m, not yet clipped to 0 .. n − 1; integers that broadcast."""
+        """Returns the first and last column of row i < m, not yet clipped to 0 .. n − 1; integers that broadcast."""
 
     def rows(self, n_rows: int, m: Tensor, n: Tensor) -> Rows:
-        """The band of items of m (batch,) rows and n (batch,) columns, in a grid of `n_rows` rows."""
+        """Returns the band of items of m (batch,) rows and n (batch,) columns, in a grid of `n_rows` rows."""
         m, n = m.unsqueeze(1), n.unsqueeze(1)
         i = torch.arange(n_rows, device=m.device).expand(m.shape[0], -1)
         first, last = self.interval(torch.minimum(i, m - 1), m, n)
@@ -61,7 +61,7 @@ class SakoeChiba(Band):
             raise ValueError(f"SakoeChiba: width must be at least 0, got {self.width}; 0 follows the diagonal")
 
     def interval(self, i: Tensor, m: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
-        """The inequality solved for j, in integers."""
+        """Solves the inequality for j, in integers."""
         reach = max(2 * self.width, 1) * torch.maximum(m - 1, n - 1)
         step = 2 * (m - 1)
         safe = step.clamp(min=1)
@@ -88,7 +88,7 @@ class Itakura(Band):
             raise ValueError(f"Itakura: slope must be finite and at least 1, got {self.slope}; 1 follows the diagonal")
 
     def interval(self, i: Tensor, m: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
-        """In coordinates x = i / (m − 1), y = j / (n − 1) of the unit square."""
+        """Computes in coordinates x = i / (m − 1), y = j / (n − 1) of the unit square."""
         x = i.double() / (m - 1).clamp(min=1)
         low = torch.maximum(x / self.slope, 1 - self.slope * (1 - x)) * (n - 1)
         high = torch.minimum(self.slope * x, 1 - (1 - x) / self.slope) * (n - 1)

@@ -29,14 +29,14 @@ _SHANNON = Shannon()
 
 
 class Barycenter(NamedTuple):
-    """A mean of series, and how it was found."""
+    """A mean of series, and a record of the search for it."""
 
     series: Tensor  # (length, D)
     losses: Tensor  # (iterations + 1,): the objective, first at `init`
     converged: bool  # whether the last iteration gained less than the tolerance
 
 
-@torch.inference_mode(False)  # the search differentiates, whoever asks
+@torch.inference_mode(False)  # the search differentiates, also when called in inference mode
 def soft_dtw_barycenter(
     series: Tensor | Sequence[Tensor],
     weights: Tensor | Sequence[float] | None = None,
@@ -106,7 +106,7 @@ def soft_dtw_barycenter(
 
 
 def _minimise(objective: Any, z: Tensor, max_iter: int, tol: float) -> tuple[Tensor, bool]:
-    """L-BFGS, one iteration at a time, so that each is recorded."""
+    """Runs L-BFGS one iteration at a time, so that each is recorded."""
     optimizer = torch.optim.LBFGS([z], max_iter=1, max_eval=30, history_size=10, line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:
@@ -137,7 +137,7 @@ def _minimise(objective: Any, z: Tensor, max_iter: int, tol: float) -> tuple[Ten
 
 
 def _read(series: Any, lengths: Any) -> list[Tensor]:
-    """The series, each in its own length."""
+    """Returns the series, each in its own length."""
     if isinstance(series, Tensor):
         checks.check_event(_WHO, "series", series, (None, None, None), "(K, N, D)")
         if series.dim() != 3:
@@ -162,7 +162,7 @@ def _read(series: Any, lengths: Any) -> list[Tensor]:
 
 
 def _shares(weights: Any, padded: Tensor) -> Tensor:
-    """Weights that sum to one."""
+    """Returns weights that sum to one."""
     if weights is None:
         return padded.new_full((len(padded),), 1 / len(padded))
     found = torch.as_tensor(weights).detach().to(padded)
@@ -175,7 +175,7 @@ def _shares(weights: Any, padded: Tensor) -> Tensor:
 
 
 def _start(each: list[Tensor], share: Tensor, init: Tensor | None, length: int | None) -> Tensor:
-    """The given start, or the mean of the stretched series."""
+    """Returns the given start, or the mean of the stretched series."""
     width = each[0].shape[-1]
     if init is not None:
         checks.check_event(_WHO, "init", init, (length, width), f"({'length' if length is None else length}, {width})")

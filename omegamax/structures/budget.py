@@ -44,5 +44,4 @@ class Budget(Selection):
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Lo and hi."""
         return self.lo, self.hi

@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax import checks, routing
-from omegamax.inference.chain_program import ChainProgram, chain_omega
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.oracle import CompiledOracle, Kind
+from omegamax import checks
+from omegamax.inference.hypergraphs.chain_program import ChainProgram
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.inference.program import Parts, Program
-from omegamax.inference.topology import Topology
-from omegamax.operators.regularizer import Regularizer
+from omegamax.kernels.structures.omega import Omega
+from omegamax.kernels.structures.sparsemap import CompiledOracle, OracleKind
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures import measures
@@ -56,6 +56,7 @@ class Chain(DynamicProgram):
     n_regularized = 1
     labels_are = "tags (..., N)"
     any_labels_fit = True
+    compiled_omegas = frozenset(Omega)
 
     @staticmethod
     def from_emissions(
@@ -115,7 +116,6 @@ class Chain(DynamicProgram):
         )
 
     def parts_from_labels(self, problem: Problem, labels: Tensor) -> Parts:
-        """Tags, dense or factored as the potentials are."""
         factored, n_tags, dtype = len(problem.parts) > 1, problem.sizes[0][-1], problem.parts[0].dtype
         if factored:
             return tuple(self.factored_from_tags(labels, n_tags, lengths=problem.lengths[0], dtype=dtype))
@@ -127,10 +127,10 @@ class Chain(DynamicProgram):
         hot = structure.emissions if isinstance(structure, FactoredChain) else structure.sum(-2)
         return torch.where(hot.sum(-1) > 0.5, hot.argmax(-1), -1)
 
-    def recognise(self, problem: Problem, target: Parts, entries: Any) -> Tensor:
-        """One cell per position, in a row: each begins with the tag that the one before ends with."""
+    def is_structure(self, problem: Problem, target: Parts, entries: Any) -> Tensor:
+        """Checks for one cell per position, of which each begins with the tag that the one before ends with."""
         lengths = problem.lengths[0].to(target[0].device)
-        if len(target) > 1:  # the factors of the tags that it shows, then
+        if len(target) > 1:  # compares with the factors of the tags that it shows
             tags = self.tags(FactoredChain(*target))
             within = torch.arange(tags.shape[-1], device=tags.device) < lengths.unsqueeze(-1)
             tags = torch.where(within & (tags >= 0), tags, 0)
@@ -147,13 +147,12 @@ class Chain(DynamicProgram):
         return (count == lengths) & (items[wrong].bincount(minlength=problem.n_items) == 0)
 
     def hamming(self, target: Any) -> Tensor:
-        """One for every position with another tag, whatever the tag before it."""
+        """Costs one for every position with another tag, whatever the tag before it."""
         if isinstance(target, FactoredChain):
             return super().hamming(target)
         return (1 - target.sum(-2, keepdim=True)).clamp(min=0)
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """One dense tensor, or the four factors."""
         if isinstance(potentials, FactoredChain):
             emissions, transitions, start, end = potentials
             n_tags = emissions.shape[-1] if isinstance(emissions, Tensor) and emissions.dim() else 0
@@ -168,7 +167,6 @@ class Chain(DynamicProgram):
         return ((potentials, 3),)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """The number of positions."""
         return (sizes[0][0],)
 
     def build(self, sizes: Sizes) -> Lattice:
@@ -195,7 +193,7 @@ class Chain(DynamicProgram):
         return Lattice.from_parts(topology, parts, [n * c, c * c, c, c])
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The end that belongs to the length."""
+        """An item ends in the end that belongs to its length."""
         n, c = sizes[0][0], sizes[0][-1]
         return n * c + lengths[0]
 
@@ -220,27 +218,24 @@ class Chain(DynamicProgram):
         return TransitionMatrices(found.reshape(*shape, n, c, c), last.reshape(*shape, c))
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
-        """Viterbi."""
         n_places, n_tags, factored = *problem.sizes[0][:1], problem.sizes[0][-1], int(len(problem.parts) > 1)
         if 0 in problem.sizes[0]:
             return super().oracle(problem)
-        return CompiledOracle(Kind.CHAIN, [n_places, n_tags, factored], [problem.lengths[0].long().contiguous()])
+        return CompiledOracle(OracleKind.CHAIN, [n_places, n_tags, factored], [problem.lengths[0].long().contiguous()])
 
     def with_extra(self, scores: Any, extra: Any) -> FactoredChain:
-        """Emissions as scores; transitions, or (transitions, start, end), as extra."""
+        """Takes emissions as scores; transitions, or (transitions, start, end), as extra."""
         return self.from_emissions(scores, *((extra,) if isinstance(extra, Tensor) else extra))
 
-    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
-        """Compiled sweeps for Hard, Shannon, SquaredNorm and Tsallis(1.5)."""
-        omega = chain_omega(regularizer)
-        if omega is None or 0 in problem.sizes[0] or not routing.in_native_memory(*problem.parts):
+    def compiled_for(self, problem: Problem, omega: Omega) -> Program | None:
+        if 0 in problem.parts[0].shape[1:]:
             return None
         lengths = problem.lengths[0].to(torch.int64).contiguous()
         return ChainProgram(omega, lengths, len(problem.parts))
 
 
 def _checked_tags(who: str, tags: Tensor, n_tags: int, lengths: Any) -> tuple[Tensor, Tensor]:
-    """Tags (..., N), 0 beyond the lengths, and which of them are within."""
+    """Returns the tags (..., N), 0 beyond the lengths, and which of them are within."""
     checks.check_indices(who, "tags", tags)
     within = torch.ones_like(tags, dtype=torch.bool)
     if lengths is not None:

@@ -26,12 +26,13 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.oracle import CompiledOracle, Kind
-from omegamax.inference.program import LatticeProgram, Program
-from omegamax.inference.topology import Topology
-from omegamax.inference.tree_program import tree_oracle, tree_program
-from omegamax.operators.regularizer import Regularizer
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.topology import Topology
+from omegamax.inference.hypergraphs.tree_program import tree_program
+from omegamax.inference.program import Program
+from omegamax.kernels.structures.omega import Omega
+from omegamax.kernels.structures.sparsemap import CompiledOracle
+from omegamax.kernels.structures.trees import CONSTITUENCY, OMEGAS
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.plain_lists import plain_lists
 from omegamax.structures.problem import Problem, Sizes
@@ -51,6 +52,7 @@ class ConstituencyTree(DynamicProgram):
     """
 
     event_ndim = 3
+    compiled_omegas = OMEGAS
 
     @staticmethod
     def from_scores(scores: Tensor) -> Tensor:
@@ -81,14 +83,12 @@ class ConstituencyTree(DynamicProgram):
         return structure
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """One tensor."""
         checks.check_floating("ConstituencyTree", potentials)
         n_words = potentials.shape[-2] if potentials.dim() > 1 else 0
         checks.check_event("ConstituencyTree", "potentials", potentials, (n_words, n_words, None), "(..., N, N, L)")
         return ((potentials, 3),)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """The number of words."""
         return (sizes[0][0],)
 
     def build(self, sizes: Sizes) -> Lattice:
@@ -113,26 +113,19 @@ class ConstituencyTree(DynamicProgram):
         return Lattice.from_parts(topology, [parts], [n * n * n_labels])
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The span of the whole sentence: (0, n − 1) is number n, because the spans of word 0 come first."""
+        """An item ends in the span (0, n − 1), which is number n, because the spans of word 0 come first."""
         return lengths[0]
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
-        """The compiled chart."""
-        return tree_oracle(Kind.CONSTITUENCY, problem.sizes[0][0], problem.sizes[0][2], problem.lengths[0])
+        return CONSTITUENCY.oracle(problem.sizes[0][0], problem.lengths[0], option=problem.sizes[0][2])
 
-    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
-        """The compiled chart, for Hard, Shannon and SquaredNorm."""
-
-        def generic() -> Program:
-            return LatticeProgram(problem.lattice, regularizer, problem.goals)
-
-        return tree_program(
-            "constituency", problem.sizes[0][2], problem.parts, problem.lengths[0], regularizer, generic
-        )
+    def compiled_for(self, problem: Problem, omega: Omega) -> Program | None:
+        option = problem.sizes[0][2]
+        return tree_program(CONSTITUENCY, option, problem.parts, problem.lengths[0], omega)
 
 
 def _check_binary(spans: list[Span], n_words: int, n_labels: int) -> None:
-    """Every span but a word is two others, side by side."""
+    """Checks that every span but a word consists of two others, side by side."""
     bounds = {(i, j) for i, j, _ in spans}
     length = 1 + max((j for _, j in bounds), default=-1)
     inside = all(0 <= i <= j < n_words and 0 <= label < n_labels for i, j, label in spans)

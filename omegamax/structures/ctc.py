@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.topology import Topology
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.dynamic_program import DynamicProgram
@@ -143,7 +143,6 @@ class CTC(DynamicProgram):
         return torch.where(structure.emissions.sum(-1) > 0.5, states.gather(-1, best).squeeze(-1), -1)
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """Emissions, skips and ends."""
         if not isinstance(potentials, CtcPotentials):
             raise TypeError(
                 f"CTC: potentials must be CtcPotentials, got {type(potentials).__name__}; use CTC.from_log_probs"
@@ -156,7 +155,6 @@ class CTC(DynamicProgram):
         return (emissions, 2), (skips, 1), (ends, 1)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """The number of frames."""
         return (sizes[0][0],)
 
     def build(self, sizes: Sizes) -> Lattice:
@@ -184,13 +182,13 @@ class CTC(DynamicProgram):
         return Lattice.from_parts(topology, [emission, skip, end], [t * n, n, n])
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The end that belongs to the number of frames."""
+        """An item ends in the end that belongs to its number of frames."""
         t, n = sizes[0]
         return t * n + lengths[0]
 
 
 def _batch_axis(lead: tuple[int, ...], n_items: int, dim: int | None) -> int:
-    """Which of the leading axes of structures is that of the batch."""
+    """Returns which of the leading axes of structures is that of the batch."""
     fitting = [axis for axis, size in enumerate(lead) if size == n_items]
     if dim is None and len(fitting) == 1:
         return fitting[0]
@@ -254,7 +252,7 @@ def ctc_loss(
 
 
 def _read(log_probs: Tensor, targets: Tensor, target_lengths: Any, blank: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Checked log-probabilities, targets (batch, S) and their lengths (batch,)."""
+    """Checks log-probabilities, targets (batch, S) and their lengths (batch,)."""
     who = "CTC.from_log_probs"
     checks.check_floating(who, log_probs)
     if log_probs.dim() not in (2, 3) or 0 in log_probs.shape:
@@ -290,7 +288,7 @@ def _read(log_probs: Tensor, targets: Tensor, target_lengths: Any, blank: int) -
 
 
 def _whole(who: str, name: str, lengths: Any) -> Tensor:
-    """Lengths as integers, from a Tensor, a list, a tuple or a number."""
+    """Reads lengths as integers from a Tensor, a list, a tuple or a number."""
     found = torch.as_tensor(lengths)
     if found.is_floating_point() or found.dtype is torch.bool:
         raise TypeError(f"{who}: {name} must be integers, got {found.dtype}; count the places of each item")
@@ -298,7 +296,7 @@ def _whole(who: str, name: str, lengths: Any) -> Tensor:
 
 
 def _padded(who: str, targets: Tensor, target_lengths: Any) -> Tensor:
-    """Targets (batch, S), from padded or concatenated ones."""
+    """Returns targets (batch, S), from padded or concatenated ones."""
     if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.dim() not in (1, 2):
         kind = tuple(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__
         raise TypeError(
@@ -323,7 +321,7 @@ def _padded(who: str, targets: Tensor, target_lengths: Any) -> Tensor:
 
 
 def _states(padded: Tensor, blank: int) -> Tensor:
-    """The states blank y₁ blank y₂ ... y_S blank, (batch, 2S + 1)."""
+    """Returns the states blank y₁ blank y₂ ... y_S blank, (batch, 2S + 1)."""
     states = padded.new_full((padded.shape[0], 2 * padded.shape[1] + 1), blank)
     states[:, 1::2] = padded
     return states

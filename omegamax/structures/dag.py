@@ -1,4 +1,4 @@
-"""Paths in a directed acyclic graph of the user's.
+"""Paths in a directed acyclic graph that the user gives.
 
     potentials (..., E): one score per edge, in the order in which the edges were given
 

@@ -1,4 +1,4 @@
-"""Dependency trees as users meet them, projective or not: scores of arcs in, heads of words out."""
+"""The interface of dependency trees, projective or not: users give scores of arcs and read heads of words."""
 
 from __future__ import annotations
 
@@ -51,11 +51,9 @@ class DependencyTrees(Structure):
         return arcs
 
     def parts_from_labels(self, problem: Problem, labels: Tensor) -> Parts:
-        """Heads of the words."""
         return (self.from_heads(labels, problem.lengths[0], dtype=problem.parts[0].dtype),)
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """One tensor."""
         checks.check_floating(self._name, potentials)
         size = potentials.shape[-1] if potentials.dim() else 0
         checks.check_event(self._name, "potentials", potentials, (size, size), "(..., N + 1, N + 1)")
@@ -67,5 +65,4 @@ class DependencyTrees(Structure):
         return ((potentials, 2),)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """The number of words, without the root."""
         return (sizes[0][0] - 1,)

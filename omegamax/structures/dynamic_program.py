@@ -9,9 +9,12 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.oracle import CompiledOracle, Kind
-from omegamax.inference.program import LatticeProgram, Program
+from omegamax.inference.compiled_omega import compiled_omega
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
+from omegamax.inference.program import Program
+from omegamax.kernels.structures.omega import Omega
+from omegamax.kernels.structures.sparsemap import CompiledOracle, OracleKind
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
@@ -30,37 +33,46 @@ _MAX_BUILT = 16
 class DynamicProgram(Structure):
     """A set of structures that are the derivations of a hypergraph. Subclasses describe; the methods are common."""
 
+    compiled_omegas: frozenset[Omega] = frozenset()  # the Ω for which `compiled_for` has a program
+
     # What a dynamic program describes.
 
     @property
-    def obstacle(self) -> str | None:
-        """Why there is no hypergraph, where there is none (a factor graph with cycles)."""
+    def why_no_hypergraph(self) -> str | None:
+        """The reason why there is no hypergraph (a factor graph with cycles), None where there is one."""
         return None
 
     @abc.abstractmethod
     def build(self, sizes: Sizes) -> Lattice:
-        """The hypergraph for components of these event sizes."""
+        """Builds the hypergraph for components of these event sizes."""
 
     @abc.abstractmethod
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The node, as the description numbers it, in which each item ends, (batch,)."""
+        """Returns the node, as the description numbers it, in which each item ends, (batch,)."""
 
-    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
-        """A faster program than the generic engine, where there is one for these inputs."""
+    def compiled_for(self, problem: Problem, omega: Omega) -> Program | None:
+        """Returns the compiled program for `omega`, one of `compiled_omegas`, None for sizes that it does not take."""
         return None
 
+    def compiled_program(self, problem: Problem, regularizer: Regularizer) -> Program | None:
+        """Returns the compiled program if there is one for this Ω and native code may read these tensors, else None."""
+        omega = compiled_omega(regularizer)
+        if omega is None or omega not in self.compiled_omegas or not routing.in_native_memory(*problem.parts):
+            return None
+        return self.compiled_for(problem, omega)
+
     def program(self, problem: Problem, regularizer: Regularizer) -> Program:
-        """The specialised program, where the structure has one for these inputs; the generic engine elsewhere."""
-        special = self.specialised(problem, regularizer)
-        return LatticeProgram(problem.lattice, regularizer, problem.goals) if special is None else special
+        """Returns the compiled program or, where there is none for these inputs, the generic engine."""
+        compiled = self.compiled_program(problem, regularizer)
+        return LatticeProgram(problem.lattice, regularizer, problem.goals) if compiled is None else compiled
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
-        """One sweep over the hypergraph; where the structure has a compiled sweep of its own, it may say so."""
+        """Returns one sweep over the hypergraph; a structure with a compiled sweep of its own overrides it."""
         lattice, topology = problem.lattice, problem.lattice.topology
         first_entry, parts, scales = lattice.entries()
         sizes = [topology.n_nodes, topology.n_leaves, *topology.tails.shape]
         integers = [topology.tails, topology.first_edges(), problem.goals.cpu(), first_entry, parts]
-        return CompiledOracle(Kind.LATTICE, sizes, [tensor.contiguous() for tensor in integers], scales)
+        return CompiledOracle(OracleKind.LATTICE, sizes, [tensor.contiguous() for tensor in integers], scales)
 
     # What can be asked of it.
 
@@ -130,12 +142,12 @@ class DynamicProgram(Structure):
         return measures.backpointers(*self._bind(potentials, regularizer, lengths, mask))
 
     def lattice(self, sizes: Sizes) -> Lattice:
-        """`build`, remembered for the sizes in use."""
+        """Returns what `build` built, remembered for the sizes in use."""
         found = _BUILT.get((self, sizes))
         if found is None:
-            while len(_BUILT) >= _MAX_BUILT:  # the oldest goes: a training loop cycles through few sizes
+            while len(_BUILT) >= _MAX_BUILT:  # drops the oldest: a training loop cycles through few sizes
                 _BUILT.pop(next(iter(_BUILT)), None)
-            # What is remembered must not belong to a transform, nor to inference mode: training may come next.
+            # A lattice that is kept must not be made inside a transform or in inference mode: training may come next.
             with routing.outside_transforms(), torch.inference_mode(False):
                 found = _BUILT[self, sizes] = self.build(sizes)
         return found

@@ -67,7 +67,7 @@ def edit_distance(
     ):
         _check_table(name, cost, axes, read)
     changed = _substitution(substitution, a, b, dtype)
-    # A common first element, paired for free and never left alone, so that a sequence may be empty.
+    # A common first element, paired for free and never unpaired, so that a sequence may be empty.
     match = pad(-changed, (1, 0, 1, 0), value=-torch.inf)
     first = torch.zeros(m + 1, n + 1, dtype=torch.bool, device=a.device)
     first[0, 0] = True
@@ -81,7 +81,7 @@ def edit_distance(
 
 
 def _dtype(*costs: float | Tensor) -> torch.dtype:
-    """Of the costs that have one; whole numbers are as good as any."""
+    """Returns the type of the costs that have one; whole numbers have any type."""
     floating = [cost.dtype for cost in costs if isinstance(cost, Tensor) and cost.is_floating_point()]
     return functools.reduce(torch.promote_types, floating) if floating else torch.get_default_dtype()
 
@@ -99,7 +99,7 @@ def _substitution(cost: float | Tensor, a: Tensor, b: Tensor, dtype: torch.dtype
 
 
 def _check_table(name: str, cost: float | Tensor, axes: int, symbols: tuple[Tensor, ...]) -> None:
-    """One number, or a table with a place for every symbol that is looked up along each axis."""
+    """Checks for one number, or a table with a place for every symbol that is looked up along each axis."""
     if not isinstance(cost, Tensor) or cost.dim() == 0:
         return
     if cost.dim() != axes:

@@ -22,16 +22,22 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.agreement import Agreement
-from omegamax.inference.graph_solution import GraphSolution, LpMapProgram, Stopping, lp_sparsemap, warn_if_stopped
-from omegamax.inference.lattice import Lattice
+from omegamax.inference.factor_graphs.agreement import Agreement
+from omegamax.inference.factor_graphs.lp_sparsemap import (
+    GraphSolution,
+    LpMapProgram,
+    Stopping,
+    lp_sparsemap,
+    warn_if_stopped,
+)
+from omegamax.inference.hypergraphs.lattice import Lattice
 from omegamax.inference.program import Parts, Program
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures import factor_tree
 from omegamax.structures.dynamic_program import DynamicProgram
-from omegamax.structures.factors import Block, Count, Factor, Part, Variable
-from omegamax.structures.local_views import agreement_of, tables_of
+from omegamax.structures.factor_problems import agreement_of, tables_of
+from omegamax.structures.factors import Block, Count, Factor, StructureFactor, Variable
 from omegamax.structures.problem import Problem, Sizes
 
 MAX_ITER = 10_000
@@ -45,8 +51,8 @@ class FactorGraphScores(NamedTuple):
     factors: Tensor  # (..., E)
 
 
-class FactorGraphSparsemap(NamedTuple):
-    """LP-SparseMAP, and how it was found."""
+class LPSparseMAPSolution(NamedTuple):
+    """The solution of LP-SparseMAP, and how exactly it was found."""
 
     marginals: Any  # as the potentials; differentiable
     primal_residual: Tensor  # (*batch,) float64: the largest disagreement of a factor with the marginals
@@ -59,7 +65,7 @@ class FactorGraph(DynamicProgram):
     """Assignments to variables that satisfy all factors; made by `FactorGraphBuilder`.
 
     Without cycles it is a dynamic program, and everything that can be asked of one is exact. With cycles only `map`
-    (LP-MAP) and `sparsemap` (LP-SparseMAP) answer; the others raise, and name a cycle.
+    (LP-MAP) and `sparsemap` (LP-SparseMAP) are offered; the other methods raise, and name a cycle.
 
     Arguments:
         blocks: named groups of variables, from the builder
@@ -89,21 +95,21 @@ class FactorGraph(DynamicProgram):
 
     @cached_property
     def n_entries(self) -> int:
-        """V: how many variable scores."""
+        """The number V of variable scores."""
         return sum(block.size for block in self.blocks)
 
     @cached_property
     def score_blocks(self) -> tuple[Block, ...]:
-        """Where each named factor score is."""
+        """The places of named factor scores."""
         return tuple(block for factor in self.factors for block in factor.blocks)
 
     @cached_property
     def n_scores(self) -> int:
-        """E: how many factor scores."""
+        """The number E of factor scores."""
         return sum(block.size for block in self.score_blocks)
 
     def scores(self, variables: Mapping[str, Tensor], factors: Mapping[str, Tensor] | None = None) -> Any:
-        """Potentials from scores by name, each (*batch, *its shape); what is not named is 0.
+        """Makes potentials from scores by name, each (*batch, *its shape); what is not named is 0.
 
         One tensor where no factor has scores, `FactorGraphScores` where some have.
         """
@@ -117,7 +123,7 @@ class FactorGraph(DynamicProgram):
         return FactorGraphScores(first, _laid_out(self.score_blocks, factors or {}, self.n_scores, batch, given[0]))
 
     def named(self, weights: Any) -> dict[str, Tensor]:
-        """The `weights` (marginals, structures or scores) by name: of variables, and of factors that have some."""
+        """Reads `weights` (marginals, structures or scores) by the names of variables and of factors with scores."""
         parts = (weights,) if isinstance(weights, Tensor) else tuple(weights)
         found = {}
         for part, blocks in zip(parts, (self.blocks, self.score_blocks)):
@@ -138,12 +144,11 @@ class FactorGraph(DynamicProgram):
                 true = sum(literal.negated for literal in factor.literals)
                 if not factor.least <= true <= factor.most:
                     return False
-            elif isinstance(factor, Part) and not factor.structure.has_empty:
+            elif isinstance(factor, StructureFactor) and not factor.structure.has_empty:
                 return False
         return True
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """Variable scores, or both."""
         if isinstance(potentials, FactorGraphScores):
             layout = f"(..., {self.n_entries})"
             checks.check_event("FactorGraph", "variables", potentials.variables, (self.n_entries,), layout)
@@ -167,23 +172,21 @@ class FactorGraph(DynamicProgram):
         return ((potentials, 1),)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """No axis has a length."""
         return ()
 
     def with_extra(self, scores: Any, extra: Any) -> FactorGraphScores:
-        """Factor scores as extra."""
         return FactorGraphScores(scores, extra)
 
     # Without cycles.
 
     @cached_property
-    def obstacle(self) -> str | None:
-        """Why there is no hypergraph: a cycle, or a factor without a table; None where there is one."""
+    def why_no_hypergraph(self) -> str | None:
+        """The reason why there is no hypergraph, a cycle or a factor without a table; None where there is one."""
         tables = []
         for factor in self.factors:
             local = tables_of(self.variables, factor)
             if local is None:
-                assert isinstance(factor, Part)
+                assert isinstance(factor, StructureFactor)
                 return f"factor {factor.name!r} over a {type(factor.structure).__name__}, which is no table or count"
             tables += local
         cycle = factor_tree.cycle_of(len(self.variables), tables)
@@ -193,27 +196,30 @@ class FactorGraph(DynamicProgram):
         return f"a cycle: {' – '.join([*steps, steps[0]])}"
 
     def build(self, sizes: Sizes) -> Lattice:
-        """The hypergraph of messages from the leaves of the graph to its roots."""
-        if self.obstacle is not None:
+        """Builds the hypergraph of messages from the leaves of the graph to its roots."""
+        if self.why_no_hypergraph is not None:
             raise ValueError(
-                f"FactorGraph: only a graph without cycles is a dynamic program, got {self.obstacle}; use sparsemap, "
-                "or map"
+                f"FactorGraph: only a graph without cycles is a dynamic program, got {self.why_no_hypergraph}; "
+                "use sparsemap, or map"
             )
         tables = [local for factor in self.factors for local in tables_of(self.variables, factor) or ()]
         n_scores = self.n_scores if len(sizes) > 1 else 0
         return factor_tree.build(self.variables, tables, self.n_entries, n_scores)
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The last node that was made."""
+        """Every item ends in the last node that was made."""
         return torch.tensor([self.lattice(sizes).topology.n_nodes - 1])
 
     def program(self, problem: Problem, regularizer: Regularizer) -> Program:
-        """The hypergraph's; with cycles, LP-MAP for Hard, and a ValueError that names one for any other Ω."""
-        if self.obstacle is not None and isinstance(regularizer, Hard):
+        """Uses the hypergraph where there is one.
+
+        With cycles it is LP-MAP for Hard, and a ValueError that names a cycle for another Ω.
+        """
+        if self.why_no_hypergraph is not None and isinstance(regularizer, Hard):
             return LpMapProgram(self.agreement, len(problem.parts), Stopping(MAX_ITER, ATOL))
         return super().program(problem, regularizer)
 
-    # With or without.
+    # With or without cycles.
 
     @cached_property
     def agreement(self) -> Agreement:
@@ -229,8 +235,8 @@ class FactorGraph(DynamicProgram):
         mask: Any = None,
         max_iter: int = MAX_ITER,
         atol: float = ATOL,
-    ) -> FactorGraphSparsemap:
-        """LP-SparseMAP by alternating directions; differentiable, as often as asked.
+    ) -> LPSparseMAPSolution:
+        """Solves LP-SparseMAP by alternating directions; differentiable, as often as asked.
 
         It ends where the solution on the factors' faces is exact, or where both residuals (the dual one relative to the
         scores) are at most `atol`, or after `max_iter` iterations, with a warning.
@@ -239,15 +245,14 @@ class FactorGraph(DynamicProgram):
         problem = self.bind(potentials, lengths, mask)
         found = self._solve(problem, Stopping(max_iter, atol))
         batch = problem.batch_shape
-        return FactorGraphSparsemap(
-            problem.dress(found.parts),
+        return LPSparseMAPSolution(
+            problem.in_user_shape(found.parts),
             found.primal.reshape(batch),
             found.dual.reshape(batch),
             found.n_iterations.reshape(batch),
         )
 
     def sparsemap_parts(self, problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
-        """By alternating directions."""
         found = self._solve(problem, Stopping(max_iter, ATOL))
         return found.parts, found.value
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from omegamax.structures.chain import Chain, FactoredChain
 from omegamax.structures.factor_graph import FactorGraph
-from omegamax.structures.factors import Block, Count, Factor, Literal, Pair, Part, Variable
+from omegamax.structures.factors import Block, Count, Factor, Literal, Pair, StructureFactor, Variable
 from omegamax.structures.projective_tree import ProjectiveTree
 from omegamax.structures.structure import Structure
 from omegamax.structures.table import Table, TableScores
@@ -45,11 +45,11 @@ class FactorGraphBuilder:
     # Variables.
 
     def binary(self, name: str, shape: tuple[int, ...] | int = ()) -> Any:
-        """A binary variable, or an array of them; its marginals are read in this shape."""
+        """Adds a binary variable, or an array of them; its marginals are read in this shape."""
         return self._add(name, _shape(shape), 2, binary=True)
 
     def variable(self, name: str, n_values: int, shape: tuple[int, ...] | int = ()) -> Any:
-        """A variable with the values 0 to n_values − 1, or an array of them; marginals (*shape, n_values)."""
+        """Adds a variable with the values 0 to n_values − 1, or an array of them; marginals (*shape, n_values)."""
         if not isinstance(n_values, int) or isinstance(n_values, bool) or n_values < 1:
             raise ValueError(f"{_WHO}.variable: n_values must be a positive int, got {n_values!r}; count the values")
         return self._add(name, _shape(shape), n_values, binary=False)
@@ -72,7 +72,7 @@ class FactorGraphBuilder:
     # Logic factors.
 
     def xor(self, literals: Any, *, name: str | None = None) -> None:
-        """Exactly one is true.
+        """Demands that exactly one is true.
 
         Arguments:
             literals: binary variables, or values of variables
@@ -81,7 +81,7 @@ class FactorGraphBuilder:
         self._count("xor", literals, 1, 1, name)
 
     def at_most_one(self, literals: Any, *, name: str | None = None) -> None:
-        """None or one is true.
+        """Demands that none or one is true.
 
         Arguments:
             literals: binary variables, or values of variables
@@ -90,7 +90,7 @@ class FactorGraphBuilder:
         self._count("at_most_one", literals, 0, 1, name)
 
     def or_(self, literals: Any, *, name: str | None = None) -> None:
-        """At least one is true.
+        """Demands that at least one is true.
 
         Arguments:
             literals: binary variables, or values of variables
@@ -99,7 +99,7 @@ class FactorGraphBuilder:
         self._count("or", literals, 1, None, name)
 
     def budget(self, literals: Any, lo: int, hi: int, *, name: str | None = None) -> None:
-        """From lo to hi of them are true.
+        """Demands that from lo to hi of them are true.
 
         Arguments:
             literals: binary variables, or values of variables
@@ -120,7 +120,7 @@ class FactorGraphBuilder:
     # Scored factors.
 
     def pair(self, first: Any, second: Any, *, name: str | None = None) -> None:
-        """A score for both being true, unregularised; layout ().
+        """Adds a score for both being true, unregularised; layout ().
 
         Arguments:
             first: a literal
@@ -131,13 +131,15 @@ class FactorGraphBuilder:
         self._put(Pair(name, _literals("pair", [first, second]), self._scores(name, [("", ())])))
 
     def dense(self, variables: Iterable[Variable], *, name: str | None = None) -> None:
-        """A score for every joint assignment of multi-valued variables, unregularised; layout (n₁, …, n_m)."""
+        """Adds a score for every joint assignment of multi-valued variables, unregularised; layout (n₁, …, n_m)."""
         name, found = self._name("dense", name), _whole("dense", variables)
         sizes = tuple(variable.n_values for variable in found)
-        self._put(Part(name, Table(sizes), found, (sum(sizes),), TableScores, self._scores(name, [("", sizes)])))
+        self._put(
+            StructureFactor(name, Table(sizes), found, (sum(sizes),), TableScores, self._scores(name, [("", sizes)]))
+        )
 
     def sequence(self, variables: Iterable[Variable], *, name: str | None = None) -> None:
-        """A chain over variables with the same C values.
+        """Adds a chain over variables with the same C values.
 
         Unregularised scores `name.transitions` (C, C), `name.start` (C,) and `name.end` (C,), as in `FactoredChain`.
         """
@@ -147,17 +149,17 @@ class FactorGraphBuilder:
             sizes = [variable.n_values for variable in found]
             raise ValueError(f"{_WHO}.sequence: variables must have the same number of values, got {sizes}; use dense")
         layout = [(".transitions", (c, c)), (".start", (c,)), (".end", (c,))]
-        self._put(Part(name, Chain(), found, (len(found), c), FactoredChain, self._scores(name, layout)))
+        self._put(StructureFactor(name, Chain(), found, (len(found), c), FactoredChain, self._scores(name, layout)))
 
     def tree(self, arcs: Any, structure: Structure | None = None, *, name: str | None = None) -> None:
-        """A dependency tree over binary variables (N + 1, N + 1), `arcs[head, modifier]`, 0 the root.
+        """Adds a dependency tree over binary variables (N + 1, N + 1), `arcs[head, modifier]`, 0 the root.
 
         Any structure over arcs: `ProjectiveTree()`, which is the default, or `Arborescence()`.
         """
         self.factor(ProjectiveTree() if structure is None else structure, arcs, name=self._name("tree", name))
 
     def factor(self, structure: Structure, variables: Any, *, name: str | None = None) -> None:
-        """Any structure whose potentials are one tensor, of which each part is a variable.
+        """Adds any structure whose potentials are one tensor, of which each part is a variable.
 
         `variables` is an array, or nested lists, in the shape of the potentials; multi-valued variables are its last
         axis.
@@ -177,12 +179,12 @@ class FactorGraphBuilder:
             raise ValueError(f"{_WHO}.factor: variables must be of one kind, got {sorted(widths)} values; use dense")
         shape = array.shape if found[0].binary else (*array.shape, found[0].n_values)
         _unique("factor", [variable.name for variable in found])
-        self._put(Part(self._name("factor", name), structure, found, shape, None, ()))
+        self._put(StructureFactor(self._name("factor", name), structure, found, shape, None, ()))
 
     # The graph.
 
     def build(self) -> FactorGraph:
-        """The graph, frozen, without data."""
+        """Returns the graph, frozen, without data."""
         if not self._variables:
             raise ValueError(f"{_WHO}.build: a graph has at least one variable, got none; add one with binary(name)")
         return FactorGraph(tuple(self._blocks.values()), tuple(self._variables), tuple(self._factors.values()))

@@ -20,22 +20,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.topology import Topology
-from omegamax.structures.factors import Count, TableOf, Variable
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.topology import Topology
+from omegamax.structures.factors import Count, TableFactor, Variable
 
-Local = Count | TableOf
+TreeFactor = Count | TableFactor
 
 
-def variables_of(factor: Local) -> list[int]:
-    """Numbers of the variables a factor sees, each once, in order."""
-    if isinstance(factor, TableOf):
+def variables_of(factor: TreeFactor) -> list[int]:
+    """Returns the numbers of the variables a factor sees, each once, in order."""
+    if isinstance(factor, TableFactor):
         return list(factor.variables)
     return list(dict.fromkeys(literal.variable for literal in factor.literals))
 
 
-def cycle_of(n_variables: int, factors: Sequence[Local]) -> list[tuple[str, int]] | None:
-    """A cycle as alternating ("factor", number) and ("variable", number), or None."""
+def cycle_of(n_variables: int, factors: Sequence[TreeFactor]) -> list[tuple[str, int]] | None:
+    """Finds a cycle as alternating ("factor", number) and ("variable", number), or None."""
     above: dict[tuple[str, int], tuple[str, int] | None] = {}
     below: dict[int, list[int]] = {v: [] for v in range(n_variables)}
     for number, factor in enumerate(factors):
@@ -55,16 +55,16 @@ def cycle_of(n_variables: int, factors: Sequence[Local]) -> list[tuple[str, int]
                 if neighbour == above[node]:
                     continue
                 if neighbour in above:
-                    return _joined(above, node, neighbour)
+                    return _cycle_through(above, node, neighbour)
                 above[neighbour] = node
                 reached.append(neighbour)
     return None
 
 
-def _joined(
+def _cycle_through(
     above: dict[tuple[str, int], tuple[str, int] | None], one: tuple[str, int], other: tuple[str, int]
 ) -> list[tuple[str, int]]:
-    """The cycle that an edge between two nodes of a tree closes."""
+    """Returns the cycle that an edge between two nodes of a tree closes."""
     up: list[tuple[str, int]] = [one]
     while above[up[-1]] is not None:
         up.append(above[up[-1]])  # type: ignore[arg-type]
@@ -74,8 +74,8 @@ def _joined(
     return up[: up.index(down[-1]) + 1] + down[-2::-1]
 
 
-class _Growing:
-    """Nodes and edges, bottom up: a node is complete before it is a tail."""
+class _LatticeBuilder:
+    """Collects nodes and edges, bottom up: a node is complete before it is a tail."""
 
     def __init__(self) -> None:
         self.levels = [0]  # node 0 is the leaf
@@ -97,7 +97,7 @@ class _Growing:
         self.scores.append(score)
 
     def both(self, nodes: Sequence[int]) -> list[int]:
-        """At most two nodes that stand for all of these."""
+        """Returns at most two nodes that stand for all of these."""
         found = [node for node in nodes if node != 0]
         while len(found) > 2:
             joint = self.node()
@@ -106,9 +106,9 @@ class _Growing:
         return found
 
 
-def build(variables: Sequence[Variable], factors: Sequence[Local], n_entries: int, n_scores: int) -> Lattice:
-    """The lattice over entries and, where there are any, scores; its goal is the last node."""
-    grown = _Growing()
+def build(variables: Sequence[Variable], factors: Sequence[TreeFactor], n_entries: int, n_scores: int) -> Lattice:
+    """Builds the lattice over entries and, where there are any, scores; its goal is the last node."""
+    grown = _LatticeBuilder()
     touching: list[list[int]] = [[] for _ in variables]
     for number, factor in enumerate(factors):
         for variable in variables_of(factor):
@@ -133,14 +133,14 @@ def build(variables: Sequence[Variable], factors: Sequence[Local], n_entries: in
 
 
 def _below(
-    grown: _Growing,
+    grown: _LatticeBuilder,
     root: int,
     variables: Sequence[Variable],
-    factors: Sequence[Local],
+    factors: Sequence[TreeFactor],
     touching: list[list[int]],
     seen: set[int],
 ) -> list[int]:
-    """The nodes X[root, ·]; everything below is made before what is above it, without recursion."""
+    """Makes the nodes X[root, ·]; everything below is made before what is above it, without recursion."""
     order, above = [root], {root: -1}
     for variable in order:  # grows while it is read
         for number in touching[variable]:
@@ -167,11 +167,11 @@ def _below(
 
 
 def _message(
-    grown: _Growing, factor: Local, parent: int, variables: Sequence[Variable], best: dict[int, list[int]]
+    grown: _LatticeBuilder, factor: TreeFactor, parent: int, variables: Sequence[Variable], best: dict[int, list[int]]
 ) -> list[int]:
-    """The nodes F[f, ·]."""
+    """Makes the nodes F[f, ·]."""
     children = [variable for variable in variables_of(factor) if variable != parent]
-    if isinstance(factor, TableOf):
+    if isinstance(factor, TableFactor):
         return _table(grown, factor, parent, [best[child] for child in children])
     true = {
         variable: [
@@ -206,7 +206,7 @@ def _message(
     return nodes
 
 
-def _table(grown: _Growing, factor: TableOf, parent: int, below: list[list[int]]) -> list[int]:
+def _table(grown: _LatticeBuilder, factor: TableFactor, parent: int, below: list[list[int]]) -> list[int]:
     places = np.moveaxis(factor.array, factor.variables.index(parent), 0)
     nodes = []
     combined: list[int] = below[0] if below else [0]  # all assignments of the variables but the last, in order

@@ -13,7 +13,7 @@ from omegamax.structures.structure import Structure
 
 @dataclass(frozen=True)
 class Literal:
-    """That a variable is on, or has a certain value; or, negated, that not. `~literal` is the opposite."""
+    """States that a variable is on, or has a certain value; negated, that it is not so. `~literal` is the opposite."""
 
     entry: int  # in the vector of all marginals
     variable: int
@@ -36,17 +36,17 @@ class Variable:
 
     @property
     def entries(self) -> tuple[int, ...]:
-        """Where its marginals are."""
+        """The places of its marginals."""
         return tuple(range(self.first, self.first + (1 if self.binary else self.n_values)))
 
     def entry(self, value: int) -> int:
-        """Where the marginal of a value is; −1 for a binary variable that is off."""
+        """Returns the place of the marginal of a value; −1 for a binary variable that is off."""
         if self.binary:
             return self.first if value else -1
         return self.first + value
 
     def literal(self) -> Literal:
-        """That it is on."""
+        """Returns the literal that it is on."""
         if not self.binary:
             raise TypeError(
                 f"FactorGraphBuilder: a logic factor takes binary variables and values of others, got all of "
@@ -75,13 +75,12 @@ class Block:
 
     @property
     def size(self) -> int:
-        """How many numbers."""
         return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
 class Count:
-    """Bounds on how many literals are true: xor, at most one, or, a budget."""
+    """Bounds how many literals are true: xor, at most one, or, a budget."""
 
     name: str
     literals: tuple[Literal, ...]
@@ -101,8 +100,8 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Part:
-    """Any structure whose first component are variables, as they come, and whose others are factor scores."""
+class StructureFactor:
+    """Any structure whose first component consists of variables, not negated, and whose others are factor scores."""
 
     name: str
     structure: Structure
@@ -113,24 +112,24 @@ class Part:
 
     @property
     def entries(self) -> tuple[int, ...]:
-        """Of all its variables, in the order of the first component."""
+        """The entries of all its variables, in the order of the first component."""
         return tuple(entry for variable in self.variables for entry in variable.entries)
 
 
-Factor = Count | Pair | Part
+Factor = Count | Pair | StructureFactor
 
 
 @dataclass(frozen=True)
-class TableOf:
-    """A factor as a table over few variables, for a hypergraph: which score a joint assignment has."""
+class TableFactor:
+    """A factor as a table over few variables, for a hypergraph: it says which score a joint assignment has."""
 
     name: str
     variables: tuple[int, ...]
     scores: tuple[tuple[int, ...], tuple[int, ...]]  # shape, and flat: the place of each score, −1 for none
 
     @classmethod
-    def of(cls, name: str, variables: tuple[int, ...], scores: np.ndarray) -> TableOf:
-        """From an array of places."""
+    def of(cls, name: str, variables: tuple[int, ...], scores: np.ndarray) -> TableFactor:
+        """Makes a table from an array of places."""
         return cls(name, variables, (scores.shape, tuple(scores.ravel().tolist())))
 
     @property

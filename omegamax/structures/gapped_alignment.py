@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.topology import Topology
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem, Sizes
 
@@ -38,7 +38,7 @@ class GappedScores(NamedTuple):
 
     @classmethod
     def from_match(cls, match: Tensor, gap_open: float | Tensor, gap_extend: float | Tensor) -> GappedScores:
-        """One score for opening and one for extending a gap, on both sides: numbers or tensors (...).
+        """Uses one score for opening and one for extending a gap, on both sides: numbers or tensors (...).
 
         A gap of L elements scores gap_open + (L − 1) · gap_extend; both are usually negative.
         """
@@ -51,23 +51,26 @@ class GappedScores(NamedTuple):
 
 
 class _Edges:
-    """The edges of the grid, collected kind by kind; node 0 is the start."""
+    """Collects the edges of the grid, kind by kind; node 0 is the start."""
 
     def __init__(self, m: int, n: int) -> None:
         self.m, self.n = m, n
         self.columns: list[np.ndarray] = []
 
     def node(self, state: int, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        """Of a state when i elements of x and j of y are done; the pair state of (0, 0) is the start."""
+        """Returns the node of a state when i elements of x and j of y are done.
+
+        The pair state of (0, 0) is the start.
+        """
         number = 1 + (state * (self.m + 1) + i) * (self.n + 1) + j
         return np.where((state == _PAIR) & (i == 0) & (j == 0), 0, number)
 
     def add(self, head: np.ndarray, tail: np.ndarray, component: int, part: np.ndarray | int) -> None:
-        """Edges that touch a part of one component; −1 for none."""
+        """Adds edges that touch a part of one component; −1 for none."""
         self.columns.append(np.stack(np.broadcast_arrays(head, tail, component, part)))
 
     def gaps_and_pairs(self, *, from_start: bool) -> None:
-        """The moves inside the grid; gaps at the very beginning only `from_start`."""
+        """Adds the moves inside the grid; gaps at the very beginning only `from_start`."""
         i, j = (axis.ravel() for axis in np.indices((self.m + 1, self.n + 1)))
         paired = (i > 0) & (j > 0)
         begins = (i + j == 0) if from_start else np.zeros_like(paired)
@@ -86,7 +89,7 @@ class _Edges:
             self.add(self.node(_GAP_Y, a, b + 1)[ok], tail[ok], 4 if state == _GAP_Y else 3, b[ok])
 
     def lattice(self, levels_of_ends: np.ndarray) -> Lattice:
-        """The lattice of all edges so far; the ends are the last nodes."""
+        """Returns the lattice of all edges so far; the ends are the last nodes."""
         head, tail, component, part = np.concatenate(self.columns, 1)
         order = np.argsort(head, kind="stable")
         head, tail, component, part = head[order], tail[order], component[order], part[order]
@@ -98,13 +101,12 @@ class _Edges:
 
 
 class _Gapped(DynamicProgram):
-    """What both kinds share."""
+    """What global and local alignments share."""
 
     event_ndim = 2
     n_regularized = 1
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """The scores of pairs and those of gaps."""
         if not isinstance(potentials, GappedScores):
             kind = type(potentials).__name__
             raise TypeError(
@@ -120,7 +122,6 @@ class _Gapped(DynamicProgram):
         return tuple(found)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """Elements of x and of y."""
         return sizes[0]
 
 
@@ -135,7 +136,7 @@ class GlobalAlignment(_Gapped):
     """
 
     def build(self, sizes: Sizes) -> Lattice:
-        """Start, three states per corner of the grid, and an end for every pair of lengths."""
+        """Makes the start, three states per corner of the grid, and an end for every pair of lengths."""
         m, n = sizes[0]
         edges = _Edges(m, n)
         edges.gaps_and_pairs(from_start=True)
@@ -147,7 +148,7 @@ class GlobalAlignment(_Gapped):
         return edges.lattice(i + j + 1)
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The end that belongs to the lengths."""
+        """An item ends in the end that belongs to its lengths."""
         m, n = sizes[0]
         return 1 + 3 * (m + 1) * (n + 1) + (lengths[0] - 1) * n + lengths[1] - 1
 
@@ -162,7 +163,7 @@ class LocalAlignment(_Gapped):
     has_empty = True
 
     def bind(self, potentials: Any, lengths: Any = None, mask: Any = None) -> Problem:
-        """Every cell may be an end, so what lies beyond the lengths is forbidden, gaps too."""
+        """Forbids what lies beyond the lengths, gaps too, because every cell may be an end."""
         problem = super().bind(potentials, lengths, mask)
         parts = [problem.parts[0]]
         for axis, gap in zip((0, 0, 1, 1), problem.parts[1:]):
@@ -171,12 +172,14 @@ class LocalAlignment(_Gapped):
         return replace(problem, parts=tuple(parts))
 
     def forbidden(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor | None:
-        """Pairs beyond the lengths."""
         m, n = (length.reshape(-1, 1, 1) for length in lengths)
         return (torch.arange(sizes[0][0]).unsqueeze(-1) >= m) | (torch.arange(sizes[0][1]) >= n)
 
     def build(self, sizes: Sizes) -> Lattice:
-        """Start, three states per corner of the grid, one end; the empty alignment is the first way into it."""
+        """Makes the start, three states per corner of the grid, and one end.
+
+        The empty alignment is the first way into it.
+        """
         m, n = sizes[0]
         edges = _Edges(m, n)
         i, j = (1 + axis.ravel() for axis in np.indices((m, n)))
@@ -189,6 +192,5 @@ class LocalAlignment(_Gapped):
         return edges.lattice(np.array([m + n + 1]))
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The one end."""
         m, n = sizes[0]
         return torch.tensor([1 + 3 * (m + 1) * (n + 1)])

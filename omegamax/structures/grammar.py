@@ -27,15 +27,15 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.kbest import Ranking
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.random_walk import walk
-from omegamax.inference.sweeps import inside
-from omegamax.inference.topology import Topology
+from omegamax.inference.hypergraphs.kbest import Ranking
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.random_walk import walk
+from omegamax.inference.hypergraphs.sweeps import inside
+from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.dynamic_program import DynamicProgram
-from omegamax.structures.not_numbers import has_no_answer
+from omegamax.structures.not_numbers import has_bad_scores
 from omegamax.structures.problem import Problem, Sizes
 from omegamax.structures.smoothing import count_samples
 
@@ -72,7 +72,6 @@ class Pcfg(DynamicProgram):
     event_ndim = 1
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """Root, rules, terms."""
         if not isinstance(potentials, Grammar):
             raise TypeError(
                 f"Pcfg: potentials must be a Grammar, got {type(potentials).__name__}; use "
@@ -87,7 +86,6 @@ class Pcfg(DynamicProgram):
         return (root, 1), (rules, 3), (terms, 2)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """The number of words."""
         return (sizes[2][0],)
 
     def build(self, sizes: Sizes) -> Lattice:
@@ -100,7 +98,6 @@ class Pcfg(DynamicProgram):
         longer[np.nonzero(place[:, None] < place)] = np.arange(n * (n - 1) // 2)
 
         def over(i: np.ndarray, j: np.ndarray, symbol: np.ndarray, tags: bool) -> np.ndarray:
-            """The node of a symbol over a span."""
             return number[True] + i * n_tags + symbol if tags else number[False] + longer[i, j] * nt + symbol
 
         i, j, k = np.nonzero((place[:, None, None] <= place) & (place < place[:, None]))
@@ -138,17 +135,20 @@ class Pcfg(DynamicProgram):
         return Lattice.from_parts(topology, parts, [nt, nt * n_symbols**2, n * n_tags])
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The end that belongs to the length."""
+        """An item ends in the end that belongs to its length."""
         return lengths[0]
 
     @torch.no_grad()
     def trees(self, potentials: Grammar, k: int = 1, *, lengths: Any = None, mask: Any = None) -> Any:
-        """The k best derivations, best first: a list of `Parse`, shorter where there are fewer; one per item."""
+        """Lists the k best derivations, best first: a list of `Parse`, shorter where there are fewer.
+
+        There is one list per item.
+        """
         checks.check_count("Pcfg.trees", "k", k)
         problem = self.bind(potentials, lengths, mask)
         ranking = Ranking(problem.lattice.topology, problem.scores_of_edges(), problem.goals)
         found = []
-        wrong = has_no_answer(problem, ranking.values).tolist()
+        wrong = has_bad_scores(problem, ranking.values).tolist()
         for item in range(problem.n_items):
             if wrong[item]:
                 found.append([Parse([], float("nan"))] * k)
@@ -169,18 +169,18 @@ class Pcfg(DynamicProgram):
         lengths: Any = None,
         mask: Any = None,
     ) -> Any:
-        """Random derivations, distributed as those of `sample`: a list of `n_samples` of `Parse`, one list per item."""
+        """Draws derivations, distributed as those of `sample`: `n_samples` of `Parse`, one list per item."""
         regularizer, n_samples = count_samples("Pcfg.sample_trees", regularizer, n_samples)
         given = self.bind(potentials, lengths, mask)
         problem, omega = self._bind(potentials, regularizer, lengths, mask)
         topology = problem.lattice.topology
-        swept = inside(topology, problem.scores_of_edges(), omega)
-        wrong = has_no_answer(problem, swept.values).tolist()
-        drawn = walk(topology, swept.backpointers, problem.goals, n_samples, generator)
+        sweep = inside(topology, problem.scores_of_edges(), omega)
+        wrong = has_bad_scores(problem, sweep.values).tolist()
+        drawn = walk(topology, sweep.backpointers, problem.goals, n_samples, generator)
         scores = given.scores_of_edges()
         found: list[list[Parse]] = [[] for _ in range(problem.n_items)]
         listed = np.split(drawn.edges, drawn.sizes.cumsum()[:-1])
-        for number, edges in zip(range(n_samples * problem.n_items), listed):  # a split of nothing is one nothing
+        for number, edges in zip(range(n_samples * problem.n_items), listed):  # an empty array splits into one
             item = number % problem.n_items
             if wrong[item]:
                 found[item].append(Parse([], float("nan")))
@@ -190,7 +190,10 @@ class Pcfg(DynamicProgram):
 
 
 def _nodes(sizes: Sizes) -> np.ndarray:
-    """First word, last word and symbol of every node of the description, (nodes, 3); −1 for the leaf and the ends."""
+    """Returns first word, last word and symbol of every node of the description, (nodes, 3).
+
+    The leaf and the ends have −1.
+    """
     (nt,), _, (n, n_tags) = sizes
     place = np.arange(n)
     first, last = np.nonzero(place[:, None] < place)
@@ -200,7 +203,7 @@ def _nodes(sizes: Sizes) -> np.ndarray:
 
 
 def _spans(problem: Problem, edges: np.ndarray) -> list[tuple[int, int, int]]:
-    """What the heads of these edges stand for."""
+    """Returns what the heads of these edges stand for."""
     topology = problem.lattice.topology
     heads = topology.heads()[torch.tensor(edges)]
     described = torch.argsort(topology.node_number)[heads].numpy()

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.topology import Topology
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Sizes
 
@@ -42,29 +42,24 @@ class Hypergraph(DynamicProgram):
 
     @property
     def n_edges(self) -> int:
-        """How many edges, and so how many potentials."""
+        """The number of edges, which is that of potentials."""
         return self.graph.topology.n_edges
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """One score per edge."""
         checks.check_floating(self._name, potentials)
         checks.check_event(self._name, "potentials", potentials, (self.n_edges,), f"(..., {self.n_edges} edges)")
         return ((potentials, 1),)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """No axis has a length."""
         return ()
 
     def build(self, sizes: Sizes) -> Lattice:
-        """Built already."""
         return self.graph
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The one goal."""
         return torch.tensor([self.goal])
 
     def lattice(self, sizes: Sizes) -> Lattice:
-        """Built already."""
         return self.graph
 
 
@@ -85,17 +80,17 @@ class HypergraphBuilder:
         self._tails: list[tuple[int, int]] = []
 
     def leaf(self) -> int:
-        """A node that needs no derivation; its value is 0."""
+        """Adds a node that needs no derivation; its value is 0."""
         self._is_leaf.append(True)
         return len(self._is_leaf) - 1
 
     def node(self) -> int:
-        """A node to be derived by edges."""
+        """Adds a node to be derived by edges."""
         self._is_leaf.append(False)
         return len(self._is_leaf) - 1
 
     def edge(self, head: int, *tails: int) -> int:
-        """An edge that derives `head` from one or two tails; returns its number."""
+        """Adds an edge that derives `head` from one or two tails; returns its number."""
         if len(tails) not in (1, 2):
             raise ValueError(
                 f"HypergraphBuilder.edge: an edge has one or two tails, got {len(tails)}; split it with a node"
@@ -113,15 +108,15 @@ class HypergraphBuilder:
         return len(self._heads) - 1
 
     def build(self, goal: int) -> Hypergraph:
-        """The hypergraph; raises for a cycle, a node without derivation, or one the goal does not need."""
+        """Returns the hypergraph; raises for a cycle, a node without derivation, or one the goal does not need."""
         return Hypergraph(compile_edges("HypergraphBuilder", self._is_leaf, self._heads, self._tails, goal), goal)
 
 
-@torch.inference_mode(False)  # a graph may be made before training and outlive the mode
+@torch.inference_mode(False)  # a graph made in inference mode may be used in training
 def compile_edges(
     who: str, is_leaf: Sequence[bool], heads: Sequence[int], tails: Sequence[tuple[int, ...]], goal: int
 ) -> Lattice:
-    """A lattice whose parts are the edges, in their own order."""
+    """Builds a lattice whose parts are the edges, in their own order."""
     n_nodes = len(is_leaf)
     if not isinstance(goal, int) or not 0 <= goal < n_nodes:
         raise ValueError(f"{who}: goal must be one of the {n_nodes} nodes, got {goal}; pass the number of a node")
@@ -137,7 +132,7 @@ def compile_edges(
 
 
 def _levels(who: str, is_leaf: Sequence[bool], heads: Sequence[int], tails: Sequence[tuple[int, ...]]) -> np.ndarray:
-    """Longest distance from the leaves, by Kahn's algorithm, which also finds cycles."""
+    """Returns the longest distance from the leaves, by Kahn's algorithm, which also finds cycles."""
     n_nodes = len(is_leaf)
     waiting = np.zeros(n_nodes, dtype=np.int64)
     leaving: list[list[int]] = [[] for _ in range(n_nodes)]

@@ -1,10 +1,10 @@
 """Matchings of rows with columns: bipartite assignments, permutations where both sides are equal.
 
     potentials (..., R, C)                 [i, j] scores the pair; every row of the smaller side is matched exactly once
-    NullableScores(pairs, rows, columns)   rows and columns may also stay alone, for a score of their own
+    NullableScores(pairs, rows, columns)   rows and columns may also stay unmatched, for a score of their own
 
 A structure is 0/1 in the same shape. There are max(r, c)! / |r − c|! matchings of r rows with c columns, and
-Σ_k C(r, k) C(c, k) k! where all may stay alone. The best is found by Jonker & Volgenant's algorithm in O(n³)
+Σ_k C(r, k) C(c, k) k! where all may stay unmatched. The best is found by Jonker & Volgenant's algorithm in O(n³)
 (Computing 1987). Their log-partition is the permanent of a matrix, which is #P-hard (Valiant, 1979), so no Ω smooths a
 recursion here: use `sparsemap` for sparse marginals of matchings, or `sinkhorn` for entropic transport plans.
 """
@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.matching_program import MatchingProgram
-from omegamax.inference.oracle import CompiledOracle, Kind
+from omegamax.inference.matchings.matching_program import MatchingProgram
 from omegamax.inference.program import Parts, Program
+from omegamax.kernels.structures.sparsemap import CompiledOracle, OracleKind
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.problem import Problem, Sizes
@@ -29,10 +29,10 @@ from omegamax.structures.transport import ATOL, MAX_ITER, check_transport, trans
 
 
 class NullableScores(NamedTuple):
-    """Potentials of a matching in which rows and columns may stay alone (NULL), and structures in the same form."""
+    """Potentials of a matching in which rows and columns may stay unmatched (NULL), and structures in the same form."""
 
     pairs: Tensor  # (..., R, C)
-    rows: Tensor  # (..., R): score of a row that stays alone; −inf means that it must be matched
+    rows: Tensor  # (..., R): score of a row that stays unmatched; −inf means that it must be matched
     columns: Tensor  # (..., C): the same for columns
 
 
@@ -48,21 +48,21 @@ class Matching(Structure):
     """
 
     event_ndim = 2
-    n_regularized = 1  # what stays alone is not regularised
+    n_regularized = 1  # the scores of unmatched rows and columns are not regularised
     labels_are = "columns (..., R)"
 
     @staticmethod
     def with_null(pairs: Tensor, rows: float | Tensor = 0.0, columns: float | Tensor = 0.0) -> NullableScores:
-        """Scores for staying alone: numbers, or tensors (..., R) and (..., C); −inf means "must be matched".
+        """Adds scores for staying unmatched: numbers, or tensors (..., R) and (..., C); −inf means "must be matched".
 
         Arguments:
             pairs: scores (..., R, C)
-            rows: of rows that stay alone
-            columns: of columns that stay alone
+            rows: of rows that stay unmatched
+            columns: of columns that stay unmatched
         """
         found = []
-        for alone, size in zip((rows, columns), pairs.shape[-2:]):
-            each = torch.as_tensor(alone, dtype=pairs.dtype, device=pairs.device)
+        for unmatched, size in zip((rows, columns), pairs.shape[-2:]):
+            each = torch.as_tensor(unmatched, dtype=pairs.dtype, device=pairs.device)
             found.append(each if each.dim() else each.expand(size))
         return NullableScores(pairs, *found)
 
@@ -104,7 +104,7 @@ class Matching(Structure):
     def nullable_from_permutation(
         permutation: Tensor, n_columns: int | None = None, *, lengths: Any = None, dtype: Any = None
     ) -> NullableScores:
-        """The same for potentials with NULL: whoever has no partner, within the lengths, is marked as alone.
+        """Does the same for potentials with NULL: who has no partner, within the lengths, is marked as unmatched.
 
         Arguments:
             permutation: integers (..., R)
@@ -113,17 +113,16 @@ class Matching(Structure):
             dtype: of the result
         """
         pairs = Matching.from_permutation(permutation, n_columns, dtype=dtype)
-        alone = []
+        unmatched = []
         for axis, length in zip((-1, -2), (None, None) if lengths is None else lengths):
             found = 1 - pairs.sum(axis)
             if length is not None:
                 length = checks.as_lengths(length).to(found.device)
                 found = found * (torch.arange(found.shape[-1], device=found.device) < length.unsqueeze(-1))
-            alone.append(found)
-        return NullableScores(pairs, *alone)
+            unmatched.append(found)
+        return NullableScores(pairs, *unmatched)
 
     def parts_from_labels(self, problem: Problem, labels: Tensor) -> Parts:
-        """Columns of the rows, −1 for none."""
         dtype, n_columns, (rows, columns) = problem.parts[0].dtype, problem.sizes[0][-1], problem.lengths
         within = torch.arange(labels.shape[-1], device=labels.device) < rows.to(labels.device).unsqueeze(-1)
         labels = torch.where(within, labels, -1)
@@ -142,7 +141,7 @@ class Matching(Structure):
         max_iter: int = MAX_ITER,
         atol: float = ATOL,
     ) -> Any:
-        """The plan of entropic optimal transport, shaped as the potentials. Differentiable twice.
+        """Returns the plan of entropic optimal transport, shaped as the potentials. Differentiable twice.
 
             argmax over the polytope of matchings of  <P, θ> − γ Σ P log P
 
@@ -153,10 +152,9 @@ class Matching(Structure):
         """
         check_transport("Matching.sinkhorn", gamma, max_iter, atol)
         problem = self.bind(potentials, lengths, mask)
-        return problem.dress(transport_plan(problem, gamma, max_iter, atol).parts)
+        return problem.in_user_shape(transport_plan(problem, gamma, max_iter, atol).parts)
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """Pairs, alone or with the scores of staying alone."""
         if isinstance(potentials, NullableScores):
             pairs, rows, columns = potentials
             checks.check_event("Matching", "pairs", pairs, (None, None), "(..., R, C)")
@@ -168,11 +166,10 @@ class Matching(Structure):
         return ((potentials, 2),)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """Rows and columns."""
         return sizes[0][0], sizes[0][1]
 
     def program(self, problem: Problem, regularizer: Regularizer) -> Program:
-        """The best matching; there is no other program."""
+        """Returns the best matching; there is no other program."""
         if not isinstance(regularizer, Hard):
             raise ValueError(
                 f"Matching: regularizer must be Hard, got {type(regularizer).__name__}, for which one would sum over "
@@ -182,9 +179,9 @@ class Matching(Structure):
         rows, columns = problem.lengths
         return MatchingProgram((rows, columns), len(problem.parts))
 
-    def recognise(self, problem: Problem, target: Parts, entries: Any) -> Tensor:
-        """Whether pairs of one-to-one partners are within the lengths, and alone is who has none."""
-        pairs, *alone = target
+    def is_structure(self, problem: Problem, target: Parts, entries: Any) -> Tensor:
+        """Checks that partners are one-to-one and within the lengths, and that all others are marked as unmatched."""
+        pairs, *unmatched = target
         inside = [
             torch.arange(size, device=pairs.device) < length.to(pairs.device).unsqueeze(1)
             for size, length in zip(problem.sizes[0], problem.lengths)
@@ -192,22 +189,22 @@ class Matching(Structure):
         possible = inside[0].unsqueeze(2) & inside[1].unsqueeze(1)
         member = ((pairs == 0) | ((pairs == 1) & possible)).flatten(1).all(1)
         partners = pairs.sum(2), pairs.sum(1)
-        for found, there, given in zip(partners, inside, alone or (None, None)):
+        for found, there, given in zip(partners, inside, unmatched or (None, None)):
             member &= (found <= 1).all(1)
             if given is not None:
                 member &= (given == there.to(found) - found).all(1)
-        if not alone:
+        if not unmatched:
             smaller = torch.minimum(*problem.lengths).to(pairs.device)
             member &= partners[0].sum(1) == smaller
         return member
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
-        """The same algorithm, which begins with what it found for the scores before."""
+        """Returns the same algorithm, which starts from what it found for the scores before."""
         sizes = [*problem.sizes[0], int(len(problem.parts) > 1)]
-        return CompiledOracle(Kind.MATCHING, sizes, [length.contiguous() for length in problem.lengths])
+        return CompiledOracle(OracleKind.MATCHING, sizes, [length.contiguous() for length in problem.lengths])
 
     def with_extra(self, scores: Any, extra: Any) -> Any:
-        """Pairs are regularised; the scores of staying alone, (rows, columns), are not."""
+        """Takes pairs as scores; the scores of unmatched rows and columns are extra, which is not regularised."""
         if not isinstance(extra, (tuple, list)) or len(extra) != 2:
             kind = type(extra).__name__
             raise TypeError(f"Matching.sparsemap: extra must be a pair (rows, columns), got {kind}; 0.0 is a score too")

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
-from omegamax.inference.derivation import derivation_of
 from omegamax.inference.differentiation import marginals_of, value_of
-from omegamax.inference.program import Parts
-from omegamax.inference.sweeps import differentiable_inside, outside
-from omegamax.inference.widened_program import largest_score
+from omegamax.inference.hypergraphs.derivations import derivation_of
+from omegamax.inference.hypergraphs.sweeps import differentiable_inside, outside
+from omegamax.inference.program import Parts, largest_score
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
 from omegamax.structures.problem import Problem
@@ -29,9 +28,9 @@ class Backpointers(NamedTuple):
 
 
 def log_prob(who: str, problem: Problem, structures: Any, regularizer: Regularizer) -> Tensor:
-    """Under Shannon score − log-partition; under another Ω the sum of log q along the derivation."""
+    """Computes score − log-partition under Shannon, and the sum of log q along the derivation under another Ω."""
     problem = problem.widened()
-    given, before = problem.undress(who, structures)
+    given, before = problem.as_parts(who, structures)
     n_each = given[0].shape[0] // max(1, problem.n_items)
     wrong = torch.stack([part.isnan().flatten(1).any(1) for part in given]).any(0)  # samples of items that are NaN
     if bool(wrong.any()):
@@ -46,10 +45,10 @@ def log_prob(who: str, problem: Problem, structures: Any, regularizer: Regulariz
         scores = _below_the_goals(problem, problem.scores_of_edges())
         q = differentiable_inside(problem.lattice.topology, scores, regularizer).backpointers
         q = q.repeat(n_each, 1)
-        impossible = (edges > 0) & (q == 0)  # apart: the derivative of a logarithm is infinite there
+        impossible = (edges > 0) & (q == 0)  # treated separately: the derivative of the logarithm is infinite there
         found = (torch.where((edges > 0) & ~impossible, q, 1).log() * edges.to(q.dtype)).sum(1)
         found = torch.where(impossible.any(1), -torch.inf, found)
-    if not problem.structure.has_empty:  # no parts is no structure: `topk` fills short lists so
+    if not problem.structure.has_empty:  # without parts it is no structure: `topk` fills short lists with zeros
         padding = torch.stack([(part == 0).flatten(1).all(1) for part in given]).all(0)
         found = torch.where(padding & ~found.isnan(), -torch.inf, found)
     found = torch.where(wrong, torch.nan, found)
@@ -58,7 +57,7 @@ def log_prob(who: str, problem: Problem, structures: Any, regularizer: Regulariz
 
 @torch.no_grad()
 def _derivation(who: str, problem: Problem, given: Parts, n_each: int, regularizer: Regularizer) -> Tensor | None:
-    """The edges of structures; None where their score minus the log-partition is as good: under Shannon's Ω.
+    """Returns the edges of structures; None where their score minus the log-partition is as good: under Shannon.
 
     There too the edges are better where the scores are so large that this difference has no digits left.
     """
@@ -74,13 +73,13 @@ def _derivation(who: str, problem: Problem, given: Parts, n_each: int, regulariz
 
 
 def _below_the_goals(problem: Problem, scores: Tensor) -> Tensor:
-    """Zero for edges that no structure of the item can use: NaN beyond its length must not reach a gradient."""
+    """Zeroes edges that no structure of the item can use: NaN beyond its length must not reach a gradient."""
     ways = outside(problem.lattice.topology, torch.ones_like(scores), None, Shannon(), problem.goals).edges
     return torch.where(ways > 0, scores, 0)
 
 
 def entropy(problem: Problem) -> Tensor:
-    """Log-partition minus expected score."""
+    """Computes log-partition minus expected score."""
     problem = problem.widened()
     program = problem.program(Shannon())
     value = value_of(program, problem.parts)
@@ -89,7 +88,9 @@ def entropy(problem: Problem) -> Tensor:
 
 
 def kl(first: Problem, second: Problem) -> Tensor:
-    """E₁[log p₁ − log p₂]; infinite, without a derivative, where the first uses a part that the second forbids.
+    """Computes E₁[log p₁ − log p₂].
+
+    It is infinite, without a derivative, where the first uses a part that the second forbids.
 
     Zero, as the entropy, where the first has no structure at all.
     """
@@ -108,14 +109,14 @@ def kl(first: Problem, second: Problem) -> Tensor:
 
 
 def backpointers(problem: Problem, regularizer: Regularizer) -> Backpointers:
-    """Q of every edge; differentiable."""
+    """Returns q of every edge; differentiable."""
     topology = problem.lattice.topology
     weights = differentiable_inside(topology, problem.scores_of_edges(), regularizer).backpointers
     return Backpointers(problem.per_item(weights, after=(topology.n_edges,)), topology.heads(), topology.tails)
 
 
 def inner(weights: Parts, parts: Parts) -> Tensor:
-    """<weights, parts> per item, where 0 · −inf is 0."""
+    """Computes <weights, parts> per item, where 0 · −inf is 0."""
     total: Any = 0
     for weight, part in zip(weights, parts):
         used = weight != 0

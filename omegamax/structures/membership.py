@@ -1,4 +1,4 @@
-"""Whether given parts are a structure, and what they score: looked at where they are not zero, in few places."""
+"""Checks whether given parts are a structure, and computes their score from the few entries that are not zero."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
-from omegamax.inference.derivation import is_derived
+from omegamax.inference.hypergraphs.derivations import is_derived
 from omegamax.inference.program import Parts
 from omegamax.operators.hard import Hard
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem
-from omegamax.structures.smoothing import Local, smoothed_marginals
+from omegamax.structures.smoothing import Smoothing, smoothed_marginals
 from omegamax.structures.sparsemap import MAX_ITER
 
 
@@ -26,7 +26,7 @@ class Entries(NamedTuple):
 
     @staticmethod
     def of(part: Tensor) -> Entries:
-        """Of a component (batch, *event)."""
+        """Finds the entries of a component (batch, *event)."""
         flat = part.reshape(-1)
         places = flat.nonzero().squeeze(-1)
         size = max(1, part[:1].numel())
@@ -34,7 +34,10 @@ class Entries(NamedTuple):
 
 
 def sum_of(entries: tuple[Entries, ...], parts: Parts) -> Tensor:
-    """<structure, parts> per item; −inf where the structure uses such a part. Its gradient is the structure."""
+    """Computes <structure, parts> per item; −inf where the structure uses such a part.
+
+    Its gradient is the structure.
+    """
     total = parts[0].new_zeros(parts[0].shape[0], dtype=torch.float64)  # a loss is its difference to a large value
     for (items, places, values), part in zip(entries, parts):
         total = total.index_add(0, items, part.reshape(-1).index_select(0, places).double() * values)
@@ -43,8 +46,8 @@ def sum_of(entries: tuple[Entries, ...], parts: Parts) -> Tensor:
 
 @torch.no_grad()
 def is_member(problem: Problem, target: Parts, entries: tuple[Entries, ...]) -> Tensor:
-    """Whether each target is a structure of its lengths, (batch,)."""
-    known = problem.structure.recognise(problem, target, entries)
+    """Says whether each target is a structure of its lengths, (batch,)."""
+    known = problem.structure.is_structure(problem, target, entries)
     if known is not None:
         return known
     if isinstance(problem.structure, DynamicProgram):
@@ -57,13 +60,13 @@ def is_member(problem: Problem, target: Parts, entries: tuple[Entries, ...]) -> 
 
 
 def _is_derivation(problem: Problem, target: Parts, entries: tuple[Entries, ...]) -> Tensor:
-    """With everything else forbidden, the target must be the best structure."""
+    """Checks whether the target is the best structure when everything else is forbidden."""
     only = []
     for part, (_, places, _) in zip(target, entries):
         allowed = torch.full_like(part, -torch.inf).reshape(-1)
         only.append(allowed.index_fill_(0, places, 1.0).reshape(part.shape))
     member = _same(_best(problem, only), target)
-    if not bool(member.all()) and cast("DynamicProgram", problem.structure).obstacle is None:
+    if not bool(member.all()) and cast("DynamicProgram", problem.structure).why_no_hypergraph is None:
         member = is_derived(problem.lattice, problem.goals, target)  # slower; right where a part counts more than once
     return member
 
@@ -84,7 +87,7 @@ def _is_vertex(problem: Problem, target: Parts) -> Tensor:
 
 
 def _best(problem: Problem, parts: list[Tensor]) -> Parts:
-    return smoothed_marginals(replace(problem, parts=tuple(parts)), Local(Hard(), 1.0))
+    return smoothed_marginals(replace(problem, parts=tuple(parts)), Smoothing(Hard(), 1.0))
 
 
 def _same(found: Parts, target: Parts) -> Tensor:

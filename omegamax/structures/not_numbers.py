@@ -1,6 +1,6 @@
 """Items whose scores are not all numbers: their lists of structures are NaN, and no other item's.
 
-An item has no answer where a NaN or +inf is among the scores that its structures may use. Scores that none of them can
+An item is wrong where a NaN or +inf is among the scores that its structures may use. Scores that none of them can
 use, such as those beyond its length, may be anything.
 """
 
@@ -9,19 +9,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from omegamax.inference.hypergraphs.sweeps import outside
 from omegamax.inference.program import Parts
-from omegamax.inference.sweeps import outside
 from omegamax.operators.shannon import Shannon
 from omegamax.structures.problem import Problem
 
 
-def has_no_answer(problem: Problem, values: Tensor) -> Tensor:
-    """Which items (batch,) have a NaN or +inf, from the values of all nodes (batch, nodes + 1) under any Ω."""
+def has_bad_scores(problem: Problem, values: Tensor) -> Tensor:
+    """Says which items (batch,) have a NaN or +inf, from the values of all nodes (batch, nodes + 1) under any Ω."""
     return ~(values.gather(1, problem.goals.to(values.device).unsqueeze(1)).squeeze(1) < torch.inf)
 
 
-def spoiled(problem: Problem, parts: Parts, wrong: Tensor, *, before: int = 1, after: int = 1) -> Parts:
-    """Parts (before · batch · after, *event) with NaN wherever a structure of a wrong item could have something."""
+def with_nan(problem: Problem, parts: Parts, wrong: Tensor, *, before: int = 1, after: int = 1) -> Parts:
+    """Writes NaN into parts (before · batch · after, *event) where a structure of a wrong item could use something."""
     if not bool(wrong.any()):
         return parts
     usable = used_by_some(problem)
@@ -34,7 +34,7 @@ def spoiled(problem: Problem, parts: Parts, wrong: Tensor, *, before: int = 1, a
 
 
 def used_by_some(problem: Problem) -> tuple[Tensor, ...]:
-    """Which entries of each component (batch, *event) some structure of the item uses, whatever its score."""
+    """Says which entries of each component (batch, *event) some structure of the item uses, whatever its score."""
     lattice = problem.lattice.unscaled()
     ones = problem.parts[0].new_ones(problem.n_items, lattice.topology.n_edges)
     edges = outside(lattice.topology, ones, None, Shannon(), problem.goals).edges

@@ -1,4 +1,4 @@
-"""Nested lists of Python numbers from what users have: lists, tuples, ranges, tensors, arrays, or a mixture."""
+"""Converts lists, tuples, ranges, tensors, arrays, or a mixture, to nested lists of Python numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def plain_lists(given: Any) -> Any:
-    """The same numbers in lists; what holds nothing else comes back as it is.
+    """Returns the same numbers in lists; a number comes back as it is.
 
     >>> plain_lists([(0, 1), torch.tensor([2, 3])])
     [[0, 1], [2, 3]]

@@ -1,4 +1,4 @@
-"""A polytope that is known by a function: for scores, a best vertex.
+"""A polytope that is given by a function, which returns a best vertex for scores.
 
     best(scores) = argmax over the vertices y of  <scores, y>
 
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.oracle_program import OracleProgram
 from omegamax.inference.program import Parts, Program
+from omegamax.inference.sparsemap.oracle_program import OracleProgram
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.problem import Problem, Sizes
@@ -51,7 +51,7 @@ class Polytope(Structure):
 
     @classmethod
     def from_oracle(cls, function: Callable[..., Any], *, event_ndim: int = 1) -> Polytope:
-        """A polytope from `function(scores)`, or `function(scores, extra)` where there are extra scores.
+        """Makes a polytope from `function(scores)`, or `function(scores, extra)` where there are extra scores.
 
         The function gets one item as float64 tensors (−inf forbids) and returns a best vertex in the same shape (a
         pair of them where there is extra), as a tensor, an array or a list; None where there is no vertex. It is called
@@ -66,7 +66,6 @@ class Polytope(Structure):
         return cls(function, event_ndim)
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """One tensor, or scores and extra."""
         scores = potentials.scores if isinstance(potentials, WithExtra) else potentials
         checks.check_floating("Polytope", scores)
         checks.check_event("Polytope", "scores", scores, (None,) * self.event_ndim, f"{self.event_ndim} event axes")
@@ -80,11 +79,9 @@ class Polytope(Structure):
         return ()
 
     def with_extra(self, scores: Any, extra: Any) -> WithExtra:
-        """Both, as potentials."""
         return WithExtra(scores, extra)
 
     def program(self, problem: Problem, regularizer: Regularizer) -> Program:
-        """Of the hard maximum."""
         if not isinstance(regularizer, Hard):
             raise ValueError(
                 f"Polytope: regularizer must be Hard, got {type(regularizer).__name__}; a best vertex is all "

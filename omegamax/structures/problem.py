@@ -1,4 +1,4 @@
-"""A structure with its data: potentials as the engine sees them, and the way back to the user's shapes."""
+"""A structure with its data: potentials in the shapes of the engine, and results in the user's shapes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.program import Parts, Program
-from omegamax.inference.widened_program import largest_score
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.program import Parts, Program, largest_score
 from omegamax.operators.regularizer import Regularizer
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ _LARGEST = 1e290  # what scores / γ may reach in float64, so that the sums over
 
 
 def is_mild(gamma: float | Tensor) -> bool:
-    """Whether scores of usual size, divided by this temperature, are of usual size too."""
+    """Says whether scores of usual size, divided by this temperature, are of usual size too."""
     if isinstance(gamma, Tensor):
         if not checks.is_readable(gamma):
             return True
@@ -38,7 +37,7 @@ def is_mild(gamma: float | Tensor) -> bool:
 
 
 def computed_in(dtype: torch.dtype) -> torch.dtype:
-    """The type of the computation: halves are computed in float32 and rounded once."""
+    """Returns the type of the computation: halves are computed in float32 and rounded once."""
     return torch.float32 if dtype in _HALVES else dtype
 
 
@@ -60,12 +59,12 @@ class Problem:
 
     @property
     def sizes(self) -> Sizes:
-        """What the lattice depends on."""
-        return tuple(tuple(part.shape[1:]) for part in self.parts)
+        """The event shape of each component, on which the lattice depends."""
+        return tuple([tuple(part.shape[1:]) for part in self.parts])
 
     @property
     def lattice(self) -> Lattice:
-        """The structure's hypergraph for these sizes; of a dynamic program."""
+        """The structure's hypergraph for these sizes; only a dynamic program has one."""
         if not hasattr(self.structure, "lattice"):
             raise ValueError(
                 f"{type(self.structure).__name__}: this needs the random walk of a dynamic program, got a structure "
@@ -80,25 +79,28 @@ class Problem:
         return self.lattice.topology.node_number[nodes].to(self.parts[0].device)
 
     def program(self, regularizer: Regularizer) -> Program:
-        """Of the structure, for these inputs."""
+        """Returns the structure's program for these inputs."""
         return self.structure.program(self, regularizer)
 
     def scores_of_edges(self) -> Tensor:
-        """(batch, edges)."""
+        """Returns the scores of all edges, (batch, edges)."""
         return self.lattice.scores_of_edges(self.parts)
 
     def widened(self) -> Problem:
-        """The problem in float64, for numbers that are differences of large ones; results have the user's type."""
+        """Returns the problem in float64, for numbers that are differences of large ones.
+
+        Results have the user's type.
+        """
         if all(part.dtype is torch.float64 or part.device.type == "mps" for part in self.parts):
             return self
         return replace(self, parts=tuple(part.double() for part in self.parts))
 
     def divided(self, gamma: float | Tensor) -> Problem:
-        """The problem at potentials / γ; −inf stays, and has no derivative with respect to γ."""
+        """Returns the problem at potentials / γ; −inf stays, and has no derivative with respect to γ."""
         return self.tempered(gamma)[0]
 
     def tempered(self, gamma: float | Tensor) -> tuple[Problem, float | Tensor]:
-        """The problem at potentials / γ, and γ, which is one number per item where it is extreme.
+        """Returns the problem at potentials / γ, and γ, which is one number per item where it is extreme.
 
         Far below or above 1 the quotients leave the range of float32, and near the ends of its own range that of
         float64: they are then taken in float64, at a γ for which the largest score of an item stays finite. That is so
@@ -124,22 +126,22 @@ class Problem:
         return replace(wide, parts=tuple(divided)), per_item
 
     def _is_large(self) -> bool:
-        """Whether quotients of float32 scores would be rounded by more than a thousandth."""
+        """Says whether quotients of float32 scores would be rounded by more than a thousandth."""
         if self.parts[0].dtype is torch.float64 or not all(map(checks.is_readable, self.parts)):
             return False
         return largest_score(self.parts) > _LARGE
 
-    def dress(self, parts: Parts, *, before: tuple[int, ...] = (), after: tuple[int, ...] = ()) -> Any:
-        """Parts (before · batch · after, *event) in the user's shapes (*before, *batch_shape, *after, *event)."""
-        return self.dressed(parts, (*before, *self.batch_shape, *after))
+    def in_user_shape(self, parts: Parts, *, before: tuple[int, ...] = (), after: tuple[int, ...] = ()) -> Any:
+        """Reshapes parts (before · batch · after, *event) to (*before, *batch_shape, *after, *event)."""
+        return self.with_leading_axes(parts, (*before, *self.batch_shape, *after))
 
-    def dressed(self, parts: Parts, lead: tuple[int, ...]) -> Any:
-        """Parts with these leading axes, as the potentials' type."""
+    def with_leading_axes(self, parts: Parts, lead: tuple[int, ...]) -> Any:
+        """Gives parts these leading axes and the potentials' type."""
         shaped = [found.to(self.dtype).reshape(*lead, *like.shape[1:]) for found, like in zip(parts, self.parts)]
         return shaped[0] if self.kind is None else self.kind(*shaped)
 
     def per_item(self, numbers: Tensor, *, before: tuple[int, ...] = (), after: tuple[int, ...] = ()) -> Tensor:
-        """Numbers (before · batch, *after) in the user's shape and type; of halves float32 under autocast.
+        """Gives numbers (before · batch, *after) the user's shape and type; float32 for halves under autocast.
 
         A log-partition is a sum over all parts: as PyTorch's losses, it is not rounded to half precision there.
         """
@@ -148,11 +150,14 @@ class Problem:
         return numbers.to(device=like.device, dtype=dtype).reshape((*before, *self.batch_shape, *after))
 
     def as_list(self, items: list[Any]) -> Any:
-        """One entry per item; the entry itself where there is no batch."""
+        """Returns a list with one entry per item; the entry itself where there is no batch."""
         return items if self.batch_shape else items[0]
 
-    def undress(self, who: str, structures: Any) -> tuple[Parts, tuple[int, ...]]:
-        """Structures (*before, *batch_shape, *event) as parts (before · batch, *event), and `before`."""
+    def as_parts(self, who: str, structures: Any) -> tuple[Parts, tuple[int, ...]]:
+        """Merges the axes of structures (*before, *batch_shape, *event) into parts (before · batch, *event).
+
+        It also returns `before`.
+        """
         given = (structures,) if isinstance(structures, Tensor) else tuple(structures)
         expected = [(*self.batch_shape, *part.shape[1:]) for part in self.parts]
         if len(given) != len(expected) or any(

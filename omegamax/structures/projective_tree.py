@@ -23,12 +23,13 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.oracle import CompiledOracle, Kind
-from omegamax.inference.program import LatticeProgram, Program
-from omegamax.inference.topology import Topology
-from omegamax.inference.tree_program import tree_oracle, tree_program
-from omegamax.operators.regularizer import Regularizer
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.topology import Topology
+from omegamax.inference.hypergraphs.tree_program import tree_program
+from omegamax.inference.program import Program
+from omegamax.kernels.structures.omega import Omega
+from omegamax.kernels.structures.sparsemap import CompiledOracle
+from omegamax.kernels.structures.trees import OMEGAS, PROJECTIVE
 from omegamax.structures.dependency import DependencyTrees
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem, Sizes
@@ -49,6 +50,8 @@ class ProjectiveTree(DependencyTrees, DynamicProgram):
     """
 
     single_root: bool = True
+
+    compiled_omegas = OMEGAS
 
     def build(self, sizes: Sizes) -> Lattice:
         """Node 0 is the leaf; then R, then L, then B of every s < t, each by s and then t."""
@@ -81,19 +84,12 @@ class ProjectiveTree(DependencyTrees, DynamicProgram):
         return Lattice.from_parts(topology, [parts], [size * size])
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """R of the root over the whole sentence: (0, n) is number n, because those of the root come first."""
+        """An item ends in R of (0, n), which is number n, because those of the root come first."""
         return lengths[0]
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
-        """The compiled chart."""
-        return tree_oracle(Kind.PROJECTIVE, problem.sizes[0][0], int(self.single_root), problem.lengths[0])
+        return PROJECTIVE.oracle(problem.sizes[0][0], problem.lengths[0], option=int(self.single_root))
 
-    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
-        """The compiled chart, for Hard, Shannon and SquaredNorm."""
-
-        def generic() -> Program:
-            return LatticeProgram(problem.lattice, regularizer, problem.goals)
-
-        return tree_program(
-            "projective", int(self.single_root), problem.parts, problem.lengths[0], regularizer, generic
-        )
+    def compiled_for(self, problem: Problem, omega: Omega) -> Program | None:
+        option = int(self.single_root)
+        return tree_program(PROJECTIVE, option, problem.parts, problem.lengths[0], omega)

@@ -21,12 +21,14 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.budget_program import budget_program
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.oracle import CompiledOracle, Kind
-from omegamax.inference.program import LatticeProgram, Program
-from omegamax.inference.selection_program import SelectionProgram
-from omegamax.inference.topology import Topology
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.topology import Topology
+from omegamax.inference.program import Program
+from omegamax.inference.selections.budget_program import BudgetProgram
+from omegamax.inference.selections.selection_program import SelectionProgram
+from omegamax.kernels.structures.budgets import OMEGAS, Bounds
+from omegamax.kernels.structures.omega import Omega
+from omegamax.kernels.structures.sparsemap import CompiledOracle, OracleKind
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.structures.dynamic_program import DynamicProgram
@@ -37,6 +39,7 @@ class Selection(DynamicProgram):
     """Between `bounds[0]` and `bounds[1]` of N entries."""
 
     event_ndim = 1
+    compiled_omegas = OMEGAS
 
     @property
     @abc.abstractmethod
@@ -70,13 +73,11 @@ class Selection(DynamicProgram):
         return torch.where(found < n, found, -1)
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """One tensor."""
         checks.check_floating(self._name, potentials)
         checks.check_event(self._name, "potentials", potentials, (None,), "(..., N)")
         return ((potentials, 1),)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """The number of entries."""
         return (sizes[0][0],)
 
     def build(self, sizes: Sizes) -> Lattice:
@@ -98,21 +99,21 @@ class Selection(DynamicProgram):
         return Lattice.from_parts(topology, [parts], [n])
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The end of each length."""
+        """An item ends in the end that belongs to its length."""
         n = sizes[0][0]
         return (n + 1) * (min(self.bounds[1], n) + 1) + lengths[0] - 1
 
-    def specialised(self, problem: Problem, regularizer: Regularizer) -> Program | None:
-        """Selection of the largest for Hard; compiled sweeps over counts for Shannon and SquaredNorm."""
-        lo, hi = self.bounds
+    def program(self, problem: Problem, regularizer: Regularizer) -> Program:
+        """Takes the largest entries for Hard; another Ω has compiled sweeps over counts, or the generic engine."""
         if isinstance(regularizer, Hard):
-            return SelectionProgram(problem.lengths[0], lo, hi)
+            return SelectionProgram(problem.lengths[0], *self.bounds)
+        return super().program(problem, regularizer)
 
-        def generic() -> Program:
-            return LatticeProgram(problem.lattice, regularizer, problem.goals)
-
-        return budget_program(problem.parts, problem.lengths[0], lo, hi, regularizer, generic)
+    def compiled_for(self, problem: Problem, omega: Omega) -> Program | None:
+        (lo, hi), n = self.bounds, problem.parts[0].shape[1]
+        return None if lo > n else BudgetProgram(Bounds(problem.lengths[0].contiguous(), lo, min(hi, n)), omega)
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
-        """Selection of the largest."""
-        return CompiledOracle(Kind.SELECTION, [problem.sizes[0][0], *self.bounds], [problem.lengths[0].contiguous()])
+        return CompiledOracle(
+            OracleKind.SELECTION, [problem.sizes[0][0], *self.bounds], [problem.lengths[0].contiguous()]
+        )

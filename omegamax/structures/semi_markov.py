@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.topology import Topology
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.plain_lists import plain_lists
 from omegamax.structures.problem import Sizes
@@ -37,7 +37,7 @@ class SemiMarkov(DynamicProgram):
         checks.check_count("SemiMarkov", "max_duration", self.max_duration)
 
     def from_segments(self, segments: Tensor, transitions: Tensor | None = None, start: Tensor | None = None) -> Tensor:
-        """Potentials from segment scores (..., N, K, C), transitions (..., C, C) and start (..., C) scores.
+        """Makes potentials from segment scores (..., N, K, C), transitions (..., C, C) and start (..., C) scores.
 
         `segments` [n, k, j] scores tag j on the positions n − k ... n; those with n < k are never read.
         """
@@ -63,7 +63,7 @@ class SemiMarkov(DynamicProgram):
         start: Tensor | None = None,
         durations: Tensor | None = None,
     ) -> Tensor:
-        """Potentials from emissions (..., N, C), summed over each segment, and scores (K, C) of durations.
+        """Makes potentials from emissions (..., N, C), summed over each segment, and scores (K, C) of durations.
 
         Arguments:
             emissions: (..., N, C), scores of tags at positions
@@ -112,13 +112,15 @@ class SemiMarkov(DynamicProgram):
         return structure
 
     def segments(self, structure: Tensor) -> list[Any]:
-        """(first, last, tag) of each segment of a structure, in order; a list of such lists where there is a batch."""
+        """Lists (first, last, tag) of each segment of a structure, in order.
+
+        A batch gives a list of such lists.
+        """
         if structure.dim() > 4:
             return [self.segments(one) for one in structure]
         return [(n - k, n, j) for n, k, _, j in structure.nonzero().tolist()]
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """One tensor."""
         checks.check_floating("SemiMarkov", potentials)
         c = potentials.shape[-1] if potentials.dim() else 0
         expected = f"(..., N, {self.max_duration}, C, C)"
@@ -126,7 +128,6 @@ class SemiMarkov(DynamicProgram):
         return ((potentials, 4),)
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """The number of positions."""
         return (sizes[0][0],)
 
     def build(self, sizes: Sizes) -> Lattice:
@@ -149,6 +150,6 @@ class SemiMarkov(DynamicProgram):
         return Lattice.from_parts(topology, [parts[order]], [n * k * c * c], parts_are_edges=True)
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The end that belongs to the length."""
+        """An item ends in the end that belongs to its length."""
         n, _, c, _ = sizes[0]
         return n * c + lengths[0]

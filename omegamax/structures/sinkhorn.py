@@ -47,27 +47,26 @@ class Sinkhorn(SmoothMax):
 
     @property
     def structure(self) -> Matching:
-        """What its polytope is made of: losses take matchings as targets."""
+        """The structure whose polytope this is: losses take matchings as targets."""
         return Matching()
 
     def max(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Tensor:
-        """The value of the plan, one number per item; its gradient is the plan."""
+        """Returns the value of the plan, one number per item; its gradient is the plan."""
         problem = self.structure.bind(scores, lengths, mask)
         return problem.per_item(transport_plan(problem, self.gamma, self.max_iter, self.atol).value)
 
     def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Any:
-        """The plan, shaped as the scores."""
+        """Returns the plan, shaped as the scores."""
         problem = self.structure.bind(scores, lengths, mask)
-        return problem.dress(transport_plan(problem, self.gamma, self.max_iter, self.atol).parts)
+        return problem.in_user_shape(transport_plan(problem, self.gamma, self.max_iter, self.atol).parts)
 
     def max_and_argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> ValueAndWeights:
-        """Both, from one solve."""
         problem = self.structure.bind(scores, lengths, mask)
         found = transport_plan(problem, self.gamma, self.max_iter, self.atol)
-        return ValueAndWeights(problem.per_item(found.value), problem.dress(found.parts))
+        return ValueAndWeights(problem.per_item(found.value), problem.in_user_shape(found.parts))
 
     def omega(self, weights: Any, *, lengths: Any = None) -> Tensor:
-        """γ Σ P log P, zero at a matching and beyond the lengths."""
+        """Computes γ Σ P log P, zero at a matching and beyond the lengths."""
         parts = weights if isinstance(weights, NullableScores) else (weights,)
         events = ((-1, -2), -1, -1)
         total = sum(torch.special.xlogy(part, part).sum(axes) for part, axes in zip(parts, events))

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax.inference.derivation import derivation_of
-from omegamax.inference.sweeps import inside
+from omegamax.inference.hypergraphs.derivations import derivation_of
+from omegamax.inference.hypergraphs.sweeps import inside
 from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax, ValueAndWeights
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Problem
-from omegamax.structures.smoothing import local
+from omegamax.structures.smoothing import smoothing_of
 from omegamax.structures.structure import Structure, check_structure
 
 
@@ -32,23 +32,21 @@ class Smoothed(SmoothMax):
 
     def __post_init__(self) -> None:
         check_structure("Smoothed", self.structure)
-        local(type(self.structure).__name__, self.regularizer)
+        smoothing_of(type(self.structure).__name__, self.regularizer)
 
     @property
     def event_ndim(self) -> int:  # type: ignore[override]
-        """Of potentials that are one tensor."""
         return self.structure.event_ndim
 
     def max(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Tensor:
-        """DP_Ω. The marginals are computed when its gradient is asked for."""
+        """Computes DP_Ω. The marginals are computed when its gradient is asked for."""
         return self.structure.max(scores, self.regularizer, lengths=lengths, mask=mask)
 
     def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Any:
-        """∇ DP_Ω, the expected structure."""
+        """Computes ∇ DP_Ω, the expected structure."""
         return self.structure.argmax(scores, self.regularizer, lengths=lengths, mask=mask)
 
     def max_and_argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> ValueAndWeights:
-        """Both."""
         options = {"mask": mask, "lengths": lengths}
         return ValueAndWeights(self.max(scores, **options), self.argmax(scores, **options))
 
@@ -61,13 +59,13 @@ class Smoothed(SmoothMax):
         scores: Any = None,
         mask: Any = None,
     ) -> Tensor:
-        """Ω_DP at marginals of parts, or at `target_edges` (*batch, edges), ordered as in `backpointers`.
+        """Computes Ω_DP at marginals of parts, or at `target_edges` (*batch, edges), ordered as in `backpointers`.
 
         Where `scores` are given, edges that they (or the mask) forbid are out, which matters to an Ω that counts the
         entries of a row: Oscar.
         """
         problem = self.structure.bind(weights, lengths)
-        smoothing = local(type(self.structure).__name__, self.regularizer)
+        smoothing = smoothing_of(type(self.structure).__name__, self.regularizer)
         regularizer = smoothing.regularizer
         if target_edges is None and not (
             isinstance(self.structure, DynamicProgram) and problem.lattice.parts_are_edges
@@ -108,14 +106,17 @@ class Smoothed(SmoothMax):
 
 @torch.no_grad()
 def _forbidden(problem: Problem) -> Tensor:
-    """Edges (batch, edges) that no allowed derivation of their head begins with."""
+    """Returns the edges (batch, edges) that no allowed derivation of their head begins with."""
     topology, scores = problem.lattice.topology, problem.scores_of_edges()
     values = inside(topology, scores, Hard()).values
     return scores + values[:, topology.tails_on(scores.device)].sum(1) == -torch.inf
 
 
 def _edges_of(problem: Problem) -> Tensor:
-    """Marginals of edges from those of parts; an edge without a part (into the goal) carries what its tail has left."""
+    """Returns marginals of edges from those of parts.
+
+    An edge without a part (into the goal) carries what its tail has left.
+    """
     lattice, topology = problem.lattice, problem.lattice.topology
     known = lattice.scores_of_edges(problem.parts)
     touched = lattice.components[0].edges

@@ -10,6 +10,7 @@ from torch import Tensor
 from omegamax import checks
 from omegamax.inference.differentiation import marginals_of, value_of
 from omegamax.inference.program import Parts, Program
+from omegamax.operator_table import regularizers
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.scaled import Scaled
 from omegamax.operators.shannon import Shannon
@@ -18,14 +19,14 @@ from omegamax.structures.problem import Problem, is_mild
 from omegamax.wrong_kinds import instead_of, kind_of
 
 
-class Local(NamedTuple):
+class Smoothing(NamedTuple):
     """An Ω for the recursion, and its temperature."""
 
     regularizer: Regularizer
     gamma: float | Tensor
 
 
-def local(who: str, regularizer: SmoothMax) -> Local:
+def smoothing_of(who: str, regularizer: SmoothMax) -> Smoothing:
     """Takes the temperature off a regularizer, and checks that a recursion can use what is left."""
     gamma: float | Tensor = 1.0
     while isinstance(regularizer, Scaled):
@@ -39,7 +40,7 @@ def local(who: str, regularizer: SmoothMax) -> Local:
     if not regularizer.symmetric:
         raise ValueError(
             f"{who}: regularizer must not depend on the order of its row, got {type(regularizer).__name__}; "
-            "use Shannon, SquaredNorm, Tsallis, SquaredPNorm, Oscar or Hard"
+            f"use {' or '.join(regularizers(symmetric=True))}"
         )
     for parameter in (*regularizer.parameters(), *([gamma] if isinstance(gamma, Tensor) else [])):
         if parameter.numel() != 1:
@@ -47,11 +48,11 @@ def local(who: str, regularizer: SmoothMax) -> Local:
                 f"{who}: a learnable parameter of the regularizer must be a single number, got shape "
                 f"{tuple(parameter.shape)}; one Ω smooths the whole recursion"
             )
-    return Local(regularizer, gamma)
+    return Smoothing(regularizer, gamma)
 
 
 def count_samples(who: str, regularizer: Any, n_samples: int | None) -> tuple[SmoothMax, int]:
-    """Ω and the number of samples: a number in the place of Ω is that number, as in `topk`, and Ω is Shannon's."""
+    """Reads Ω and the number of samples; as in `topk`, a number in the place of Ω is that number, and Ω is Shannon."""
     if isinstance(regularizer, int) and not isinstance(regularizer, bool):
         if n_samples is not None:
             raise TypeError(
@@ -64,21 +65,25 @@ def count_samples(who: str, regularizer: Any, n_samples: int | None) -> tuple[Sm
     return regularizer, found
 
 
-def smoothed_value(problem: Problem, smoothing: Local) -> Tensor:
-    """DP_Ω, (batch,), differentiable in the parts and in the parameters of Ω."""
+def smoothed_value(problem: Problem, smoothing: Smoothing) -> Tensor:
+    """Computes DP_Ω, (batch,), differentiable in the parts and in the parameters of Ω."""
+    if not isinstance(smoothing.gamma, Tensor) and smoothing.gamma == 1:
+        return value_of(problem.program(smoothing.regularizer), problem.parts)
     inside = _scaled_inside(problem, smoothing)
     if inside is not None:
         return value_of(inside, problem.parts)
     at, gamma = problem.tempered(smoothing.gamma)
     value = value_of(at.program(smoothing.regularizer), at.parts)
     if not isinstance(gamma, Tensor):
-        return value if gamma == 1 else value * gamma
+        return value * gamma
     empty = value == -torch.inf
     return torch.where(empty, value, torch.where(empty, 0, value) * gamma.to(value.dtype))
 
 
-def smoothed_marginals(problem: Problem, smoothing: Local) -> Parts:
-    """∇ DP_Ω, differentiable in the parts and in the parameters of Ω."""
+def smoothed_marginals(problem: Problem, smoothing: Smoothing) -> Parts:
+    """Computes ∇ DP_Ω, differentiable in the parts and in the parameters of Ω."""
+    if not isinstance(smoothing.gamma, Tensor) and smoothing.gamma == 1:
+        return marginals_of(problem.program(smoothing.regularizer), problem.parts)
     inside = _scaled_inside(problem, smoothing)
     if inside is not None:
         return marginals_of(inside, problem.parts)
@@ -86,8 +91,8 @@ def smoothed_marginals(problem: Problem, smoothing: Local) -> Parts:
     return marginals_of(at.program(smoothing.regularizer), at.parts)
 
 
-def _scaled_inside(problem: Problem, smoothing: Local) -> Program | None:
-    """A program that divides by γ itself, where γ is a number and the structure has such a program."""
-    if isinstance(smoothing.gamma, Tensor) or smoothing.gamma == 1 or not is_mild(smoothing.gamma):
+def _scaled_inside(problem: Problem, smoothing: Smoothing) -> Program | None:
+    """Returns a program that divides by γ itself, where γ is a number and the structure has such a program."""
+    if isinstance(smoothing.gamma, Tensor) or not is_mild(smoothing.gamma):
         return None
     return problem.program(smoothing.regularizer).scaled(1 / smoothing.gamma)

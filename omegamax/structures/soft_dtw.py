@@ -1,4 +1,4 @@
-"""Soft-DTW for every day: the smoothed cost of warping one sequence of features onto another.
+"""Soft-DTW: the smoothed cost of warping one sequence of features onto another.
 
     soft_dtw(x, y) = −γ DP_Ω(−C / γ),   C[i, j] = distance(x_i, y_j)
 
@@ -18,11 +18,12 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
-from omegamax.inference.alignment_program import KINDS
+from omegamax.inference.compiled_omega import compiled_omega
 from omegamax.inference.differentiation import marginals_of, value_of
 from omegamax.inference.program import Program
 from omegamax.kernels.pairwise import pairwise_squared
 from omegamax.kernels.soft_dtw import soft_dtw_of_points
+from omegamax.kernels.structures import alignments
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.scaled import Scaled
 from omegamax.operators.shannon import Shannon
@@ -31,7 +32,7 @@ from omegamax.structures.alignment import Alignment
 from omegamax.structures.banded_alignment import BandedAlignment
 from omegamax.structures.bands import Band
 from omegamax.structures.problem import Problem, is_mild
-from omegamax.structures.smoothing import Local, local
+from omegamax.structures.smoothing import Smoothing, smoothing_of
 
 Distance = Callable[[Tensor, Tensor], Tensor]
 _SHANNON = Shannon()
@@ -39,7 +40,7 @@ _FEW_FEATURES = 32  # with more, products of matrices are faster than distances 
 
 
 def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
-    """Σ (x − y)² over the last axis; the other axes broadcast.
+    """Computes Σ (x − y)² over the last axis; the other axes broadcast.
 
     Arguments:
         x: (..., D)
@@ -78,7 +79,7 @@ def soft_dtw(
     >>> soft_dtw(x, x[[0, 0, 1, 2]], regularizer=Hard())
     tensor(0.)
     """
-    smoothing = local("soft_dtw", Scaled(regularizer, gamma))
+    smoothing = smoothing_of("soft_dtw", Scaled(regularizer, gamma))
     x, y = _of_one_type("soft_dtw", x, y)
     if band is None and distance is squared_euclidean:
         direct = _of_points(x, y, smoothing, lengths)
@@ -108,7 +109,7 @@ def soft_dtw_from_costs(
 
     Returns one number per item, (...).
     """
-    return _value(Alignment(band=band), costs, local("soft_dtw_from_costs", Scaled(regularizer, gamma)), lengths)
+    return _value(Alignment(band=band), costs, smoothing_of("soft_dtw_from_costs", Scaled(regularizer, gamma)), lengths)
 
 
 def soft_dtw_alignment(
@@ -139,13 +140,13 @@ def soft_dtw_alignment(
             [0., 0., 0., 1.]])
     """
     structure, costs = _costs("soft_dtw_alignment", x, y, distance, lengths, band)
-    smoothing = local("soft_dtw_alignment", Scaled(regularizer, gamma))
+    smoothing = smoothing_of("soft_dtw_alignment", Scaled(regularizer, gamma))
     found = _native(structure, costs, smoothing, lengths)
     if found is None:
         weights = structure.argmax(-costs, Scaled(smoothing.regularizer, smoothing.gamma), lengths=lengths)
     else:
         problem, program = found
-        weights = problem.dress(marginals_of(program, problem.parts))
+        weights = problem.in_user_shape(marginals_of(program, problem.parts))
     return structure.unpack(weights) if isinstance(structure, BandedAlignment) else weights
 
 
@@ -177,7 +178,7 @@ def soft_dtw_divergence(
 
     Returns one number per item, (...).
     """
-    smoothing = local("soft_dtw_divergence", regularizer)
+    smoothing = smoothing_of("soft_dtw_divergence", regularizer)
     if not isinstance(smoothing.regularizer, Shannon):
         raise ValueError(
             f"soft_dtw_divergence: regularizer must be Shannon, got {type(smoothing.regularizer).__name__}, under "
@@ -194,10 +195,16 @@ def soft_dtw_divergence(
     return soft_dtw(x, y, gamma, lengths=lengths, **options) - (own_x + own_y) / 2
 
 
-def _of_points(x: Tensor, y: Tensor, smoothing: Local, lengths: Any) -> Tensor | None:
-    """The everyday case without a matrix of costs, where the kernels have it."""
-    kind, gamma = KINDS.get(type(smoothing.regularizer)), smoothing.gamma
-    if kind is None or isinstance(gamma, Tensor) or not is_mild(gamma) or routing.dual_level_active():
+def _of_points(x: Tensor, y: Tensor, smoothing: Smoothing, lengths: Any) -> Tensor | None:
+    """Computes the everyday case without a matrix of costs, where the kernels have it."""
+    omega, gamma = compiled_omega(smoothing.regularizer), smoothing.gamma
+    if (
+        omega is None
+        or omega not in alignments.OMEGAS
+        or isinstance(gamma, Tensor)
+        or not is_mild(gamma)
+        or routing.dual_level_active()
+    ):
         return None
     if x.shape[-1] > _FEW_FEATURES or not routing.in_native_memory(x, y):
         return None
@@ -213,18 +220,18 @@ def _of_points(x: Tensor, y: Tensor, smoothing: Local, lengths: Any) -> Tensor |
     if routing.needs_grad(x, y):
         value = _OfPoints.apply(x, y, lengths, gamma, smoothing.regularizer)
     else:
-        value = soft_dtw_of_points(x, y, lengths, gamma, kind, False, False)[0]
+        value = soft_dtw_of_points(x, y, lengths, gamma, omega, False, False)[0]
     return value if len(batch) == 1 else value.reshape(batch)
 
 
 class _OfPoints(torch.autograd.Function):
-    """Finds the gradients with the value, in one go. They are differentiated again by way of the costs."""
+    """Finds the gradients together with the value. They are differentiated again by way of the costs."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, regularizer: Regularizer) -> Any:
         wanted = ctx.needs_input_grad
-        found = soft_dtw_of_points(x, y, lengths, gamma, KINDS[type(regularizer)], wanted[0], wanted[1])
-        ctx.lengths, ctx.smoothing = lengths, Local(regularizer, gamma)
+        found = soft_dtw_of_points(x, y, lengths, gamma, compiled_omega(regularizer), *wanted[:2])
+        ctx.lengths, ctx.smoothing = lengths, Smoothing(regularizer, gamma)
         ctx.save_for_backward(x, y, *found[1:])
         return found[0]
 
@@ -242,7 +249,7 @@ class _OfPoints(torch.autograd.Function):
         return (*(None if gradient is None else factor * gradient for gradient in gradients), None, None, None)
 
 
-def _value(structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Local, lengths: Any) -> Tensor:
+def _value(structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Smoothing, lengths: Any) -> Tensor:
     found = _native(structure, costs, smoothing, lengths)
     if found is None:
         return 0 - structure.max(-costs, Scaled(smoothing.regularizer, smoothing.gamma), lengths=lengths)
@@ -251,14 +258,14 @@ def _value(structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Loc
 
 
 def _native(
-    structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Local, lengths: Any
+    structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Smoothing, lengths: Any
 ) -> tuple[Problem, Program] | None:
-    """The program of f(C) = DP(s C) / s with s = −1/γ, where there is one: it reads the costs as they are."""
+    """Returns the program of f(C) = DP(s C) / s with s = −1/γ, where there is one: it reads the costs as they are."""
     if isinstance(smoothing.gamma, Tensor) or not is_mild(smoothing.gamma):
         return None
     unmasked = replace(structure, band=None) if isinstance(structure, Alignment) else structure
     problem = unmasked.bind(costs, lengths)
-    program = structure.specialised(problem, smoothing.regularizer)
+    program = structure.compiled_program(problem, smoothing.regularizer)
     scaled = None if program is None else program.scaled(-1 / smoothing.gamma)
     return None if scaled is None else (problem, scaled)
 
@@ -266,7 +273,7 @@ def _native(
 def _costs(
     who: str, x: Tensor, y: Tensor, distance: Distance, lengths: Any, band: Band | None
 ) -> tuple[Alignment | BandedAlignment, Tensor]:
-    """The structure and the costs, as a band where that is smaller."""
+    """Returns the structure and the costs, as a band where that is smaller."""
     x, y = _of_one_type(who, x, y)
     if band is not None and lengths is None:
         banded = BandedAlignment(band, y.shape[-2])
@@ -280,7 +287,7 @@ def _costs(
 
 
 def _within(who: str, x: Tensor, y: Tensor, lengths: Any) -> tuple[Tensor, ...]:
-    """Zeros beyond the lengths: whatever is there, times a weight of zero, must not reach a gradient."""
+    """Writes zeros beyond the lengths: whatever is there, times a weight of zero, must not reach a gradient."""
     batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     ends = checks.check_structure_lengths(who, batch, lengths, (x.shape[-2], y.shape[-2]))
     return tuple(
@@ -292,7 +299,7 @@ def _within(who: str, x: Tensor, y: Tensor, lengths: Any) -> tuple[Tensor, ...]:
 
 
 def _of_one_type(who: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Checked points in the wider of their types."""
+    """Checks points and converts them to the wider of their types."""
     _check_points(who, x, y)
     wide = torch.promote_types(x.dtype, y.dtype)
     return x.to(wide), y.to(wide)
@@ -304,7 +311,7 @@ def _check_points(who: str, x: Tensor, y: Tensor) -> None:
 
 
 class _PairwiseSquared(torch.autograd.Function):
-    """|x_i − y_j|² (..., M, N) without the (..., M, N, D) differences; zero exactly where x_i = y_j."""
+    """Computes |x_i − y_j|² (..., M, N) without the (..., M, N, D) differences; zero exactly where x_i = y_j."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -324,14 +331,14 @@ class _PairwiseSquared(torch.autograd.Function):
         x, y = (x - centre).to(grad.dtype), (y - centre).to(grad.dtype)  # they may differ in type
         to_x = to_y = None
         if ctx.needs_input_grad[0]:
-            to_x = 2 * (grad.sum(-1, keepdim=True) * x - _weighed(grad, y))
+            to_x = 2 * (grad.sum(-1, keepdim=True) * x - _weighted_sum(grad, y))
             to_x = to_x.sum_to_size(ctx.saved_tensors[0].shape)
         if ctx.needs_input_grad[1]:
-            to_y = 2 * (grad.sum(-2).unsqueeze(-1) * y - _weighed(grad.mT, x))
+            to_y = 2 * (grad.sum(-2).unsqueeze(-1) * y - _weighted_sum(grad.mT, x))
             to_y = to_y.sum_to_size(ctx.saved_tensors[1].shape)
         return to_x, to_y
 
 
-def _weighed(weights: Tensor, points: Tensor) -> Tensor:
-    """The product weights @ points: it is several times faster transposed, with the few coordinates first."""
+def _weighted_sum(weights: Tensor, points: Tensor) -> Tensor:
+    """Computes weights @ points, which is several times faster transposed, with the few coordinates first."""
     return (points.mT @ weights.mT).mT

@@ -16,12 +16,11 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.active_set import Ending
-from omegamax.inference.face_search import Options, Start
-from omegamax.inference.oracle import Best, Oracle, flatten, unflatten
 from omegamax.inference.program import Parts
-from omegamax.inference.sparsemap import Found
-from omegamax.inference.sparsemap import sparsemap as solve
+from omegamax.inference.sparsemap.active_set import Ending
+from omegamax.inference.sparsemap.oracle import BestVertices, Oracle, flatten, unflatten
+from omegamax.inference.sparsemap.sparsemap import DifferentiableSolution, solve_sparsemap
+from omegamax.kernels.structures.sparsemap import Options, Start
 from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax, ValueAndWeights
 from omegamax.structures.problem import Problem
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 MAX_ITER = 10_000
 
 
-class Sparsemap(NamedTuple):
+class SparseMAPSolution(NamedTuple):
     """A sparse distribution over structures, and its mean."""
 
     marginals: Any  # (*batch, *event): the expected structure; differentiable
@@ -43,9 +42,9 @@ class Sparsemap(NamedTuple):
     lengths: tuple[Tensor, ...]  # (*batch,) per axis that has a length: those it was found for
 
 
-def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sparsemap:
-    """The distribution, its mean, and how it was found."""
-    found = _found(problem, start, max_iter, atol)
+def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> SparseMAPSolution:
+    """Finds the distribution and its mean."""
+    found = _solve(problem, start, max_iter, atol)
     certificate = found.certificate
     chosen = certificate.probabilities > 0
     width = max(1, int(chosen.sum(1).max())) if problem.n_items else 1
@@ -53,34 +52,34 @@ def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sp
     probabilities = torch.where(chosen, found.probabilities, 0).gather(1, order)[:, :width]
     if probabilities.shape[1] < width:
         probabilities = torch.nn.functional.pad(probabilities, (0, width - probabilities.shape[1]))
-    listed = _listed(found, order, width, sum(part.shape[1:].numel() for part in problem.parts))
+    listed = _listed(found, order, width, sum([part.shape[1:].numel() for part in problem.parts]))
     wrong = certificate.endings == Ending.NOT_A_NUMBER
     probabilities = torch.where(wrong.unsqueeze(1), torch.nan, probabilities)
     listed = torch.where(wrong.repeat_interleave(width).unsqueeze(1), torch.nan, listed)
-    like = tuple(part.new_empty(0, *part.shape[1:]) for part in problem.parts)
+    like = tuple([part.new_empty(0, *part.shape[1:]) for part in problem.parts])
     batch = problem.batch_shape
-    return Sparsemap(
-        problem.dress(unflatten(found.marginals, problem.parts)),
-        problem.dress(unflatten(listed, like), after=(width,)),
+    return SparseMAPSolution(
+        problem.in_user_shape(unflatten(found.marginals, problem.parts)),
+        problem.in_user_shape(unflatten(listed, like), after=(width,)),
         problem.per_item(probabilities, after=(width,)),
         torch.where(wrong, torch.nan, certificate.gaps).reshape(batch),
         certificate.n_calls.reshape(batch),
-        tuple(length.reshape(batch) for length in problem.lengths),
+        tuple([length.reshape(batch) for length in problem.lengths]),
     )
 
 
-def sparsemap_weighed(problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
-    """The mean and the smoothed maximum (batch,), without the list of structures."""
-    found = _found(problem, None, max_iter, 0.0)
+def sparsemap_marginals_and_value(problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
+    """Finds the mean and the smoothed maximum (batch,), without the list of structures."""
+    found = _solve(problem, None, max_iter, 0.0)
     return unflatten(found.marginals, problem.parts), found.value
 
 
-def _found(problem: Problem, start: Any, max_iter: int, atol: float) -> Found:
+def _solve(problem: Problem, start: Any, max_iter: int, atol: float) -> DifferentiableSolution:
     who = f"{type(problem.structure).__name__}.sparsemap"
     checks.check_count(who, "max_iter", max_iter)
     checks.check_gap(who, "atol", atol)
     known = None if start is None else _start(who, problem, start)
-    found = solve(oracle_of(problem), flatten(problem.parts), Options(max_iter, atol), known)
+    found = solve_sparsemap(oracle_of(problem), flatten(problem.parts), Options(max_iter, atol), known)
     endings, gaps = found.certificate.endings, found.certificate.gaps
     if bool((endings == Ending.BAD_ORACLE).any()):
         raise ValueError(
@@ -101,25 +100,25 @@ def _found(problem: Problem, start: Any, max_iter: int, atol: float) -> Found:
 
 
 def oracle_of(problem: Problem) -> Oracle:
-    """The MAP of the structure as the solver asks for it."""
+    """Returns the MAP of the structure as the solver asks for it."""
     structure = problem.structure
 
-    def best(items: Tensor, rows: Tensor) -> Best:
+    def best(items: Tensor, rows: Tensor) -> BestVertices:
         lengths = tuple(length[items] for length in problem.lengths)
         like = tuple(part.new_empty((0, *part.shape[1:]), dtype=torch.float64) for part in problem.parts)
         some = replace(problem, parts=unflatten(rows, like), lengths=lengths, batch_shape=(len(items),))
         program = structure.program(some, Hard())
         with torch.no_grad():
-            values, state = program.value_ahead(some.parts)
-            return Best(values, flatten(program.marginals(some.parts, state).parts))
+            values, state = program.value_before_marginals(some.parts)
+            return BestVertices(values, flatten(program.marginals(some.parts, state).parts))
 
     n_components = len(problem.parts) if structure.n_regularized is None else structure.n_regularized
-    n_regularized = sum(part.shape[1:].numel() for part in problem.parts[:n_components])
+    n_regularized = sum([part.shape[1:].numel() for part in problem.parts[:n_components]])
     return Oracle(best, structure.oracle(problem), n_regularized)
 
 
 def _start(who: str, problem: Problem, start: Any) -> Start:
-    if not isinstance(start, Sparsemap):
+    if not isinstance(start, SparseMAPSolution):
         raise TypeError(
             f"{who}: start must be what sparsemap returned before, got {type(start).__name__}; keep it whole"
         )
@@ -133,13 +132,13 @@ def _start(who: str, problem: Problem, start: Any) -> Start:
         )
     rows = flatten(tuple(g.detach().reshape(-1, *part.shape[1:]) for g, part in zip(given, problem.parts)))
     probabilities = start.probabilities.detach().double().reshape(-1, width).cpu()
-    for before, now in zip(start.lengths, problem.lengths):  # structures of other lengths are none of these
+    for before, now in zip(start.lengths, problem.lengths):  # structures of other lengths cannot be used
         probabilities = torch.where((before.reshape(-1) == now).unsqueeze(1), probabilities, 0)
     return Start(rows.reshape(problem.n_items, width, -1).cpu(), probabilities)
 
 
-def _listed(found: Found, order: Tensor, width: int, n_parts: int) -> Tensor:
-    """The first `width` vertices of every item in this order, written out: (batch · width, parts)."""
+def _listed(found: DifferentiableSolution, order: Tensor, width: int, n_parts: int) -> Tensor:
+    """Writes out the first `width` vertices of every item in this order: (batch · width, parts)."""
     certificate = found.certificate
     n_items, all_wide = certificate.probabilities.shape
     item = certificate.owners // max(1, all_wide)
@@ -172,27 +171,25 @@ class SparseMAP(SmoothMax):
 
     @property
     def event_ndim(self) -> int:  # type: ignore[override]
-        """Of potentials that are one tensor."""
         return self.structure.event_ndim
 
     def max(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Tensor:
-        """The smoothed maximum; its gradient is `argmax`."""
+        """Computes the smoothed maximum; its gradient is `argmax`."""
         problem = self.structure.bind(scores, lengths, mask)
         return problem.per_item(self.structure.sparsemap_parts(problem, self.max_iter)[1])
 
     def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Any:
-        """The expected structure."""
+        """Computes the expected structure."""
         problem = self.structure.bind(scores, lengths, mask)
-        return problem.dress(self.structure.sparsemap_parts(problem, self.max_iter)[0])
+        return problem.in_user_shape(self.structure.sparsemap_parts(problem, self.max_iter)[0])
 
     def max_and_argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> ValueAndWeights:
-        """Both, from one solve."""
         problem = self.structure.bind(scores, lengths, mask)
         marginals, value = self.structure.sparsemap_parts(problem, self.max_iter)
-        return ValueAndWeights(problem.per_item(value), problem.dress(marginals))
+        return ValueAndWeights(problem.per_item(value), problem.in_user_shape(marginals))
 
     def omega(self, weights: Any, *, lengths: Any = None) -> Tensor:
-        """½ ‖μ‖² over the regularised components."""
+        """Computes ½ ‖μ‖² over the regularised components."""
         problem = self.structure.bind(weights, lengths)
         n = self.structure.n_regularized
         regularized = (torch.where(part == -torch.inf, 0, part) for part in problem.parts[:n])  # forbidden: no weight

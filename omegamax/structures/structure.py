@@ -8,23 +8,22 @@ hypergraph (`dynamic_program.py`), and can be asked for more.
 from __future__ import annotations
 
 import abc
-import functools
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from omegamax import checks, routing
-from omegamax.inference.oracle import CompiledOracle
 from omegamax.inference.program import Parts, Program
+from omegamax.kernels.structures.sparsemap import CompiledOracle
 from omegamax.operators.hard import Hard
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures import measures
 from omegamax.structures.problem import Problem, Sizes, computed_in
-from omegamax.structures.smoothing import Local, local, smoothed_marginals, smoothed_value
-from omegamax.structures.sparsemap import MAX_ITER, Sparsemap, sparsemap, sparsemap_weighed
+from omegamax.structures.smoothing import Smoothing, smoothed_marginals, smoothed_value, smoothing_of
+from omegamax.structures.sparsemap import MAX_ITER, SparseMAPSolution, sparsemap, sparsemap_marginals_and_value
 from omegamax.wrong_kinds import instead_of, kind_of
 
 _SHANNON = Shannon()
@@ -52,49 +51,52 @@ class Structure(abc.ABC):
 
     @abc.abstractmethod
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """The tensors that make up the potentials, checked, each with its number of event axes."""
+        """Checks the potentials and returns their tensors, each with its number of event axes."""
 
     @abc.abstractmethod
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """The size of each axis that has a length."""
+        """Returns the size of each axis that has a length."""
 
     @abc.abstractmethod
     def program(self, problem: Problem, regularizer: Regularizer) -> Program:
-        """Value, marginals and tangent under this Ω; raises, with the reason, where there is no such program."""
+        """Returns value, marginals and tangent under this Ω.
+
+        It raises, with the reason, where there is no such program.
+        """
 
     def forbidden(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor | None:
-        """Parts of the first component that no structure of these lengths may use: boolean (batch, *event)."""
+        """Returns which parts of the first component no structure of these lengths may use: (batch, *event)."""
         return None
 
-    def recognise(self, problem: Problem, target: Parts, entries: Any) -> Tensor | None:
-        """Whether each target is a structure, (batch,), where that is seen without a search; else None.
+    def is_structure(self, problem: Problem, target: Parts, entries: Any) -> Tensor | None:
+        """Says whether each target is a structure, (batch,), if that is seen without a search; else None.
 
         `entries` says where each component (batch, *event) of the target is not zero; see `membership.py`.
         """
         return None
 
     def parts_from_labels(self, problem: Problem, labels: Tensor) -> Parts:
-        """The structures that integer labels (batch, N) stand for, where the class says `labels_are`."""
+        """Returns the structures that integer labels (batch, N) stand for, where the class says `labels_are`."""
         raise TypeError(
             f"{type(self).__name__}: a target must be a structure in the form of the scores, got integer labels, which "
             "have no meaning here; make it with a constructor of the class"
         )
 
     def hamming(self, target: Any) -> Tensor:
-        """Costs of parts, shaped as the first component of the target: one for every part that the target lacks."""
+        """Returns costs of the parts of the first component: one for every part that the target lacks."""
         first = target if isinstance(target, Tensor) else target[0]
         return (1 - first).clamp(min=0)
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
-        """The best structure in compiled code, for SparseMAP, where there is such."""
+        """Returns the best structure in compiled code, for SparseMAP, None where there is none."""
         return None
 
     def sparsemap_parts(self, problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
-        """Marginals and value of `SparseMAP`: by the active set, unless the structure has another way."""
-        return sparsemap_weighed(problem, max_iter)
+        """Computes marginals and value of `SparseMAP`: by the active set, unless the structure has another way."""
+        return sparsemap_marginals_and_value(problem, max_iter)
 
     def with_extra(self, scores: Any, extra: Any) -> Any:
-        """Potentials from the regularised scores and the extra ones."""
+        """Makes potentials from the regularised scores and the extra ones."""
         raise ValueError(
             f"{self._name}.sparsemap: extra must be None, got {type(extra).__name__}; {self._name} has no scores "
             "that are not regularised"
@@ -105,22 +107,22 @@ class Structure(abc.ABC):
     def max(
         self, potentials: Any, regularizer: SmoothMax = _SHANNON, *, lengths: Any = None, mask: Any = None
     ) -> Tensor:
-        """DP_Ω, the smoothed score of the best structure, one number per item. Its gradient is `argmax`."""
+        """Computes DP_Ω, the smoothed score of the best structure, one number per item. Its gradient is `argmax`."""
         problem = self.bind(potentials, lengths, mask)
-        return problem.per_item(smoothed_value(problem, local(self._name, regularizer)))
+        return problem.per_item(smoothed_value(problem, smoothing_of(self._name, regularizer)))
 
     def argmax(
         self, potentials: Any, regularizer: SmoothMax = _SHANNON, *, lengths: Any = None, mask: Any = None
     ) -> Any:
-        """∇ DP_Ω, the expected structure, shaped as the potentials. Differentiable once more."""
+        """Computes ∇ DP_Ω, the expected structure, shaped as the potentials. Differentiable once more."""
         problem = self.bind(potentials, lengths, mask)
-        return problem.dress(smoothed_marginals(problem, local(self._name, regularizer)))
+        return problem.in_user_shape(smoothed_marginals(problem, smoothing_of(self._name, regularizer)))
 
     @torch.no_grad()
     def map(self, potentials: Any, *, lengths: Any = None, mask: Any = None) -> Any:
-        """The best structure, 0/1, shaped as the potentials; ties go to the first edge."""
+        """Finds the best structure, 0/1, shaped as the potentials; ties go to the first edge."""
         problem = self.bind(potentials, lengths, mask)
-        return problem.dress(smoothed_marginals(problem, Local(Hard(), 1.0)))
+        return problem.in_user_shape(smoothed_marginals(problem, Smoothing(Hard(), 1.0)))
 
     def sparsemap(
         self,
@@ -129,11 +131,11 @@ class Structure(abc.ABC):
         extra: Any = None,
         lengths: Any = None,
         mask: Any = None,
-        start: Sparsemap | None = None,
+        start: SparseMAPSolution | None = None,
         max_iter: int = MAX_ITER,
         atol: float = 0.0,
-    ) -> Sparsemap:
-        """A few structures with probabilities, whose mean maximises <scores, μ> − ½ ‖μ‖²; differentiable.
+    ) -> SparseMAPSolution:
+        """Finds a few structures with probabilities, whose mean maximises <scores, μ> − ½ ‖μ‖²; differentiable.
 
         `scores` are potentials, whose first components are regularised; where these are one tensor, the others may be
         given as `extra`. `start` is the result for scores like these; items of other lengths start anew. The search
@@ -152,7 +154,7 @@ class Structure(abc.ABC):
         lengths: Any = None,
         mask: Any = None,
     ) -> Tensor:
-        """Log-probability of structures (*before, *batch, *event) in the random walk; differentiable.
+        """Computes the log-probability of structures (*before, *batch, *event) in the random walk; differentiable.
 
         Under Shannon it is score − log-partition, and the structures are taken as they come. Under another Ω the
         derivation is looked up, and what is not a structure raises.
@@ -161,24 +163,27 @@ class Structure(abc.ABC):
         return measures.log_prob(self._name, problem, structures, regularizer)
 
     def prob(self, potentials: Any, structures: Any, regularizer: SmoothMax = _SHANNON, **keywords: Any) -> Tensor:
-        """The exponential of `log_prob`, which also takes the `keywords`."""
+        """Computes the exponential of `log_prob`, which also takes the `keywords`."""
         return self.log_prob(potentials, structures, regularizer, **keywords).exp()
 
     def entropy(
         self, potentials: Any, regularizer: SmoothMax = _SHANNON, *, lengths: Any = None, mask: Any = None
     ) -> Tensor:
-        """Entropy of the Gibbs distribution over structures (Shannon only); differentiable."""
+        """Computes the entropy of the Gibbs distribution over structures (Shannon only); differentiable."""
         return measures.entropy(self._bind_shannon("entropy", potentials, regularizer, lengths, mask))
 
     def kl(
         self, potentials: Any, other: Any, regularizer: SmoothMax = _SHANNON, *, lengths: Any = None, mask: Any = None
     ) -> Tensor:
-        """KL(p ‖ q) of the Gibbs distributions p of `potentials` and q of `other` (Shannon only); differentiable."""
+        """Computes KL(p ‖ q) of the Gibbs distributions p of `potentials` and q of `other` (Shannon only).
+
+        It is differentiable.
+        """
         first = self._bind_shannon("kl", potentials, regularizer, lengths, mask)
         return measures.kl(first, self._bind_shannon("kl", other, regularizer, lengths, mask))
 
     def target_from(self, labels: Tensor, potentials: Any, *, lengths: Any = None) -> Any:
-        """Gold structures from what annotators write: tags of a chain, heads of a tree, pairs of a matching.
+        """Makes gold structures from what annotators write: tags of a chain, heads of a tree, pairs of a matching.
 
         Losses do this by themselves for integer targets.
 
@@ -194,26 +199,29 @@ class Structure(abc.ABC):
                 [1, 1, 0]])
         """
         problem = self.bind(potentials, lengths)
-        return problem.dress(labelled_parts(f"{self._name}.target_from", problem, labels))
+        return problem.in_user_shape(labelled_parts(f"{self._name}.target_from", problem, labels))
 
-    # How data meets the description.
+    # How potentials are bound to the description.
 
     def bind(self, potentials: Any, lengths: Any = None, mask: Any = None) -> Problem:
         """Checks the potentials, applies the mask, merges the batch axes into one. All parts get the widest type."""
-        components = self.components(potentials)
+        name, components = self._name, self.components(potentials)
         tensors = [tensor for tensor, _ in components]
         if mask is not None:
-            checks.check_mask(self._name, tensors[0], mask)
+            checks.check_mask(name, tensors[0], mask)
             tensors[0] = torch.where(mask, tensors[0], -torch.inf)
-        batch_shape = checks.common_batch(self._name, components)
-        dtype = functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
-        parts = []
+        batch_shape = checks.common_batch(name, components)
+        dtype = tensors[0].dtype
+        for tensor in tensors[1:]:
+            dtype = torch.promote_types(dtype, tensor.dtype)
+        computed, parts, events = computed_in(dtype), [], []
         for tensor, (_, event_ndim) in zip(tensors, components):
-            event = tensor.shape[tensor.dim() - event_ndim :]
-            parts.append(tensor.to(computed_in(dtype)).expand(*batch_shape, *event).reshape(-1, *event))
-        sizes = tuple(tuple(part.shape[1:]) for part in parts)
+            event = tuple(tensor.shape[tensor.dim() - event_ndim :])
+            events.append(event)
+            parts.append(tensor.to(computed).expand(*batch_shape, *event).reshape(-1, *event))
+        sizes = tuple(events)
         with routing.outside_transforms():  # kernels read the lengths, which no transform differentiates
-            per_axis = checks.check_structure_lengths(self._name, batch_shape, lengths, self.limits(sizes))
+            per_axis = checks.check_structure_lengths(name, batch_shape, lengths, self.limits(sizes))
         out = self.forbidden(sizes, per_axis)
         if out is not None:
             parts[0] = torch.where(out.to(parts[0].device), -torch.inf, parts[0])
@@ -225,8 +233,8 @@ class Structure(abc.ABC):
         return type(self).__name__
 
     def _bind(self, potentials: Any, regularizer: SmoothMax, lengths: Any, mask: Any) -> tuple[Problem, Regularizer]:
-        """The problem at potentials / γ, and Ω without γ."""
-        smoothing = local(self._name, regularizer)
+        """Returns the problem at potentials / γ, and Ω without γ."""
+        smoothing = smoothing_of(self._name, regularizer)
         return self.bind(potentials, lengths, mask).divided(smoothing.gamma), smoothing.regularizer
 
     def _bind_shannon(self, method: str, potentials: Any, regularizer: SmoothMax, lengths: Any, mask: Any) -> Problem:
@@ -240,7 +248,7 @@ class Structure(abc.ABC):
 
 
 def labelled_parts(who: str, problem: Problem, labels: Any) -> Parts:
-    """The structures that labels (*batch, N) stand for, as parts (batch, *event)."""
+    """Returns the structures that labels (*batch, N) stand for, as parts (batch, *event)."""
     structure = problem.structure
     if structure.labels_are is None:
         raise TypeError(
@@ -259,7 +267,7 @@ def labelled_parts(who: str, problem: Problem, labels: Any) -> Parts:
 
 
 def check_structure(who: str, structure: Any) -> Any:
-    """A structure, not its class."""
+    """Checks that `structure` is a structure, and not its class."""
     if not isinstance(structure, Structure):
         is_class = isinstance(structure, type) and issubclass(structure, Structure)
         remedy = instead_of(structure, "") if is_class else "use for example om.Chain()"

@@ -32,5 +32,4 @@ class Subset(Selection):
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Twice k."""
         return self.k, self.k

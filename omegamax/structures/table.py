@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.inference.lattice import Lattice
-from omegamax.inference.topology import Topology
+from omegamax.inference.hypergraphs.lattice import Lattice
+from omegamax.inference.hypergraphs.topology import Topology
 from omegamax.structures.dynamic_program import DynamicProgram
 from omegamax.structures.problem import Sizes
 
@@ -53,7 +53,6 @@ class Table(DynamicProgram):
             raise ValueError(f"Table: sizes must be positive integers, at least one, got {self.sizes}; e.g. (2, 3)")
 
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
-        """Values and table."""
         if not isinstance(potentials, TableScores):
             raise TypeError(f"Table: potentials must be TableScores, got {type(potentials).__name__}; see help(Table)")
         total = sum(self.sizes)
@@ -63,15 +62,13 @@ class Table(DynamicProgram):
         return (potentials.values, 1), (potentials.table, len(self.sizes))
 
     def limits(self, sizes: Sizes) -> tuple[int, ...]:
-        """No axis has a length."""
         return ()
 
     def with_extra(self, scores: Any, extra: Any) -> TableScores:
-        """The table as extra."""
         return TableScores(scores, extra)
 
     def build(self, sizes: Sizes) -> Lattice:
-        """A trie: one node per beginning x₁ … x_j of an assignment; all that are complete lead to the goal."""
+        """Builds a trie: one node per beginning x₁ … x_j of an assignment; all that are complete lead to the goal."""
         heads, tails, values, cells, levels = [], [], [], [], [0]
         before, n_before = np.zeros(1, dtype=np.int64), 0  # nodes of the beginnings so far; values of variables so far
         for place, n in enumerate(self.sizes):
@@ -89,5 +86,4 @@ class Table(DynamicProgram):
         return Lattice.from_parts(topology, parts, [sum(self.sizes), math.prod(self.sizes)])
 
     def goals(self, sizes: Sizes, lengths: tuple[Tensor, ...]) -> Tensor:
-        """The last node."""
         return torch.tensor([sum(math.prod(self.sizes[: place + 1]) for place in range(len(self.sizes) - 1)) + 1])

@@ -21,7 +21,7 @@ _CONTINUES = {"BIO": "I", "BIOES": "IE"}  # prefixes that need something to cont
 
 
 class AllowedTransitions(NamedTuple):
-    """Which tags may follow, begin and end; True means allowed."""
+    """Says which tags may follow, begin and end; True means allowed."""
 
     transitions: Tensor  # (C, C): [i, j] = tag j after tag i
     start: Tensor  # (C,)
@@ -29,7 +29,7 @@ class AllowedTransitions(NamedTuple):
 
 
 def allowed_transitions(tags: Sequence[str], scheme: str = "BIOES") -> AllowedTransitions:
-    """The rules of a scheme over tags such as "O", "B-PER", "I-PER".
+    """Returns the rules of a scheme over tags such as "O", "B-PER", "I-PER".
 
     Arguments:
         tags: the name of every tag, in the order of their numbers

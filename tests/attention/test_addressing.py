@@ -6,7 +6,7 @@ from draws import NORMALIZERS, distribution, normal, one_hot
 from torch import nn
 
 import omegamax as om
-from omegamax.attention import addressing
+from omegamax.attention.memories import addressing
 
 
 class TestAddressing:
@@ -72,7 +72,7 @@ class TestAddressing:
 
     @pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
     def test_head_is_the_four_steps(self, normalizer):
-        head = om.NTMHead(4, 3, n_heads=2, normalizer=normalizer).double()
+        head = om.attention.NTMHead(4, 3, n_heads=2, normalizer=normalizer).double()
         controller, memory, before = normal(4), normal(6, 3), distribution(2, 6)
         weights = head(controller, memory, before)
         key, sharpness, gate, shifts, power = head.address(controller)
@@ -114,7 +114,7 @@ class TestSlotsThatAreNotThere:
 
     @pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
     def test_heads(self, normalizer):
-        head = om.NTMHead(4, 3, n_heads=2, normalizer=normalizer).double()
+        head = om.attention.NTMHead(4, 3, n_heads=2, normalizer=normalizer).double()
         controller, memory = normal(2, 4), normal(2, 5, 3)
         before = distribution(2, 2, 5) * self.mask.unsqueeze(1)
         found = head(controller, memory, before, self.mask)

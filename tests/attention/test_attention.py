@@ -152,14 +152,14 @@ class TestStructured:
     @pytest.mark.parametrize("regularizer", [om.Shannon(), om.SquaredNorm(), None])
     def test_a_chain_without_transitions_is_a_sigmoid_each(self, regularizer):
         scores = torch.randn(2, 3, 5, dtype=torch.float64)
-        weights = om.ChainNormalizer(regularizer).double()(scores)
+        weights = om.attention.ChainNormalizer(regularizer).double()(scores)
         if isinstance(regularizer, om.Shannon):
             torch.testing.assert_close(weights, scores.sigmoid())
         else:
             torch.testing.assert_close(weights, om.sparsemax(torch.stack([scores, 0 * scores], -1))[..., 0])
 
     def test_a_chain_that_holds_together(self):
-        normalizer = om.ChainNormalizer().double()
+        normalizer = om.attention.ChainNormalizer().double()
         with torch.no_grad():
             normalizer.transitions.copy_(torch.tensor([[2.0, -2.0], [-2.0, 2.0]]))
         scores = torch.tensor([[-1.0, 2.0, -0.2, 2.0, -1.0]], dtype=torch.float64)
@@ -168,7 +168,7 @@ class TestStructured:
 
     @pytest.mark.parametrize("regularizer", [om.Shannon(), None])
     def test_a_masked_key_is_taken_out_of_the_chain(self, regularizer):
-        normalizer = om.ChainNormalizer(regularizer).double()
+        normalizer = om.attention.ChainNormalizer(regularizer).double()
         with torch.no_grad():
             normalizer.transitions.copy_(torch.tensor([[1.0, -0.5], [-1.0, 0.7]]))
         scores = torch.randn(2, 3, 5, dtype=torch.float64)
@@ -180,7 +180,9 @@ class TestStructured:
         torch.testing.assert_close(found[0][:, kept], normalizer(scores[0][:, kept]))
         assert not found[0][:, [1, 4]].any() and not found[1].any()
 
-    @pytest.mark.parametrize("normalizer", [om.ChainNormalizer(), om.TreeNormalizer()], ids=lambda n: type(n).__name__)
+    @pytest.mark.parametrize(
+        "normalizer", [om.attention.ChainNormalizer(), om.attention.TreeNormalizer()], ids=lambda n: type(n).__name__
+    )
     def test_minus_infinity_means_masked(self, normalizer):
         normalizer = normalizer.double()
         with torch.no_grad():
@@ -196,8 +198,8 @@ class TestStructured:
     @pytest.mark.parametrize(
         "normalizer",
         [
-            om.ChainNormalizer(),
-            om.TreeNormalizer(),
+            om.attention.ChainNormalizer(),
+            om.attention.TreeNormalizer(),
             om.SparseMAP(om.Matching()),
             om.Smoothed(om.Subset(2), om.Shannon()),
         ],
@@ -212,7 +214,7 @@ class TestStructured:
             output.sum().backward()
 
     def test_padding_is_taken_out_of_the_tree(self):
-        normalizer = om.TreeNormalizer().double()
+        normalizer = om.attention.TreeNormalizer().double()
         scores = torch.randn(2, 5, 5, dtype=torch.float64)
         mask = (torch.arange(5) < torch.tensor([3, 5]).unsqueeze(-1)).unsqueeze(-2)  # keys within the length
         found = normalizer(scores, mask)
@@ -222,7 +224,7 @@ class TestStructured:
 
     def test_tree_marginals(self):
         scores = torch.randn(2, 4, 4, dtype=torch.float64)
-        weights = om.TreeNormalizer().double()(scores)
+        weights = om.attention.TreeNormalizer().double()(scores)
         assert (weights.diagonal(dim1=-2, dim2=-1) == 0).all()  # no word is its own head
         torch.testing.assert_close(weights.sum((-1, -2)), torch.full((2,), 3.0, dtype=torch.float64))  # one root
         arcs = torch.zeros(2, 5, 5, dtype=torch.float64)
@@ -230,7 +232,7 @@ class TestStructured:
         expected = om.ProjectiveTree().argmax(arcs)[:, 1:, 1:].transpose(-1, -2)
         torch.testing.assert_close(weights, expected)
         with pytest.raises(ValueError, match="square"):
-            om.TreeNormalizer()(torch.zeros(2, 3))
+            om.attention.TreeNormalizer()(torch.zeros(2, 3))
 
 
 class TestErrors:
@@ -254,14 +256,14 @@ class TestErrors:
         with pytest.raises(TypeError, match=r"score must be .* got SquaredNorm; .* normalizer="):
             om.Attention(om.SquaredNorm())
         with pytest.raises(TypeError, match="got the class DotProduct"):
-            om.MonotonicAttention(om.DotProduct)
+            om.attention.MonotonicAttention(om.DotProduct)
         x = torch.zeros(2, 3, 4)
         with pytest.raises(ValueError, match="PointerHead: lengths must lie between 0 and 3, got 1 to 4"):
-            om.PointerHead()(x, x, lengths=torch.tensor([1, 4]))
+            om.attention.PointerHead()(x, x, lengths=torch.tensor([1, 4]))
         with pytest.raises(ValueError, match=r"Attention: mask must broadcast to scores \(2, 3, 3\), got \(2, 3\)"):
             om.Attention()(x, x, mask=torch.ones(2, 3).bool())
         with pytest.raises(TypeError, match="LocationAware: mask must be boolean"):
-            om.LocationAware(4, 4)(x, x, mask=torch.ones(2, 3, 3))
+            om.attention.LocationAware(4, 4)(x, x, mask=torch.ones(2, 3, 3))
 
 
 def test_dropout_only_in_training():

@@ -38,10 +38,10 @@ def test_no_parameter_waits_for_a_memory():
     assert not any("multihead_attn" in name or "norm3" in name for name, _ in language.named_parameters())
 
 
-@pytest.mark.parametrize("placement", [om.PostNorm(), om.PreNorm()], ids=str)
+@pytest.mark.parametrize("placement", [om.attention.PostNorm(), om.attention.PreNorm()], ids=str)
 @pytest.mark.parametrize("normalizer", NORMALIZERS, ids=lambda n: type(n).__name__)
 def test_steps_equal_the_whole(normalizer, placement):
-    language = model(normalizer, placement=placement, positions=om.LearnedPositions(6, 8))
+    language = model(normalizer, placement=placement, positions=om.attention.LearnedPositions(6, 8))
     tokens = torch.randint(11, (3, 6))
     whole = language(tokens, need_weights=True)
     cache = None

@@ -35,7 +35,7 @@ def by_hand(attention, query, key, normalizer, max_fertility):
 @pytest.mark.parametrize("normalizer", [om.Shannon(), om.SquaredNorm()], ids=str)
 class TestEveryKind:
     def layer(self, normalizer, max_fertility):
-        return om.CoverageAttention(3, 5, 7, normalizer=normalizer, max_fertility=max_fertility).double()
+        return om.attention.CoverageAttention(3, 5, 7, normalizer=normalizer, max_fertility=max_fertility).double()
 
     @torch.no_grad()
     def test_formula(self, normalizer, max_fertility):
@@ -70,7 +70,7 @@ class TestEveryKind:
 
 def test_what_was_used_is_left_alone():
     """Equal keys, and a coverage that counts against them: each is taken once."""
-    attention = om.CoverageAttention(1, 1, 1, normalizer=om.SquaredNorm())
+    attention = om.attention.CoverageAttention(1, 1, 1, normalizer=om.SquaredNorm())
     with torch.no_grad():
         for parameter in attention.parameters():
             parameter.zero_()
@@ -86,7 +86,7 @@ class TestLoss:
         weights = torch.rand(2, 4, 5, dtype=torch.float64)
         before = torch.rand(2, 5, dtype=torch.float64)
         for coverage in (None, before):
-            found = om.coverage_loss(weights, coverage=coverage)
+            found = om.attention.coverage_loss(weights, coverage=coverage)
             for b in range(2):
                 covered = [0.0] * 5 if coverage is None else before[b].tolist()
                 for t in range(4):
@@ -95,22 +95,22 @@ class TestLoss:
                     covered = [c + w for c, w in zip(covered, weights[b, t].tolist())]
 
     def test_zero_if_and_only_if_no_key_is_used_twice(self):
-        assert not om.coverage_loss(torch.eye(5)).any()
-        assert om.coverage_loss(torch.eye(5)[[0, 1, 1]]).tolist() == [0, 0, 1]
+        assert not om.attention.coverage_loss(torch.eye(5)).any()
+        assert om.attention.coverage_loss(torch.eye(5)[[0, 1, 1]]).tolist() == [0, 0, 1]
 
     def test_a_little_that_was_used_before_is_not_rounded_away(self):
         """The sum of what came before, not a difference of sums."""
-        assert om.coverage_loss(torch.tensor([[1e-9], [1.0]])).tolist() == pytest.approx([0, 1e-9])
+        assert om.attention.coverage_loss(torch.tensor([[1e-9], [1.0]])).tolist() == pytest.approx([0, 1e-9])
 
     def test_gradient(self):
         weights = torch.rand(2, 4, 5, dtype=torch.float64, requires_grad=True)
-        assert torch.autograd.gradcheck(om.coverage_loss, (weights,))
+        assert torch.autograd.gradcheck(om.attention.coverage_loss, (weights,))
 
     def test_sizes_of_nothing(self):
-        assert om.coverage_loss(torch.zeros(2, 0, 3)).shape == (2, 0)
-        assert om.coverage_loss(torch.zeros(2, 3, 0)).tolist() == [[0] * 3] * 2
+        assert om.attention.coverage_loss(torch.zeros(2, 0, 3)).shape == (2, 0)
+        assert om.attention.coverage_loss(torch.zeros(2, 3, 0)).tolist() == [[0] * 3] * 2
 
 
 def test_errors():
     with pytest.raises(ValueError, match="max_fertility must be positive, got 0"):
-        om.CoverageAttention(3, 5, max_fertility=0)
+        om.attention.CoverageAttention(3, 5, max_fertility=0)

@@ -9,7 +9,7 @@ from draws import NORMALIZERS, distribution, normal
 from torch import nn
 
 import omegamax as om
-from omegamax.attention import dnc_memory
+from omegamax.attention.memories import dnc_memory
 
 
 class TestDNC:
@@ -66,7 +66,7 @@ class TestDNC:
 
     @pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
     def test_a_step_is_the_published_one(self, normalizer):
-        memory = om.DNCMemory(6, n_slots=4, width=3, n_reads=2, normalizer=normalizer).double()
+        memory = om.attention.DNCMemory(6, n_slots=4, width=3, n_reads=2, normalizer=normalizer).double()
         state = memory.initial(like=normal(1))
         for _ in range(3):
             controller = 2 * normal(6)

@@ -13,7 +13,7 @@ from omegamax.attention import DrawWindow
 
 def make(hidden_size=4, patch_size=3):
     torch.manual_seed(0)
-    return om.DrawAttention(hidden_size, patch_size=patch_size).double()
+    return om.attention.DrawAttention(hidden_size, patch_size=patch_size).double()
 
 
 def filter_by_loops(centre, stride, variance, n, size):
@@ -115,7 +115,7 @@ def test_far_outside_is_finite():
 
 
 def test_half_precision():
-    draw = om.DrawAttention(4, patch_size=3)
+    draw = om.attention.DrawAttention(4, patch_size=3)
     image, hidden = normal(2, 1, 8, 8).float(), normal(2, 4).float()
     exact = draw(image, hidden)
     with torch.autocast("cpu", torch.bfloat16):
@@ -127,7 +127,7 @@ def test_half_precision():
 
 def test_errors():
     with pytest.raises(ValueError, match="patch_size must be a positive int"):
-        om.DrawAttention(4, patch_size=0)
+        om.attention.DrawAttention(4, patch_size=0)
     draw = make()
     with pytest.raises(ValueError, match="a patch must be"):
         draw.write(normal(1, 2, 2), draw.window(normal(4), 5, 5), 5, 5)

@@ -27,54 +27,62 @@ def plain(layer, run):
 
 
 LAYERS = {
-    "marginalize": hard(om.Marginalize()),
+    "marginalize": hard(om.attention.Marginalize()),
     "turing": plain(
-        om.MemoryController(4, 2, om.TuringMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
+        om.attention.MemoryController(4, 2, om.attention.TuringMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
         lambda model, query, key: model(key[:, :2], lengths=torch.tensor([2, 1])).outputs,
     ),
     "dnc": plain(
-        om.MemoryController(4, 2, om.DNCMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
+        om.attention.MemoryController(4, 2, om.attention.DNCMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
         lambda model, query, key: model(key[:, :2], lengths=torch.tensor([2, 1])).outputs,
     ),
-    "reinforce": hard(om.Reinforce(n_samples=2, baseline=om.MovingAverage(), entropy_bonus=0.1)),
+    "reinforce": hard(om.attention.Reinforce(n_samples=2, baseline=om.attention.MovingAverage(), entropy_bonus=0.1)),
     "turing without some slots": plain(
-        om.MemoryController(4, 2, om.TuringMemory(5, n_slots=4, width=3)),
+        om.attention.MemoryController(4, 2, om.attention.TuringMemory(5, n_slots=4, width=3)),
         lambda model, query, key: model(query[:, :1], model.initial(2, like=query, mask=torch.arange(4) < 3)).outputs,
     ),
-    "straight-through": hard(om.StraightThrough()),
-    "sometimes soft": hard(om.SometimesSoft(om.Reinforce())),
+    "straight-through": hard(om.attention.StraightThrough()),
+    "sometimes soft": hard(om.attention.SometimesSoft(om.attention.Reinforce())),
     "causal transformer": plain(
         om.CausalTransformer(9, 4, **SMALL),
         lambda model, query, key: model.step(TOKENS[:, 2:], model.step(TOKENS[:, :2]).cache).output * query.sum(),
     ),
     "key-value memory": plain(
-        om.KeyValueMemory(4, n_hops=2, normalizer=SPARSE), lambda m, q, k: m(q, k, k, lengths=LENGTHS).output
+        om.attention.KeyValueMemory(4, n_hops=2, normalizer=SPARSE), lambda m, q, k: m(q, k, k, lengths=LENGTHS).output
     ),
     "memory network": plain(
-        om.MemoryNetwork(om.AdjacentEmbeddings(9, 4), normalizer=SPARSE),
+        om.attention.MemoryNetwork(om.attention.AdjacentEmbeddings(9, 4), normalizer=SPARSE),
         lambda m, q, k: m(WORDS, TOKENS).scores * q.sum(),
     ),
     "attention": plain(
         om.Attention(om.Cosine(), normalizer=SPARSE), lambda m, q, k: m(q, k, lengths=LENGTHS, causal=True).output
     ),
-    "window": plain(om.GaussianMixtureAttention(4, 2), lambda m, q, k: m(q, k, lengths=LENGTHS).output),
+    "window": plain(om.attention.GaussianMixtureAttention(4, 2), lambda m, q, k: m(q, k, lengths=LENGTHS).output),
     "mixed": plain(
-        om.MixedAttention(om.DotProduct(), om.GaussianMixtureAttention(4, 2), normalizer=SPARSE),
+        om.attention.MixedAttention(om.DotProduct(), om.attention.GaussianMixtureAttention(4, 2), normalizer=SPARSE),
         lambda m, q, k: m(q, k, lengths=LENGTHS).output,
     ),
-    "location-aware": plain(om.LocationAware(4, 4, normalizer=SPARSE), lambda m, q, k: m(q, k, lengths=LENGTHS).output),
-    "coverage": plain(om.CoverageAttention(4, 4, max_fertility=2.0), lambda m, q, k: m(q, k, lengths=LENGTHS).output),
-    "monotonic": plain(om.MonotonicAttention(regularizer=SPARSE), lambda m, q, k: m(q, k, lengths=LENGTHS).output),
-    "hard monotonic": plain(om.MonotonicAttention().eval(), lambda m, q, k: m(q, k, lengths=LENGTHS).output),
+    "location-aware": plain(
+        om.attention.LocationAware(4, 4, normalizer=SPARSE), lambda m, q, k: m(q, k, lengths=LENGTHS).output
+    ),
+    "coverage": plain(
+        om.attention.CoverageAttention(4, 4, max_fertility=2.0), lambda m, q, k: m(q, k, lengths=LENGTHS).output
+    ),
+    "monotonic": plain(
+        om.attention.MonotonicAttention(regularizer=SPARSE), lambda m, q, k: m(q, k, lengths=LENGTHS).output
+    ),
+    "hard monotonic": plain(om.attention.MonotonicAttention().eval(), lambda m, q, k: m(q, k, lengths=LENGTHS).output),
     "grid": plain(
-        om.GridAttention(normalizer=SPARSE),
+        om.attention.GridAttention(normalizer=SPARSE),
         lambda m, q, k: m(q, k[:, :4].unflatten(1, (2, 2)), sizes=torch.tensor([[2, 2], [1, 2]])).output,
     ),
-    "draw": plain(om.DrawAttention(4, patch_size=2), lambda m, q, k: m(k.unsqueeze(1), q[:, 0])),
-    "glimpse": plain(om.GlimpseSensor(patch_size=2), lambda m, q, k: m(k.unsqueeze(1), q[:, 0, :2])),
-    "pointer": plain(om.PointerHead(normalizer=SPARSE), lambda m, q, k: m(q, k, lengths=LENGTHS).probabilities),
+    "draw": plain(om.attention.DrawAttention(4, patch_size=2), lambda m, q, k: m(k.unsqueeze(1), q[:, 0])),
+    "glimpse": plain(om.attention.GlimpseSensor(patch_size=2), lambda m, q, k: m(k.unsqueeze(1), q[:, 0, :2])),
+    "pointer": plain(
+        om.attention.PointerHead(normalizer=SPARSE), lambda m, q, k: m(q, k, lengths=LENGTHS).probabilities
+    ),
     "copy": plain(
-        om.CopyHead(4, 4, 4, 7),
+        om.attention.CopyHead(4, 4, 4, 7),
         lambda m, q, k: m(q, q, q, om.softmax(q @ k.mT), torch.arange(10).reshape(2, 5) % 8, n_extra=1).probabilities,
     ),
     "encoder": plain(om.TransformerEncoder(4, **SMALL), lambda m, q, k: m(k, lengths=LENGTHS, causal=True).output),

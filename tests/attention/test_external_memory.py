@@ -7,9 +7,9 @@ from draws import distribution, normal
 import omegamax as om
 
 MEMORIES = [
-    om.TuringMemory(5, n_slots=6, width=3, n_reads=2, n_writes=2, normalizer=om.SquaredNorm()),
-    om.TuringMemory(5, n_slots=6, width=3, shift_normalizer=om.SquaredNorm()),
-    om.DNCMemory(5, n_slots=6, width=3, n_reads=2, normalizer=om.Tsallis(1.5)),
+    om.attention.TuringMemory(5, n_slots=6, width=3, n_reads=2, n_writes=2, normalizer=om.SquaredNorm()),
+    om.attention.TuringMemory(5, n_slots=6, width=3, shift_normalizer=om.SquaredNorm()),
+    om.attention.DNCMemory(5, n_slots=6, width=3, n_reads=2, normalizer=om.Tsallis(1.5)),
 ]
 
 
@@ -19,7 +19,7 @@ every = pytest.mark.parametrize("memory", MEMORIES, ids=lambda m: type(m).__name
 @every
 class TestControllers:
     def test_batch_and_continuation(self, memory):
-        model = om.MemoryController(4, 2, memory).double()
+        model = om.attention.MemoryController(4, 2, memory).double()
         inputs = normal(3, 7, 4)
         whole = model(inputs)
         assert whole.outputs.shape == (3, 7, 2)
@@ -30,12 +30,12 @@ class TestControllers:
 
     @pytest.mark.thinned(3)
     def test_gradients(self, memory):
-        model = om.MemoryController(4, 2, memory).double()
+        model = om.attention.MemoryController(4, 2, memory).double()
         inputs = normal(2, 3, 4).requires_grad_()
         assert torch.autograd.gradcheck(lambda x: model(x).outputs, (inputs,), atol=1e-5)
 
     def test_other_types(self, memory):
-        model = om.MemoryController(4, 2, memory).float()
+        model = om.attention.MemoryController(4, 2, memory).float()
         inputs = torch.randn(2, 3, 4)
         with torch.autocast("cpu", torch.bfloat16):
             outputs = model(inputs).outputs
@@ -49,7 +49,7 @@ class TestLengths:
     lengths = torch.tensor([5, 2, 0])
 
     def test_a_shorter_item_is_as_it_is_alone(self, memory):
-        model = om.MemoryController(4, 2, memory).double()
+        model = om.attention.MemoryController(4, 2, memory).double()
         inputs = normal(3, 5, 4)
         spoilt = torch.where(torch.arange(5)[:, None] < self.lengths[:, None, None], inputs, torch.nan)
         outputs, state = model(spoilt, lengths=self.lengths)
@@ -62,7 +62,7 @@ class TestLengths:
                     torch.testing.assert_close(found[b : b + 1], expected)
 
     def test_items_go_on_from_where_they_ended(self, memory):
-        model = om.MemoryController(4, 2, memory).double()
+        model = om.attention.MemoryController(4, 2, memory).double()
         inputs, more = normal(2, 5, 4), normal(2, 3, 4)
         state = model(inputs, lengths=torch.tensor([5, 2])).state
         expected = model(torch.cat([inputs[1:, :2], more[1:]], 1)).outputs[:, 2:]
@@ -70,7 +70,7 @@ class TestLengths:
 
     @pytest.mark.thinned(3)
     def test_padding_has_no_gradient(self, memory):
-        model = om.MemoryController(4, 2, memory).double()
+        model = om.attention.MemoryController(4, 2, memory).double()
         inputs = normal(2, 4, 4)
         inputs[1, 2:] = torch.nan
         model(inputs, lengths=torch.tensor([4, 2])).outputs.sum().backward()
@@ -83,7 +83,7 @@ class TestLengths:
 class TestSlots:
     def test_masking_is_removing(self, memory):
         """A batch of memories of different sizes, each as if it were alone."""
-        model = om.MemoryController(4, 2, memory).double()
+        model = om.attention.MemoryController(4, 2, memory).double()
         inputs = normal(3, 5, 4)
         mask = torch.tensor([[True] * 6, [True, False, True, False, False, True], [False] * 2 + [True] * 4])
         outputs, state = model(inputs, model.initial(3, like=inputs, mask=mask))
@@ -98,7 +98,7 @@ class TestSlots:
             memory.n_slots = n_slots
 
     def test_no_slot_at_all(self, memory):
-        model = om.MemoryController(4, 2, memory).double()
+        model = om.attention.MemoryController(4, 2, memory).double()
         inputs = normal(2, 3, 4).requires_grad_()
         state = model.initial(2, like=inputs, mask=torch.tensor([[True], [False]]))
         outputs, state = model(inputs, state)
@@ -107,7 +107,7 @@ class TestSlots:
         assert inputs.grad.isfinite().all()
 
     def test_errors(self, memory):
-        model, like = om.MemoryController(4, 2, memory).double(), normal(1)
+        model, like = om.attention.MemoryController(4, 2, memory).double(), normal(1)
         with pytest.raises(ValueError, match=r"slots of every item \(2, 6\), got \(2, 5\); True marks"):
             model.initial(2, like=like, mask=torch.ones(2, 5, dtype=torch.bool))
         with pytest.raises(ValueError, match=r"inputs must be \(batch, T, 4\), got \(7, 4\)"):
@@ -117,20 +117,20 @@ class TestSlots:
 
 
 def test_sizes():
-    for kind in (om.TuringMemory, om.DNCMemory):
+    for kind in (om.attention.TuringMemory, om.attention.DNCMemory):
         for options, name in (({"n_slots": 0, "width": 2}, "n_slots"), ({"n_slots": 2, "width": 0}, "width")):
             with pytest.raises(ValueError, match=f"{kind.__name__}: {name} must be at least 1, got 0"):
                 kind(4, **options)
-        model = om.MemoryController(3, 2, kind(4, n_slots=1, width=1))
+        model = om.attention.MemoryController(3, 2, kind(4, n_slots=1, width=1))
         assert model(torch.ones(1, 2, 3)).outputs.isfinite().all()
     with pytest.raises(ValueError, match="max_shift must be non-negative, got -1"):
-        om.TuringMemory(4, n_slots=3, width=2, max_shift=-1)
+        om.attention.TuringMemory(4, n_slots=3, width=2, max_shift=-1)
 
 
 def test_a_step_of_a_turing_machine():
     """Writes where the writing head points, then reads where the reading head points now."""
-    memory = om.TuringMemory(5, n_slots=4, width=3, n_reads=2).double()
-    state = om.TuringState(normal(4, 3), distribution(2, 4), distribution(1, 4))
+    memory = om.attention.TuringMemory(5, n_slots=4, width=3, n_reads=2).double()
+    state = om.attention.TuringState(normal(4, 3), distribution(2, 4), distribution(1, 4))
     controller = normal(5)
     reads, new = memory(controller, state)
     write = memory.writing(controller, state.memory, state.write_weights)

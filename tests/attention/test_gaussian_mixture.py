@@ -31,7 +31,7 @@ def by_hand(attention, query, n_keys):
 
 @pytest.fixture
 def attention():
-    return om.GaussianMixtureAttention(3, 2).double()
+    return om.attention.GaussianMixtureAttention(3, 2).double()
 
 
 def test_formula(attention):
@@ -63,19 +63,19 @@ def test_one_query_at_a_time(attention):
 
 def test_a_normalized_window():
     query, _, value = drawn(2)
-    plain = om.GaussianMixtureAttention(3, 2).double()
-    shannon = om.GaussianMixtureAttention(3, 2, normalizer=om.Shannon()).double()
+    plain = om.attention.GaussianMixtureAttention(3, 2).double()
+    shannon = om.attention.GaussianMixtureAttention(3, 2, normalizer=om.Shannon()).double()
     shannon.load_state_dict(plain.state_dict())
     weights = plain(query, value).weights
     torch.testing.assert_close(shannon(query, value).weights, weights / weights.sum(-1, keepdim=True))
-    sparse = om.GaussianMixtureAttention(3, 2, normalizer=om.SquaredNorm()).double()
+    sparse = om.attention.GaussianMixtureAttention(3, 2, normalizer=om.SquaredNorm()).double()
     torch.testing.assert_close(sparse(query, value).weights.sum(-1), torch.ones(2, 4, dtype=torch.float64))
     assert (sparse(query, value).weights == 0).any()
 
 
 @pytest.mark.parametrize("normalizer", [None, om.Shannon(), om.Fused(0.1)], ids=str)
 def test_masks(normalizer):
-    attention = om.GaussianMixtureAttention(3, 2, normalizer=normalizer).double()
+    attention = om.attention.GaussianMixtureAttention(3, 2, normalizer=normalizer).double()
     query, _, value = drawn(2)
     spoilt = value.clone()
     spoilt[1, 4:] = torch.nan
@@ -93,7 +93,7 @@ def test_masks(normalizer):
 
 @pytest.mark.parametrize("normalizer", [None, om.SquaredNorm()], ids=str)
 def test_gradients(normalizer):
-    attention = om.GaussianMixtureAttention(3, 2, normalizer=normalizer).double()
+    attention = om.attention.GaussianMixtureAttention(3, 2, normalizer=normalizer).double()
     query, _, value = (x.requires_grad_() for x in drawn(1))
     assert torch.autograd.gradcheck(lambda q, v: attention(q, v)[::2], (query, value))
     names, parameters = zip(*attention.named_parameters())
@@ -113,7 +113,7 @@ def test_sizes_of_nothing_and_one(attention, queries, keys):
 
 def test_long_sequences_under_autocast():
     """Bfloat16 has no 1001: places are counted in float32."""
-    attention = om.GaussianMixtureAttention(3, 1)
+    attention = om.attention.GaussianMixtureAttention(3, 1)
     with torch.no_grad():
         for parameter in attention.parameters():
             parameter.zero_()  # every query goes on by one
@@ -125,7 +125,7 @@ def test_long_sequences_under_autocast():
 class TestMixed:
     def test_under_shannon_it_is_a_product(self, attention):
         query, key, value = drawn(2)
-        mixed = om.MixedAttention(om.DotProduct(), attention)
+        mixed = om.attention.MixedAttention(om.DotProduct(), attention)
         output, weights, state = mixed(query, key, value)
         product = torch.exp(query @ key.mT) * attention(query, value).weights
         expected = product / product.sum(-1, keepdim=True)
@@ -138,12 +138,12 @@ class TestMixed:
         with torch.no_grad():
             attention.of_query.weight.zero_()
             attention.of_query.bias.copy_(torch.tensor([0.0, 0, -60, -60, 0, 0]))  # β = e⁻⁶⁰
-        mixed = om.MixedAttention(om.ScaledDotProduct(), attention, normalizer=om.SquaredNorm())
+        mixed = om.attention.MixedAttention(om.ScaledDotProduct(), attention, normalizer=om.SquaredNorm())
         expected = om.Attention(normalizer=om.SquaredNorm())(query, key, value)
         torch.testing.assert_close(mixed(query, key, value).weights, expected.weights)
 
     def test_steps_masks_and_gradients(self, attention):
-        mixed = om.MixedAttention(om.Additive(3, 3), attention, normalizer=om.Tsallis(1.5)).double()
+        mixed = om.attention.MixedAttention(om.Additive(3, 3), attention, normalizer=om.Tsallis(1.5)).double()
         query, key, value = drawn(2)
         lengths = torch.tensor([6, 4])
         whole = mixed(query, key, value, lengths=lengths)
@@ -160,12 +160,14 @@ class TestMixed:
         ):
             attention(torch.zeros(2, 3).double(), torch.ones(4, 2).long())
         with pytest.raises(ValueError, match="n_components must be at least 1"):
-            om.GaussianMixtureAttention(3, 0)
+            om.attention.GaussianMixtureAttention(3, 0)
 
     def test_one_normalizer_is_enough(self):
         with pytest.raises(ValueError, match="without a normalizer, got one with Shannon"):
-            om.MixedAttention(om.DotProduct(), om.GaussianMixtureAttention(3, normalizer=om.Shannon()))
+            om.attention.MixedAttention(
+                om.DotProduct(), om.attention.GaussianMixtureAttention(3, normalizer=om.Shannon())
+            )
         with pytest.raises(ValueError, match="one value per key, got 5 values and 4 keys"):
-            om.MixedAttention(om.DotProduct(), om.GaussianMixtureAttention(3))(
+            om.attention.MixedAttention(om.DotProduct(), om.attention.GaussianMixtureAttention(3))(
                 torch.zeros(2, 3), torch.zeros(4, 3), torch.zeros(5, 3)
             )

@@ -44,7 +44,7 @@ def by_loops(image, location, n, n_scales, scale):
 @pytest.mark.parametrize("sizes", [(1, 1, 2), (2, 3, 2), (3, 2, 3)], ids=str)
 def test_every_scale_is_a_mean_of_pixels(sizes):
     n, n_scales, scale = sizes
-    sensor = om.GlimpseSensor(patch_size=n, n_scales=n_scales, scale=scale)
+    sensor = om.attention.GlimpseSensor(patch_size=n, n_scales=n_scales, scale=scale)
     image = normal(2, 7, 9)
     for location in ([0.0, 0.0], [-1.0, 1.0], [0.3, -0.7], [3.0, 0.0]):
         location = torch.tensor(location, dtype=torch.float64)
@@ -53,7 +53,7 @@ def test_every_scale_is_a_mean_of_pixels(sizes):
 
 def test_the_first_scale_is_a_crop_and_the_next_its_surroundings_pooled():
     image = normal(1, 28, 28)
-    sensor = om.GlimpseSensor(patch_size=8)
+    sensor = om.attention.GlimpseSensor(patch_size=8)
     glimpse = sensor(image, torch.zeros(2).double())
     torch.testing.assert_close(glimpse[0], image[:, 10:18, 10:18])
     torch.testing.assert_close(glimpse[1], torch.nn.functional.avg_pool2d(image[:, 6:22, 6:22], 2))
@@ -62,7 +62,7 @@ def test_the_first_scale_is_a_crop_and_the_next_its_surroundings_pooled():
 
 
 def test_outside_the_image_is_zero():
-    sensor = om.GlimpseSensor(patch_size=4, n_scales=1)
+    sensor = om.attention.GlimpseSensor(patch_size=4, n_scales=1)
     corner = sensor(torch.ones(1, 6, 6), torch.tensor([-1.0, -1.0]))[0, 0]
     expected = torch.zeros(4, 4)
     expected[2:, 2:] = 1
@@ -72,7 +72,7 @@ def test_outside_the_image_is_zero():
 
 def test_moving_the_image_is_moving_the_eye():
     image = torch.nn.functional.pad(normal(1, 6, 6), (5, 5, 5, 5))
-    sensor = om.GlimpseSensor(patch_size=3, n_scales=2)
+    sensor = om.attention.GlimpseSensor(patch_size=3, n_scales=2)
     moved = image.roll((1, 2), (-2, -1))
     step = torch.tensor([2 * 2 / 16, 2 * 1 / 16], dtype=torch.float64)  # (x, y), an image being 2 wide
     at = torch.tensor([0.1, -0.15], dtype=torch.float64)
@@ -80,7 +80,7 @@ def test_moving_the_image_is_moving_the_eye():
 
 
 def test_shapes_and_batches():
-    sensor = om.GlimpseSensor(patch_size=3, n_scales=2)
+    sensor = om.attention.GlimpseSensor(patch_size=3, n_scales=2)
     image, location = normal(2, 5, 1, 6, 8), 0.5 * normal(2, 5, 2)
     glimpses = sensor(image, location)
     assert glimpses.shape == (2, 5, 2, 1, 3, 3)
@@ -91,22 +91,22 @@ def test_shapes_and_batches():
 
 
 def test_half_locations_are_not_rounded_to_pixels():
-    sensor, image = om.GlimpseSensor(patch_size=1, n_scales=1), torch.arange(900.0).reshape(1, 1, 900)
+    sensor, image = om.attention.GlimpseSensor(patch_size=1, n_scales=1), torch.arange(900.0).reshape(1, 1, 900)
     where = torch.tensor([0.333, 0.0]).bfloat16()  # coarse itself, but no place between pixels is lost after that
     torch.testing.assert_close(sensor(image, where), sensor(image, where.float()))
 
 
 def test_gradcheck():
-    sensor = om.GlimpseSensor(patch_size=2, n_scales=2)
+    sensor = om.attention.GlimpseSensor(patch_size=2, n_scales=2)
     image, location = normal(1, 5, 6).requires_grad_(), torch.tensor([0.13, -0.27]).double().requires_grad_()
     assert gradcheck(sensor, (image, location))
 
 
 def test_errors():
     with pytest.raises(ValueError, match="n_scales must be a positive int"):
-        om.GlimpseSensor(patch_size=3, n_scales=0)
+        om.attention.GlimpseSensor(patch_size=3, n_scales=0)
     with pytest.raises(ValueError, match="a grey image has one channel"):
-        om.GlimpseSensor(patch_size=3)(torch.ones(4, 4), torch.zeros(2))
+        om.attention.GlimpseSensor(patch_size=3)(torch.ones(4, 4), torch.zeros(2))
     with pytest.raises(TypeError, match=r"image must be floating point, got torch\.uint8"):
-        om.GlimpseSensor(patch_size=3)(torch.ones(1, 4, 4, dtype=torch.uint8), torch.zeros(2))
-    assert "patch_size=3" in repr(om.GlimpseSensor(patch_size=3))
+        om.attention.GlimpseSensor(patch_size=3)(torch.ones(1, 4, 4, dtype=torch.uint8), torch.zeros(2))
+    assert "patch_size=3" in repr(om.attention.GlimpseSensor(patch_size=3))

@@ -41,7 +41,7 @@ def weigher(normalizer):
 @every
 def test_the_formula(normalizer):
     query, annotations = normal(2, 3, 5, scale=0.5), normal(2, 4, 6, 5, seed=1)
-    output, weights = om.GridAttention(om.DotProduct(), normalizer=normalizer)(query, annotations)
+    output, weights = om.attention.GridAttention(om.DotProduct(), normalizer=normalizer)(query, annotations)
     assert output.shape == (2, 3, 5) and weights.shape == (2, 3, 4, 6)
     for b in range(2):
         expected = by_loops(query[b], annotations[b], weigher(normalizer))
@@ -50,7 +50,7 @@ def test_the_formula(normalizer):
 
 @pytest.mark.parametrize("score", [om.Additive(3, 5), om.Bilinear(3, 5)], ids=["additive", "bilinear"])
 def test_scores_with_parameters_and_other_values(score):
-    attention = om.GridAttention(score.double(), normalizer=om.SquaredNorm())
+    attention = om.attention.GridAttention(score.double(), normalizer=om.SquaredNorm())
     query, annotations, values = normal(2, 4, 3), normal(2, 3, 4, 5, seed=1), normal(2, 3, 4, 2, seed=2)
     flat = om.Attention(score, normalizer=om.SquaredNorm())(query, annotations.flatten(-3, -2), values.flatten(-3, -2))
     output, weights = attention(query, annotations, values)
@@ -60,7 +60,7 @@ def test_scores_with_parameters_and_other_values(score):
 
 @every
 def test_masks_and_sizes(normalizer):
-    attention = om.GridAttention(om.DotProduct(), normalizer=normalizer)
+    attention = om.attention.GridAttention(om.DotProduct(), normalizer=normalizer)
     query, annotations = normal(2, 3, 5, scale=0.5), normal(2, 4, 6, 5, seed=1)
     sizes = torch.tensor([[3, 6], [4, 2]])
     unread = annotations.clone()
@@ -88,7 +88,7 @@ def test_gradcheck(normalizer):
         normal(1, 2, 2, scale=0.4, seed=4).requires_grad_(),
         normal(1, 2, 3, 2, seed=5).requires_grad_(),
     )
-    attention = om.GridAttention(om.DotProduct(), normalizer=normalizer)
+    attention = om.attention.GridAttention(om.DotProduct(), normalizer=normalizer)
     mask = torch.tensor([[1, 1, 1], [1, 0, 1]]).bool()
     assert gradcheck(lambda q, a: attention(q, a, mask=mask).output, (query, annotations))
 
@@ -98,8 +98,8 @@ def test_attended_regions_are_contiguous():
     annotations = 0.15 * normal(9, 9, 1)
     annotations[3:6, 2:7] += 1
     query = torch.ones(1, 1, dtype=torch.float64)
-    scattered = om.GridAttention(om.DotProduct(), normalizer=om.SquaredNorm())(query, annotations).weights[0]
-    joined = om.GridAttention(om.DotProduct(), normalizer=om.GridTV(0.3))(query, annotations).weights[0]
+    scattered = om.attention.GridAttention(om.DotProduct(), normalizer=om.SquaredNorm())(query, annotations).weights[0]
+    joined = om.attention.GridAttention(om.DotProduct(), normalizer=om.GridTV(0.3))(query, annotations).weights[0]
     assert len(joined[joined > 0].unique()) < len(scattered[scattered > 0].unique())
     region = torch.zeros(9, 9, dtype=torch.bool)
     region[3:6, 2:7] = True
@@ -108,7 +108,7 @@ def test_attended_regions_are_contiguous():
 
 def test_half_precision_dropout_and_need_weights():
     query, annotations = normal(2, 3, 4).float(), normal(2, 3, 3, 4).float()
-    attention = om.GridAttention(normalizer=om.GridTV(0.1), dropout=0.5)
+    attention = om.attention.GridAttention(normalizer=om.GridTV(0.1), dropout=0.5)
     assert attention.eval()(query, annotations, need_weights=False).weights is None
     with torch.autocast("cpu", torch.bfloat16):
         half = attention(query, annotations)
@@ -119,14 +119,14 @@ def test_half_precision_dropout_and_need_weights():
 
 
 def test_empty_grids():
-    attention = om.GridAttention(om.DotProduct())
+    attention = om.attention.GridAttention(om.DotProduct())
     output, weights = attention(torch.ones(2, 3), torch.ones(0, 4, 3))
     assert torch.equal(output, torch.zeros(2, 3)) and weights.shape == (2, 0, 4)
     assert attention(torch.ones(0, 3), torch.ones(2, 4, 3)).weights.shape == (0, 2, 4)
 
 
 def test_errors():
-    attention = om.GridAttention()
+    attention = om.attention.GridAttention()
     with pytest.raises(ValueError, match="over one grid"):
         attention(torch.ones(1, 3), torch.ones(4, 3))
     with pytest.raises(TypeError, match="mask must be boolean"):
@@ -140,6 +140,6 @@ def test_errors():
     with pytest.raises(TypeError, match=r"values must be floating point, got torch\.int64"):
         attention(torch.ones(1, 3), torch.ones(2, 2, 3), torch.ones(2, 2, 3).long())
     with pytest.raises(ValueError, match="dropout"):
-        om.GridAttention(dropout=1.0)
+        om.attention.GridAttention(dropout=1.0)
     with pytest.raises(TypeError, match="normalizer must be"):
-        om.GridAttention(normalizer=om.GridTV)
+        om.attention.GridAttention(normalizer=om.GridTV)

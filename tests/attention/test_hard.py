@@ -34,11 +34,11 @@ def exact(query, key, value, normalizer):
 
 @pytest.mark.parametrize("normalizer", [om.Shannon(), SPARSE, om.Tsallis(1.5)], ids=str)
 class TestGradients:
-    @pytest.mark.parametrize("baseline", [None, om.MovingAverage()], ids=["bare", "baseline"])
+    @pytest.mark.parametrize("baseline", [None, om.attention.MovingAverage()], ids=["bare", "baseline"])
     def test_reinforce_is_right_on_average(self, normalizer, baseline):
         query, key, value = toy(n_queries=2)
         expected, gradients = exact(query, key, value, normalizer)
-        estimator = om.Reinforce(n_samples=40_000, baseline=baseline)
+        estimator = om.attention.Reinforce(n_samples=40_000, baseline=baseline)
         attention = om.HardAttention(normalizer=normalizer, estimator=estimator)
         for _ in range(2):  # the second time with a baseline that is not zero
             glimpses = attention(query, key, value, generator=torch.Generator().manual_seed(1))
@@ -51,7 +51,7 @@ class TestGradients:
         """The mean over all choices, each with its probability, is exact whatever is taken off the reward."""
         query, key, value = toy()
         _, gradients = exact(query, key, value, normalizer)
-        estimator = om.Reinforce(baseline=om.MovingAverage())
+        estimator = om.attention.Reinforce(baseline=om.attention.MovingAverage())
         estimator.eval()
         estimator.baseline.value.fill_(-1.7)
         weights = normalizer.argmax(query @ key.T / 3**0.5)
@@ -60,7 +60,7 @@ class TestGradients:
             choice = torch.eye(4, dtype=torch.float64)[k].reshape(1, 1, 4)
             probability = (weights * choice[0]).sum(-1)
             if probability > 0:
-                chosen = om.Chosen(choice, probability.log().unsqueeze(0), torch.ones(1, 1))
+                chosen = om.attention.Choices(choice, probability.log().unsqueeze(0), torch.ones(1, 1))
                 objective = estimator.objective(likelihood(choice @ value), chosen, torch.zeros(1))
                 total = total + probability.detach() * objective
         found = torch.autograd.grad(total.sum(), (query, value))
@@ -69,7 +69,7 @@ class TestGradients:
     def test_marginalization_is_exact(self, normalizer):
         query, key, value = toy(n_keys=6, n_queries=3)
         expected, gradients = exact(query, key, value, normalizer)
-        attention = om.HardAttention(normalizer=normalizer, estimator=om.Marginalize())
+        attention = om.HardAttention(normalizer=normalizer, estimator=om.attention.Marginalize())
         glimpses = attention(query, key, value)
         objective = attention.objective(likelihood(glimpses.output), glimpses).sum()
         torch.testing.assert_close(objective, expected)
@@ -78,7 +78,9 @@ class TestGradients:
 
     def test_marginalization_by_finite_differences(self, normalizer):
         """With lengths, through the whole layer: scores, choices, values."""
-        layer = om.HardAttention(om.Bilinear(2, 2), normalizer=normalizer, estimator=om.Marginalize()).double()
+        layer = om.HardAttention(
+            om.Bilinear(2, 2), normalizer=normalizer, estimator=om.attention.Marginalize()
+        ).double()
         inputs = [torch.randn(2, n, 2, dtype=torch.float64) for n in (2, 4)]
 
         def run(query, key, weight):
@@ -92,7 +94,7 @@ class TestGradients:
     def test_the_bound(self, normalizer):
         """L_s ≤ log p(y), and equal where only one choice is possible (the lecture)."""
         query, key, value = toy(n_keys=6, n_queries=3, batch=(5,))
-        attention = om.HardAttention(normalizer=normalizer, estimator=om.Marginalize())
+        attention = om.HardAttention(normalizer=normalizer, estimator=om.attention.Marginalize())
         glimpses = attention(query, key, value)
         log_likelihood = likelihood(glimpses.output)
         bound, marginal = (f(log_likelihood, glimpses) for f in (attention.objective, attention.log_marginal))
@@ -105,7 +107,7 @@ class TestGradients:
 
 def test_straight_through_is_one_hot_forward_and_soft_backward():
     query, key, value = toy(n_queries=2)
-    attention = om.HardAttention(normalizer=om.Shannon(), estimator=om.StraightThrough(n_samples=50))
+    attention = om.HardAttention(normalizer=om.Shannon(), estimator=om.attention.StraightThrough(n_samples=50))
     glimpses = attention(query, key, value)
     choices = glimpses.chosen.choices
     assert ((choices == 0) | (choices == 1)).all() and (choices.sum(-1) == 1).all()
@@ -133,19 +135,19 @@ def test_queries_that_act_together_share_the_reward():
         for i, j in itertools.product(range(3), repeat=2)
     )
     expected = torch.autograd.grad(total, (query, value))
-    attention = om.HardAttention(estimator=om.Reinforce(n_samples=40_000))
+    attention = om.HardAttention(estimator=om.attention.Reinforce(n_samples=40_000))
     glimpses = attention(query, key, value, generator=torch.Generator().manual_seed(0))
     objective = attention.objective(joint(glimpses.output), glimpses)
     torch.testing.assert_close(torch.autograd.grad(objective, (query, value)), expected, atol=0.03, rtol=0)
     with pytest.raises(ValueError, match="Marginalize: log_likelihood must have the shape"):
-        attention = om.HardAttention(estimator=om.Marginalize())
+        attention = om.HardAttention(estimator=om.attention.Marginalize())
         attention.objective(joint(attention(query, key, value).output), attention(query, key, value))
 
 
 def test_the_estimate_is_the_lecture_s():
     """Of one sample: ∂ log p(y | s) + λ_r (log p(y | s) − b) ∂ log p(s)."""
     query, key, value = toy()
-    estimator = om.Reinforce(reward_scale=0.7, baseline=om.MovingAverage())
+    estimator = om.attention.Reinforce(reward_scale=0.7, baseline=om.attention.MovingAverage())
     estimator.baseline.value.fill_(-1.3)
     attention = om.HardAttention(estimator=estimator)
     glimpses = attention(query, key, value, generator=torch.Generator().manual_seed(2))
@@ -159,7 +161,7 @@ def test_the_estimate_is_the_lecture_s():
 
 
 def test_moving_average():
-    baseline = om.MovingAverage(0.9)
+    baseline = om.attention.MovingAverage(0.9)
     rewards = [torch.tensor([[-1.0], [-3.0]]), torch.tensor([[-4.0], [-4.0]])]
     assert [float(baseline(reward)) for reward in rewards] == pytest.approx([0, -0.2])
     assert float(baseline.value) == pytest.approx(0.9 * -0.2 + 0.1 * -4)
@@ -175,7 +177,7 @@ def test_entropy_bonus():
     expected = torch.autograd.grad(entropy, query)[0]
     objectives = []
     for bonus in (0.0, 0.5):
-        attention = om.HardAttention(estimator=om.Reinforce(entropy_bonus=bonus))
+        attention = om.HardAttention(estimator=om.attention.Reinforce(entropy_bonus=bonus))
         glimpses = attention(query, key, value, generator=torch.Generator().manual_seed(3))
         objectives.append(attention.objective(likelihood(glimpses.output), glimpses).sum())
     found = torch.autograd.grad(objectives[1] - objectives[0], query)[0]
@@ -185,7 +187,7 @@ def test_entropy_bonus():
 
 def test_mixing_replaces_whole_items_by_their_average():
     query, key, value = toy(n_queries=2, batch=(200,))
-    attention = om.HardAttention(estimator=om.SometimesSoft(om.Reinforce(), probability=0.5))
+    attention = om.HardAttention(estimator=om.attention.SometimesSoft(om.attention.Reinforce(), probability=0.5))
     glimpses = attention(query, key, value)
     hard = (glimpses.chosen.choices == 1).any(-1)[0]  # (batch, queries)
     assert (hard[:, 0] == hard[:, 1]).all() and 60 < hard[:, 0].sum() < 140
@@ -202,7 +204,12 @@ def test_mixing_replaces_whole_items_by_their_average():
 
 @pytest.mark.parametrize(
     "estimator",
-    [om.Reinforce(n_samples=3), om.StraightThrough(), om.Marginalize(), om.SometimesSoft(om.Reinforce())],
+    [
+        om.attention.Reinforce(n_samples=3),
+        om.attention.StraightThrough(),
+        om.attention.Marginalize(),
+        om.attention.SometimesSoft(om.attention.Reinforce()),
+    ],
     ids=lambda estimator: type(estimator).__name__,
 )
 class TestEdges:
@@ -240,7 +247,7 @@ class TestEdges:
 def test_impossible_answers():
     """A log-likelihood of −inf: nothing where the choice does not count, and no NaN where it does."""
     query, key, value = toy(n_keys=6, n_queries=3)
-    attention = om.HardAttention(normalizer=om.SquaredNorm(), estimator=om.Marginalize())
+    attention = om.HardAttention(normalizer=om.SquaredNorm(), estimator=om.attention.Marginalize())
     glimpses = attention(query, key, value)
     log_likelihood = likelihood(glimpses.output)
     spoilt = torch.where(glimpses.chosen.share > 0, log_likelihood, -torch.inf)
@@ -248,7 +255,7 @@ def test_impossible_answers():
         found, expected = (method(x, glimpses) for x in (spoilt, log_likelihood))
         torch.testing.assert_close(found, expected)
         assert torch.autograd.grad(found.sum(), query, retain_graph=True)[0].isfinite().all()
-    attention = om.HardAttention(estimator=om.Reinforce(baseline=om.MovingAverage()))
+    attention = om.HardAttention(estimator=om.attention.Reinforce(baseline=om.attention.MovingAverage()))
     glimpses = attention(query, key, value)
     reward = torch.tensor([[-1.0, -torch.inf, -2.0]], dtype=torch.float64)
     objective = attention.objective(reward, glimpses)
@@ -258,10 +265,10 @@ def test_impossible_answers():
 
 
 def test_steps_can_be_joined():
-    attention = om.HardAttention(estimator=om.Reinforce(n_samples=2))
+    attention = om.HardAttention(estimator=om.attention.Reinforce(n_samples=2))
     key = torch.randn(5, 3)
     steps = [attention(torch.randn(1, 3), key) for _ in range(4)]
-    joined = om.Glimpses.join(steps)
+    joined = om.attention.HardAttentionOutput.join(steps)
     assert joined.output.shape == (2, 4, 3) and joined.weights.shape == (4, 5) and joined.entropy.shape == (4,)
     torch.testing.assert_close(joined.chosen.log_prob[:, 2], steps[2].chosen.log_prob[:, 0])
     assert attention.objective(torch.randn(2), joined).shape == ()
@@ -271,15 +278,21 @@ def test_errors():
     with pytest.raises(TypeError, match="every row a distribution, got the structured SparseMAP"):
         om.HardAttention(normalizer=om.SparseMAP(om.Subset(2)))
     scaled = om.Scaled(om.SparseMAP(om.Subset(2)), 0.5)
-    for normalizer in (om.ChainNormalizer(), om.TreeNormalizer(), scaled, om.GridTV(), om.Sinkhorn()):
+    for normalizer in (
+        om.attention.ChainNormalizer(),
+        om.attention.TreeNormalizer(),
+        scaled,
+        om.GridTV(),
+        om.Sinkhorn(),
+    ):
         with pytest.raises(TypeError, match="every row a distribution"):
             om.HardAttention(normalizer=normalizer)
     with pytest.raises(TypeError, match="one that samples, got Marginalize"):
-        om.SometimesSoft(om.Marginalize())
+        om.attention.SometimesSoft(om.attention.Marginalize())
     with pytest.raises(ValueError, match="probability must lie in"):
-        om.SometimesSoft(om.Reinforce(), probability=2.0)
+        om.attention.SometimesSoft(om.attention.Reinforce(), probability=2.0)
     with pytest.raises(ValueError, match="decay must lie"):
-        om.MovingAverage(1.0)
+        om.attention.MovingAverage(1.0)
     attention = om.HardAttention()
     with pytest.raises(ValueError, match="got 5 values and 4 keys"):
         attention(torch.ones(2, 3), torch.ones(4, 3), torch.ones(5, 3))

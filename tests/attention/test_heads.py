@@ -20,7 +20,7 @@ def normal(*shape):
 @pytest.mark.parametrize("normalizer", NORMALIZERS, ids=lambda n: type(n).__name__)
 class TestPointer:
     def test_probabilities(self, normalizer):
-        head = om.PointerHead(om.Additive(3, 4, 5), normalizer=normalizer).double()
+        head = om.attention.PointerHead(om.Additive(3, 4, 5), normalizer=normalizer).double()
         query, key = normal(2, 3, 3), normal(2, 6, 4)
         scores, probabilities = head(query, key, lengths=torch.tensor([6, 4]))
         torch.testing.assert_close(probabilities.sum(-1), torch.ones(2, 3, dtype=torch.float64))
@@ -32,7 +32,7 @@ class TestPointer:
         torch.testing.assert_close(probabilities, exact)
 
     def test_gradients_and_edges(self, normalizer):
-        head = om.PointerHead(normalizer=normalizer).double()
+        head = om.attention.PointerHead(normalizer=normalizer).double()
         query, key = normal(2, 3).requires_grad_(), normal(4, 3).requires_grad_()
         mask = torch.tensor([[True, True, False, True], [False] * 4])
         assert torch.autograd.gradcheck(lambda q, k: head(q, k, mask=mask).probabilities, (query, key), atol=1e-5)
@@ -42,7 +42,7 @@ class TestPointer:
 
 
 def test_a_pointer_learns_by_the_loss_of_its_normalizer():
-    head = om.PointerHead(om.DotProduct(), normalizer=om.SquaredNorm())
+    head = om.attention.PointerHead(om.DotProduct(), normalizer=om.SquaredNorm())
     query, key = torch.randn(1, 3, requires_grad=True), torch.randn(5, 3)
     pointed = head(query, key, lengths=torch.tensor(4))
     loss = om.FenchelYoungLoss(om.SquaredNorm())(pointed.scores, torch.tensor([2]))
@@ -52,7 +52,7 @@ def test_a_pointer_learns_by_the_loss_of_its_normalizer():
 
 class TestCopy:
     def drawn(self, n_words=7, normalizer=None):
-        head = om.CopyHead(3, 4, 2, n_words, hidden_size=5, normalizer=normalizer or om.Shannon()).double()
+        head = om.attention.CopyHead(3, 4, 2, n_words, hidden_size=5, normalizer=normalizer or om.Shannon()).double()
         state, context, inputs = normal(2, 3, 3), normal(2, 3, 4), normal(2, 3, 2)
         weights, source = normal(2, 3, 5).softmax(-1), torch.tensor([[1, 4, 1, 7, 8], [0, 6, 6, 6, 7]])
         return head, state, context, inputs, weights, source
@@ -115,7 +115,7 @@ class TestCTC:
         return found
 
     def test_loss(self):
-        head = om.CTCHead(3, 5).double()
+        head = om.attention.CTCHead(3, 5).double()
         features = normal(2, 8, 3).requires_grad_()
         log_probs = head(features)
         torch.testing.assert_close(log_probs.logsumexp(-1), torch.zeros(2, 8, dtype=torch.float64))
@@ -130,7 +130,7 @@ class TestCTC:
 
     def test_nothing_was_said(self):
         """No labels: the blank at every frame."""
-        head = om.CTCHead(3, 4).double()
+        head = om.attention.CTCHead(3, 4).double()
         log_probs, lengths = normal(2, 5, 4).log_softmax(-1), torch.tensor([5, 3])
         silent = torch.stack([log_probs[0, :, 0].sum(), log_probs[1, :3, 0].sum()])
         for targets, sizes in ((torch.ones(2, 0).long(), None), (torch.ones(2, 2).long(), torch.zeros(2).long())):
@@ -139,13 +139,13 @@ class TestCTC:
             torch.testing.assert_close(head.loss(log_probs, targets, lengths, sizes), -silent.mean())
 
     def test_a_sparse_loss(self):
-        head = om.CTCHead(3, 4, regularizer=om.SquaredNorm()).double()
+        head = om.attention.CTCHead(3, 4, regularizer=om.SquaredNorm()).double()
         features = normal(1, 5, 3).requires_grad_()
         targets = torch.tensor([[1, 2]])
         assert torch.autograd.gradcheck(lambda x: head.loss(head(x), targets), (features,), atol=1e-5)
 
     def test_beam_search_is_exact_when_wide(self):
-        head = om.CTCHead(2, 3).double()
+        head = om.attention.CTCHead(2, 3).double()
         log_probs = (3 * normal(4, 5, 3)).log_softmax(-1)
         for item, ranked in enumerate(head.beam_search(log_probs, width=200, n_best=200)):
             exact = self.enumerated(log_probs[item])
@@ -160,7 +160,7 @@ class TestCTC:
 
     @pytest.mark.slow
     def test_a_narrow_beam_is_a_bound(self):
-        head = om.CTCHead(2, 4).double()
+        head = om.attention.CTCHead(2, 4).double()
         log_probs = normal(3, 9, 4).log_softmax(-1)
         wide, narrow = (head.beam_search(log_probs, width=w) for w in (3000, 3))
         for (best,), (found,) in zip(wide, narrow):
@@ -170,7 +170,7 @@ class TestCTC:
         assert cut[1] == head.beam_search(log_probs[1:2, :4], width=50)[0]
 
     def test_best_path(self):
-        head = om.CTCHead(2, 3).double()
+        head = om.attention.CTCHead(2, 3).double()
         log_probs = normal(2, 6, 3).log_softmax(-1)
         for item, length in enumerate((6, 4)):
             labels, log_prob = head.best_path(log_probs, torch.tensor([6, 4]))[item]
@@ -184,7 +184,7 @@ class TestCTC:
         assert best.labels == (1,) and best.log_prob == pytest.approx(math.log(0.64))
 
     def test_alignment(self):
-        head = om.CTCHead(2, 4)
+        head = om.attention.CTCHead(2, 4)
         log_probs, targets = torch.randn(2, 6, 4).log_softmax(-1), torch.tensor([[1, 1, 3], [2, 0, 0]])
         frames = head.align(log_probs, targets, torch.tensor([6, 4]), torch.tensor([3, 1]))
         assert self.spelled(frames[0].tolist()) == (1, 1, 3)
@@ -197,7 +197,7 @@ class TestCTC:
 
     @pytest.mark.slow
     def test_learns_and_errors(self):
-        head = om.CTCHead(4, 4)
+        head = om.attention.CTCHead(4, 4)
         features, targets = torch.randn(3, 8, 4), torch.tensor([[1, 2], [3, 3], [2, 1]])
         optimizer = torch.optim.Adam(head.parameters(), lr=0.1)
         first = head.loss(head(features), targets).item()
@@ -208,7 +208,7 @@ class TestCTC:
             optimizer.step()
         assert loss.item() < first
         with pytest.raises(ValueError, match="one of the 4 classes, got 4"):
-            om.CTCHead(4, 4, blank=4)
+            om.attention.CTCHead(4, 4, blank=4)
         with pytest.raises(ValueError, match=r"log_probs must be \(batch, T, n_classes\), got \(8, 4\)"):
             head.best_path(head(features[0]))
         with pytest.raises(ValueError, match=r"targets must be \(3, S\), padded, got \(4,\)"):

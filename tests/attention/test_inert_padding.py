@@ -75,34 +75,34 @@ def hard(estimator):
 
 
 def pointer(**given):
-    layer = om.PointerHead(om.Bilinear(4, 4), normalizer=SPARSE)
+    layer = om.attention.PointerHead(om.Bilinear(4, 4), normalizer=SPARSE)
     return layer, lambda query, key: layer(query, key, **given).probabilities
 
 
 def pairs():
-    layer = om.KeyValueMemory(4, n_hops=2, score=om.Bilinear(4, 4))
+    layer = om.attention.KeyValueMemory(4, n_hops=2, score=om.Bilinear(4, 4))
     return layer, lambda query, key: layer(query, key, 2 * key, lengths=LENGTHS).output
 
 
 def grid(**given):
-    layer = om.GridAttention(om.Additive(4, 4, 3), normalizer=SPARSE)
+    layer = om.attention.GridAttention(om.Additive(4, 4, 3), normalizer=SPARSE)
     return layer, lambda query, key: layer(query, key.unsqueeze(-3), **given).output
 
 
 def controller(memory):
-    layer = om.MemoryController(4, 2, memory)
+    layer = om.attention.MemoryController(4, 2, memory)
     return layer, lambda query, key: layer(key, lengths=LENGTHS).outputs
 
 
 def ctc():
-    layer = om.CTCHead(4, 3)
+    layer = om.attention.CTCHead(4, 3)
     targets = torch.tensor([[1, 2], [2, 0]])
     counts = torch.tensor([2, 1])
     return layer, lambda query, key: layer.loss(layer(key, lengths=LENGTHS), targets, LENGTHS, counts)
 
 
 def window():
-    return om.GaussianMixtureAttention(4, 2)
+    return om.attention.GaussianMixtureAttention(4, 2)
 
 
 CASES = {
@@ -121,41 +121,45 @@ CASES = {
     "multihead, itself, white": itself({"attn_mask": torch.where(SQUARE, 0.0, -torch.inf).repeat_interleave(2, 0)}),
     "attention": called(om.Attention(om.Additive(4, 4, 3), normalizer=SPARSE), lengths=LENGTHS),
     "attention, mask": called(om.Attention(om.Bilinear(4, 4)), mask=ROWS),
-    "structured, chain": called(om.Attention(om.Bilinear(4, 4), normalizer=om.ChainNormalizer()), lengths=LENGTHS),
+    "structured, chain": called(
+        om.Attention(om.Bilinear(4, 4), normalizer=om.attention.ChainNormalizer()), lengths=LENGTHS
+    ),
     "structured, matching": called(
         om.Attention(om.Bilinear(4, 4), normalizer=om.SparseMAP(om.Matching())), lengths=LENGTHS
     ),
     "window": called(window(), lengths=LENGTHS),
-    "window, normalized": called(om.GaussianMixtureAttention(4, 2, normalizer=om.Shannon()), mask=ROWS),
-    "mixed": called(om.MixedAttention(om.Bilinear(4, 4), window(), normalizer=SPARSE), lengths=LENGTHS),
-    "mixed, mask": called(om.MixedAttention(om.Additive(4, 4, 3), window()), mask=ROWS),
-    "location-aware": called(om.LocationAware(4, 4, normalizer=SPARSE), lengths=LENGTHS),
-    "location-aware, mask": called(om.LocationAware(4, 4), mask=ROWS),
-    "coverage": called(om.CoverageAttention(4, 4), lengths=LENGTHS),
-    "coverage, fertility": called(om.CoverageAttention(4, 4, max_fertility=2.0), lengths=LENGTHS),
-    "monotonic": called(om.MonotonicAttention(om.Bilinear(4, 4)), lengths=LENGTHS),
-    "monotonic, sparse": called(om.MonotonicAttention(om.Additive(4, 4, 3), regularizer=SPARSE), mask=ROWS),
-    "monotonic, hard": called(om.MonotonicAttention(om.Bilinear(4, 4)).eval(), lengths=LENGTHS),
-    "marginalize": hard(om.Marginalize()),
-    "reinforce": hard(om.Reinforce(n_samples=2, baseline=om.MovingAverage(), entropy_bonus=0.1)),
-    "straight-through": hard(om.StraightThrough()),
+    "window, normalized": called(om.attention.GaussianMixtureAttention(4, 2, normalizer=om.Shannon()), mask=ROWS),
+    "mixed": called(om.attention.MixedAttention(om.Bilinear(4, 4), window(), normalizer=SPARSE), lengths=LENGTHS),
+    "mixed, mask": called(om.attention.MixedAttention(om.Additive(4, 4, 3), window()), mask=ROWS),
+    "location-aware": called(om.attention.LocationAware(4, 4, normalizer=SPARSE), lengths=LENGTHS),
+    "location-aware, mask": called(om.attention.LocationAware(4, 4), mask=ROWS),
+    "coverage": called(om.attention.CoverageAttention(4, 4), lengths=LENGTHS),
+    "coverage, fertility": called(om.attention.CoverageAttention(4, 4, max_fertility=2.0), lengths=LENGTHS),
+    "monotonic": called(om.attention.MonotonicAttention(om.Bilinear(4, 4)), lengths=LENGTHS),
+    "monotonic, sparse": called(om.attention.MonotonicAttention(om.Additive(4, 4, 3), regularizer=SPARSE), mask=ROWS),
+    "monotonic, hard": called(om.attention.MonotonicAttention(om.Bilinear(4, 4)).eval(), lengths=LENGTHS),
+    "marginalize": hard(om.attention.Marginalize()),
+    "reinforce": hard(om.attention.Reinforce(n_samples=2, baseline=om.attention.MovingAverage(), entropy_bonus=0.1)),
+    "straight-through": hard(om.attention.StraightThrough()),
     "grid": grid(sizes=torch.tensor([[1, 5], [1, 3]])),
     "grid, mask": grid(mask=THERE[:, None, None]),
     "pointer": pointer(lengths=LENGTHS),
     "key-value memory": pairs(),
-    "turing": controller(om.TuringMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
-    "dnc": controller(om.DNCMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
+    "turing": controller(om.attention.TuringMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
+    "dnc": controller(om.attention.DNCMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
     "ctc": ctc(),
     "encoder": stack(om.TransformerEncoder(4, **SMALL), lengths=LENGTHS),
-    "encoder, before": stack(om.TransformerEncoder(4, placement=om.PreNorm(), **SMALL), lengths=LENGTHS, causal=True),
+    "encoder, before": stack(
+        om.TransformerEncoder(4, placement=om.attention.PreNorm(), **SMALL), lengths=LENGTHS, causal=True
+    ),
     "encoder, positions": stack(
-        om.TransformerEncoder(4, positions=om.LearnedPositions(5, 4), **SMALL), lengths=LENGTHS
+        om.TransformerEncoder(4, positions=om.attention.LearnedPositions(5, 4), **SMALL), lengths=LENGTHS
     ),
     "encoder, trees": stack(
-        om.TransformerEncoder(4, **{**SMALL, "normalizer": om.TreeNormalizer(TREE)}), lengths=LENGTHS
+        om.TransformerEncoder(4, **{**SMALL, "normalizer": om.attention.TreeNormalizer(TREE)}), lengths=LENGTHS
     ),
     "encoder, mask": stack(om.TransformerEncoder(4, **SMALL), mask=ROWS),
-    "encoder, square": stack(om.TransformerEncoder(4, placement=om.PreNorm(), **SMALL), mask=SQUARE),
+    "encoder, square": stack(om.TransformerEncoder(4, placement=om.attention.PreNorm(), **SMALL), mask=SQUARE),
     "decoder": decoder(memory_lengths=LENGTHS),
     "decoder, mask": decoder(memory_mask=ROWS),
     "decoder, steps": stepwise(memory_lengths=LENGTHS),
@@ -205,8 +209,8 @@ NOWHERE[1, 2] = False
 IDLE = {
     "attention": called(om.Attention(om.Bilinear(4, 4)), mask=NOWHERE),
     "pointer": pointer(mask=NOWHERE),
-    "location-aware": called(om.LocationAware(4, 4), mask=NOWHERE),
-    "monotonic": called(om.MonotonicAttention(om.Bilinear(4, 4)), mask=NOWHERE),
+    "location-aware": called(om.attention.LocationAware(4, 4), mask=NOWHERE),
+    "monotonic": called(om.attention.MonotonicAttention(om.Bilinear(4, 4)), mask=NOWHERE),
     "grid": grid(mask=NOWHERE.unsqueeze(-2)),
     "multihead": multihead({"attn_mask": ~NOWHERE.repeat_interleave(2, 0)}),
 }

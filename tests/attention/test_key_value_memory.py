@@ -11,7 +11,7 @@ import omegamax as om
 class TestKeyValue:
     @pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
     def test_hops(self, normalizer):
-        model = om.KeyValueMemory(3, n_hops=2, normalizer=normalizer).double()
+        model = om.attention.KeyValueMemory(3, n_hops=2, normalizer=normalizer).double()
         nn.init.normal_(model.update[1].weight)
         query, key, value = normal(2, 3), normal(5, 3), normal(5, 3)
         output, weights = model(query, key, value)
@@ -27,7 +27,7 @@ class TestKeyValue:
         assert torch.autograd.gradcheck(lambda *x: model(*x).output, inputs, atol=1e-5)
 
     def test_lengths(self):
-        model = om.KeyValueMemory(3, n_hops=3)
+        model = om.attention.KeyValueMemory(3, n_hops=3)
         query, key, value = torch.randn(2, 1, 3), torch.randn(2, 5, 3), torch.randn(2, 5, 3)
         output = model(query, key, value, lengths=torch.tensor([5, 2])).output
         torch.testing.assert_close(output[1], model(query[1], key[1, :2], value[1, :2]).output)

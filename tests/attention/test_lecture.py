@@ -12,7 +12,7 @@ import omegamax as om
 def test_sinusoids():
     """PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i + 1) = cos(pos / 10000^(2i/d))."""
     for d in (6, 7):
-        table = om.SinusoidalPositions()(torch.zeros(40, d, dtype=torch.float64))
+        table = om.attention.SinusoidalPositions()(torch.zeros(40, d, dtype=torch.float64))
         for pos in range(40):
             for i in range(d):
                 angle = pos / 10000 ** (2 * (i // 2) / d)

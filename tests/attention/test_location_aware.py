@@ -12,7 +12,7 @@ def drawn(*batch, queries=4, keys=6):
 
 def layer(normalizer=None, **options):
     given = {} if normalizer is None else {"normalizer": normalizer}
-    return om.LocationAware(3, 5, 7, n_filters=4, width=3, **given, **options).double()
+    return om.attention.LocationAware(3, 5, 7, n_filters=4, width=3, **given, **options).double()
 
 
 def by_hand(attention, query, key, normalizer):
@@ -80,7 +80,7 @@ def test_one_query_at_a_time():
 
 def test_it_walks_over_keys_that_are_all_alike():
     """Content cannot tell equal keys apart; a filter that looks one to the left moves attention to the right."""
-    attention = om.LocationAware(1, 1, 1, n_filters=1, width=3, normalizer=om.SquaredNorm())
+    attention = om.attention.LocationAware(1, 1, 1, n_filters=1, width=3, normalizer=om.SquaredNorm())
     with torch.no_grad():
         for parameter in attention.parameters():
             parameter.zero_()
@@ -121,12 +121,12 @@ def test_autocast():
 
 def test_errors():
     with pytest.raises(ValueError, match="width must be odd, got 4"):
-        om.LocationAware(3, 5, width=4)
+        om.attention.LocationAware(3, 5, width=4)
     with pytest.raises(ValueError, match="LocationAware: normalizer must act on rows, got SparseMAP"):
-        om.LocationAware(3, 5, normalizer=om.SparseMAP(om.Matching()))
+        om.attention.LocationAware(3, 5, normalizer=om.SparseMAP(om.Matching()))
     with pytest.raises(ValueError, match="must act on rows, got TreeNormalizer"):
-        om.LocationAware(3, 5, normalizer=om.TreeNormalizer())
+        om.attention.LocationAware(3, 5, normalizer=om.attention.TreeNormalizer())
     with pytest.raises(TypeError, match=r"LocationAware: value must be floating point, got torch\.int64"):
         layer()(torch.zeros(1, 3), torch.zeros(4, 5), torch.zeros(4, 2).long())
     with pytest.raises(TypeError, match="LocationAware"):
-        om.LocationAware(3, 5, normalizer="softmax")
+        om.attention.LocationAware(3, 5, normalizer="softmax")

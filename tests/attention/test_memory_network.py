@@ -7,7 +7,7 @@ from torch import nn
 
 import omegamax as om
 
-EMBEDDINGS = [om.AdjacentEmbeddings, om.LayerWiseEmbeddings]
+EMBEDDINGS = [om.attention.AdjacentEmbeddings, om.attention.LayerWiseEmbeddings]
 
 
 @pytest.mark.parametrize("kind", EMBEDDINGS)
@@ -15,14 +15,16 @@ class TestMemoryNetwork:
     story = torch.tensor([[[1, 2, 3], [4, 5, 0], [6, 0, 0]], [[2, 2, 0], [7, 1, 3], [0, 0, 0]]])
     question = torch.tensor([[3, 1, 0], [5, 0, 0]])
 
-    @pytest.mark.parametrize("encoding", [om.PositionEncoding(), om.BagOfWords()], ids=str)
+    @pytest.mark.parametrize("encoding", [om.attention.PositionEncoding(), om.attention.BagOfWords()], ids=str)
     @pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
     def test_published_formula(self, kind, encoding, normalizer):
         tables = kind(8, 4, n_hops=3, max_sentences=5).double()
         for parameter in tables.parameters():
             nn.init.normal_(parameter)
-        scores, weights = om.MemoryNetwork(tables, encoding=encoding, normalizer=normalizer)(self.story, self.question)
-        adjacent = kind is om.AdjacentEmbeddings
+        scores, weights = om.attention.MemoryNetwork(tables, encoding=encoding, normalizer=normalizer)(
+            self.story, self.question
+        )
+        adjacent = kind is om.attention.AdjacentEmbeddings
 
         def encode(sentence, table):
             words = [int(w) for w in sentence if w != 0]
@@ -30,7 +32,7 @@ class TestMemoryNetwork:
             for j, word in enumerate(words, 1):
                 for k in range(1, 5):
                     ratio = j / len(words)
-                    plain = isinstance(encoding, om.BagOfWords)
+                    plain = isinstance(encoding, om.attention.BagOfWords)
                     weight = 1 if plain else (1 - ratio) - (k / 4) * (1 - 2 * ratio)
                     total[k - 1] += weight * table[word, k - 1]
             return total
@@ -65,7 +67,7 @@ class TestMemoryNetwork:
         tables = kind(8, 2, n_hops=2, max_sentences=3).double()
         for parameter in tables.parameters():
             nn.init.normal_(parameter)
-        model = om.MemoryNetwork(tables, normalizer=normalizer)
+        model = om.attention.MemoryNetwork(tables, normalizer=normalizer)
         names = [name for name, _ in model.named_parameters()]
 
         def run(*parameters):
@@ -76,8 +78,10 @@ class TestMemoryNetwork:
     def test_shares_and_edges(self, kind):
         tables = kind(8, 4, n_hops=3, max_sentences=5)
         n_parameters = sum(p.numel() for p in tables.parameters())
-        assert n_parameters == (4 * (8 + 5) * 4 if kind is om.AdjacentEmbeddings else (4 * 8 + 2 * 5) * 4 + 16)
-        model = om.MemoryNetwork(tables)
+        assert n_parameters == (
+            4 * (8 + 5) * 4 if kind is om.attention.AdjacentEmbeddings else (4 * 8 + 2 * 5) * 4 + 16
+        )
+        model = om.attention.MemoryNetwork(tables)
         assert model(self.story[:, :0], self.question).scores.isfinite().all()
         silence = model(torch.zeros(2, 2, 3, dtype=torch.long), self.question)
         assert not silence.weights.any() and silence.scores.isfinite().all()
@@ -88,7 +92,7 @@ class TestMemoryNetwork:
     def test_learns_where_someone_is(self, kind):
         """'person place' sentences; the question is a person, the answer the last place that was said of them."""
         torch.manual_seed(1)
-        model = om.MemoryNetwork(kind(9, 12, n_hops=1, max_sentences=3))
+        model = om.attention.MemoryNetwork(kind(9, 12, n_hops=1, max_sentences=3))
         optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
         for _ in range(150):
             people = torch.rand(64, 4).argsort(-1)[:, :3] + 1  # three different people of four

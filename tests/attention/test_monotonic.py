@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import omegamax as om
-from omegamax.attention.monotonic import _hard_alignment
+from omegamax.attention.location.monotonic import _hard_alignment
 
 
 def read_on(stops, start=0):
@@ -51,21 +51,23 @@ def by_recursion(probabilities):
 class TestAlignment:
     def test_it_is_the_expectation(self):
         probabilities = torch.rand(3, 4, dtype=torch.float64)
-        torch.testing.assert_close(om.monotonic_alignment(probabilities), enumerated(probabilities))
+        torch.testing.assert_close(om.attention.monotonic_alignment(probabilities), enumerated(probabilities))
 
     def test_from_another_start(self):
         probabilities = torch.rand(2, 5, dtype=torch.float64)
         start = torch.eye(5, dtype=torch.float64)[2]
-        torch.testing.assert_close(om.monotonic_alignment(probabilities, start=start), enumerated(probabilities, 2))
+        torch.testing.assert_close(
+            om.attention.monotonic_alignment(probabilities, start=start), enumerated(probabilities, 2)
+        )
 
     @pytest.mark.parametrize("scale", [1.0, 30.0, 1000.0])
     def test_recursion(self, scale):
         """Also where probabilities are all but 0 and 1, where the paper's parallel form divides by nothing."""
         probabilities = (scale * torch.randn(7, 33, dtype=torch.float64)).sigmoid()
-        torch.testing.assert_close(om.monotonic_alignment(probabilities), by_recursion(probabilities))
+        torch.testing.assert_close(om.attention.monotonic_alignment(probabilities), by_recursion(probabilities))
 
     def test_mass_goes_forward(self):
-        alignment = om.monotonic_alignment(torch.rand(6, 9, dtype=torch.float64))
+        alignment = om.attention.monotonic_alignment(torch.rand(6, 9, dtype=torch.float64))
         ahead = alignment.flip(-1).cumsum(-1).flip(-1)  # the mass at or after a key, with what fell off the end
         lost = 1 - alignment.sum(-1, keepdim=True)
         assert (lost >= -1e-12).all() and (lost.diff(dim=0) >= -1e-12).all()
@@ -73,12 +75,12 @@ class TestAlignment:
 
     def test_gradients(self):
         probabilities = torch.rand(2, 3, 5, dtype=torch.float64, requires_grad=True)
-        assert torch.autograd.gradcheck(om.monotonic_alignment, (probabilities,))
+        assert torch.autograd.gradcheck(om.attention.monotonic_alignment, (probabilities,))
 
     @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (2, 0, 4)])
     def test_sizes_of_nothing_and_one(self, shape):
         probabilities = torch.rand(shape)
-        assert om.monotonic_alignment(probabilities).shape == shape
+        assert om.attention.monotonic_alignment(probabilities).shape == shape
         assert _hard_alignment(probabilities > 0.5, torch.zeros(*shape[:-2], shape[-1])).shape == shape
 
     def test_hard(self):
@@ -98,7 +100,7 @@ def drawn(*batch, queries=4, keys=6):
 class TestLayer:
     @pytest.mark.parametrize("regularizer", [om.Shannon(), om.SquaredNorm()], ids=str)
     def test_training(self, regularizer):
-        attention = om.MonotonicAttention(om.Additive(3, 3), regularizer=regularizer, offset=-0.5).double()
+        attention = om.attention.MonotonicAttention(om.Additive(3, 3), regularizer=regularizer, offset=-0.5).double()
         query, key, value = drawn(2)
         output, weights, state = attention(query, key, value)
         for b in range(2):
@@ -111,7 +113,7 @@ class TestLayer:
         assert torch.equal(state, weights[:, -1])
 
     def test_hard_at_test_time(self):
-        attention = om.MonotonicAttention(om.DotProduct()).double().eval()
+        attention = om.attention.MonotonicAttention(om.DotProduct()).double().eval()
         query, key, value = drawn(3)
         output, weights, _ = attention(query, key, value)
         for b in range(3):
@@ -120,14 +122,14 @@ class TestLayer:
             torch.testing.assert_close(output[b], expected @ value[b])
 
     def test_confident_training_is_hard(self):
-        attention = om.MonotonicAttention(om.DotProduct(), regularizer=om.SquaredNorm()).double()
+        attention = om.attention.MonotonicAttention(om.DotProduct(), regularizer=om.SquaredNorm()).double()
         query, key, value = drawn(2)
         soft = attention(1e6 * query, key, value).weights
         assert torch.equal(soft, attention.eval()(query, key, value).weights)
 
     @pytest.mark.parametrize("training", [True, False])
     def test_steps_and_lengths(self, training):
-        attention = om.MonotonicAttention().double().train(training)
+        attention = om.attention.MonotonicAttention().double().train(training)
         query, key, value = drawn(2)
         lengths = torch.tensor([6, 4])
         spoilt = value.clone()
@@ -142,20 +144,20 @@ class TestLayer:
 
     def test_past_the_end(self):
         """Who finds no key has read everything: that query and the later ones get zeros."""
-        attention = om.MonotonicAttention(om.DotProduct()).eval()
+        attention = om.attention.MonotonicAttention(om.DotProduct()).eval()
         query, key = torch.tensor([[1.0], [-1.0], [1.0]]), torch.tensor([[1.0], [2.0], [3.0]])
         weights = attention(query, key).weights
         assert weights.tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 0]]
 
     def test_gradients(self):
-        attention = om.MonotonicAttention().double()
+        attention = om.attention.MonotonicAttention().double()
         inputs = tuple(x.requires_grad_() for x in drawn(1))
         assert torch.autograd.gradcheck(lambda *x: attention(*x).output, inputs)
         attention(*inputs).output.sum().backward()
         assert attention.offset.grad != 0
 
     def test_noise_is_drawn_from_the_generator(self):
-        attention = om.MonotonicAttention(noise=1.0).double()
+        attention = om.attention.MonotonicAttention(noise=1.0).double()
         inputs = drawn(2)
         draws = [attention(*inputs, generator=torch.Generator().manual_seed(seed)).output for seed in (1, 1, 2)]
         assert torch.equal(draws[0], draws[1]) and not torch.equal(draws[0], draws[2])
@@ -163,7 +165,7 @@ class TestLayer:
         assert torch.equal(attention(*inputs).output, attention(*inputs).output)
 
     def test_nothing_allowed(self):
-        attention = om.MonotonicAttention().double()
+        attention = om.attention.MonotonicAttention().double()
         query, key, value = drawn(2)
         mask = torch.ones(2, 4, 6, dtype=torch.bool)
         mask[0, 1] = False
@@ -172,7 +174,7 @@ class TestLayer:
         assert not output[0, 1:].any() and query.grad.isfinite().all()
 
     def test_autocast(self):
-        attention = om.MonotonicAttention(om.Additive(3, 3))
+        attention = om.attention.MonotonicAttention(om.Additive(3, 3))
         inputs = tuple(x.float() for x in drawn(2))
         with torch.autocast("cpu", torch.bfloat16):
             found = attention(*inputs).weights
@@ -180,6 +182,6 @@ class TestLayer:
 
     def test_errors(self):
         with pytest.raises(TypeError, match="must act on a row, got SparseMAP"):
-            om.MonotonicAttention(regularizer=om.SparseMAP(om.Matching()))
+            om.attention.MonotonicAttention(regularizer=om.SparseMAP(om.Matching()))
         with pytest.raises(ValueError, match="noise must be non-negative, got -1"):
-            om.MonotonicAttention(noise=-1)
+            om.attention.MonotonicAttention(noise=-1)

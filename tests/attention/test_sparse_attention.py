@@ -11,6 +11,7 @@ from torch import nn
 
 import omegamax as om
 from omegamax import routing
+from omegamax.attention.masking import causal_mask
 from omegamax.attention.relative_bias import RelativeBias, alibi
 from omegamax.attention.sparse_attention import sparse_attention, sparse_attention_with_weights
 from omegamax.attention.top_k import TopK
@@ -111,7 +112,7 @@ def test_flat_rows_go_the_dense_way_by_blocks(name, spread, monkeypatch):
     monkeypatch.setattr("omegamax.attention.sparse_attention_function._ELEMENTS", 400 * 100)
     query = draw(2, 2, 150, 12) * torch.tensor([spread, 3.0], dtype=torch.float64).reshape(1, 2, 1, 1)
     inputs = leaves(query, draw(2, 1, 400, 12), draw(2, 1, 400, 6))
-    causal = om.attention.masks.causal_mask(150, 400)
+    causal = causal_mask(150, 400)
     with counting(monkeypatch) as refused:
         output = sparse_attention(*inputs, normalizer, causal=True)
     if spread == 0 and name != "top-4":

@@ -7,7 +7,12 @@ from torch import nn
 import omegamax as om
 
 SMALL = {"n_heads": 2, "n_layers": 2, "hidden_size": 16}
-PLACEMENTS = [om.PostNorm(), om.PreNorm(), om.PostNorm(final=True), om.PreNorm(final=False)]
+PLACEMENTS = [
+    om.attention.PostNorm(),
+    om.attention.PreNorm(),
+    om.attention.PostNorm(final=True),
+    om.attention.PreNorm(final=False),
+]
 NORMALIZERS = [
     om.Shannon(),
     om.SquaredNorm(),
@@ -19,7 +24,7 @@ NORMALIZERS = [
 def torchs(kind, placement):
     """PyTorch's stack of the same sizes, and the function it has inside."""
     layer = getattr(nn, f"Transformer{kind}Layer")(
-        8, 2, 16, dropout=0.0, batch_first=True, norm_first=isinstance(placement, om.PreNorm)
+        8, 2, 16, dropout=0.0, batch_first=True, norm_first=isinstance(placement, om.attention.PreNorm)
     )
     more = {"enable_nested_tensor": False} if kind == "Encoder" else {}
     return getattr(nn, f"Transformer{kind}")(layer, 2, nn.LayerNorm(8) if placement.final else None, **more)
@@ -74,8 +79,8 @@ class TestShannonEqualsTorch:
 
 def test_the_whole_of_torch_s_transformer():
     theirs = shuffled(nn.Transformer(8, 2, 2, 2, 16, dropout=0.0, batch_first=True))
-    encoder = om.TransformerEncoder(8, **SMALL, dropout=0.0, placement=om.PostNorm(final=True))
-    decoder = om.TransformerDecoder(8, **SMALL, dropout=0.0, placement=om.PostNorm(final=True))
+    encoder = om.TransformerEncoder(8, **SMALL, dropout=0.0, placement=om.attention.PostNorm(final=True))
+    decoder = om.TransformerDecoder(8, **SMALL, dropout=0.0, placement=om.attention.PostNorm(final=True))
     encoder.load_state_dict(theirs.encoder.state_dict())
     decoder.load_state_dict(theirs.decoder.state_dict())
     source, target = torch.randn(2, 5, 8), torch.randn(2, 4, 8)
@@ -92,7 +97,7 @@ def model(normalizer=None, **options):
 @pytest.mark.parametrize("placement", PLACEMENTS[:2], ids=str)
 @pytest.mark.parametrize("normalizer", NORMALIZERS, ids=lambda n: type(n).__name__)
 def test_steps_equal_the_whole(normalizer, placement):
-    transformer = model(normalizer, placement=placement, positions=om.LearnedPositions(6, 8))
+    transformer = model(normalizer, placement=placement, positions=om.attention.LearnedPositions(6, 8))
     source, target = torch.randint(11, (3, 5)), torch.randint(11, (3, 6))
     lengths = torch.tensor([5, 2, 4])
     whole = transformer(source, target, source_lengths=lengths, need_weights=True)
@@ -135,7 +140,7 @@ def test_separate_normalizers():
 
 def test_every_layer_learns_its_own_order():
     normalizer = om.Entmax(alpha=om.Above(1.0, start=1.5, shape=(2, 1, 1)))
-    transformer = model(normalizer, positions=om.SinusoidalPositions()).train()
+    transformer = model(normalizer, positions=om.attention.SinusoidalPositions()).train()
     transformer(torch.randint(11, (2, 5)), torch.randint(11, (2, 4))).logits.square().sum().backward()
     orders = [p for name, p in transformer.named_parameters() if "alpha" in name]
     assert len(orders) == 2 + 2 * 2
@@ -145,7 +150,7 @@ def test_every_layer_learns_its_own_order():
 def test_gradients():
     encoder = om.TransformerEncoder(4, n_heads=2, n_layers=1, hidden_size=3, dropout=0.0, normalizer=om.SquaredNorm())
     decoder = om.TransformerDecoder(
-        4, n_heads=2, n_layers=1, hidden_size=3, dropout=0.0, placement=om.PreNorm(), activation=torch.tanh
+        4, n_heads=2, n_layers=1, hidden_size=3, dropout=0.0, placement=om.attention.PreNorm(), activation=torch.tanh
     )
     encoder, decoder = shuffled(encoder).double(), shuffled(decoder).double()
     x, memory = (torch.randn(2, n, 4, dtype=torch.float64, requires_grad=True) for n in (3, 2))
@@ -249,7 +254,9 @@ class TestErrors:
                 decoder.start(torch.zeros(1, 3, 8))
             assert decoder(torch.zeros(1, 3, 8), torch.zeros(1, 3, 8), causal=False).output.shape == (1, 3, 8)
         with pytest.raises(ValueError, match="got TreeNormalizer"):
-            om.TransformerEncoder(8, **SMALL, normalizer=om.TreeNormalizer())(torch.zeros(1, 3, 8), causal=True)
+            om.TransformerEncoder(8, **SMALL, normalizer=om.attention.TreeNormalizer())(
+                torch.zeros(1, 3, 8), causal=True
+            )
 
     def test_shapes_must_agree(self):
         decoder = om.TransformerDecoder(8, **SMALL)
@@ -276,7 +283,7 @@ def test_dropout_only_in_training():
 
 def test_a_structured_encoder():
     """Every head reads the head of its word in a tree."""
-    encoder = om.TransformerEncoder(8, **SMALL, normalizer=om.TreeNormalizer(), dropout=0.0)
+    encoder = om.TransformerEncoder(8, **SMALL, normalizer=om.attention.TreeNormalizer(), dropout=0.0)
     output, weights = encoder(torch.randn(2, 5, 8), need_weights=True)
     output.sum().backward()
     torch.testing.assert_close(weights[0].sum((-1, -2)), torch.full((2, 2), 4.0))

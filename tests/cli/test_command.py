@@ -10,7 +10,7 @@ import torch
 
 import omegamax
 from omegamax import cli, routing
-from omegamax.cli import lineup
+from omegamax.cli import operator_table
 
 
 def run(capsys, *arguments):
@@ -54,11 +54,11 @@ def test_operators_prints_the_table_and_draws(capsys, tmp_path):
 
 
 def test_table_has_a_line_per_operator():
-    lines = lineup.table().splitlines()
-    titles = list(lineup.operators())
+    lines = operator_table.table().splitlines()
+    titles = list(operator_table.operators())
     assert [line[:16].strip() for line in lines[3:]] == titles
     numbers = {title: line[16:].split() for title, line in zip(titles, lines[3:])}
-    n = len(lineup.WORDS)
+    n = len(operator_table.WORDS)
     assert numbers["hardmax"][n:-1] == ["1", "1", "1"]
     assert numbers["softmax"][n] == str(n)
     fused, sparse = numbers["fusedmax (0.1)"], numbers["sparsemax"]
@@ -166,6 +166,6 @@ def test_the_version_is_told(capsys):
 
 
 def test_tables_fit_the_terminal():
-    wide, narrow = lineup.table(), lineup.table(80)
+    wide, narrow = operator_table.table(), operator_table.table(80)
     assert max(map(len, wide.splitlines())) > 80 >= max(map(len, narrow.splitlines()))
     assert sorted(set(wide.split()) - {"-" * 112}) == sorted(word for word in set(narrow.split()) if "---" not in word)

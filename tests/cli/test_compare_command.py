@@ -9,7 +9,7 @@ import pytest
 from cli.conftest import SMALL
 
 from omegamax.cli import compare
-from omegamax.recipes.comparison import COMPARISON, length_buckets
+from omegamax.comparisons.comparison import COMPARISON, length_buckets
 from omegamax.recipes.dates import Dates
 
 
@@ -131,7 +131,7 @@ def test_a_page_of_something_else_is_left_alone(command, tmp_path, more):
 
 
 def test_parameters_are_in_brackets():
-    assert compare.parse("entmax(1.3),sqpnormmax(1.2),hard") == {
+    assert compare.parse_normalizers("entmax(1.3),sqpnormmax(1.2),hard") == {
         "entmax(1.3)": {"attention": "entmax", "alpha": 1.3},
         "sqpnormmax(1.2)": {"attention": "sqpnormmax", "p": 1.2},
         "hard": {"attention": "hard"},

@@ -9,8 +9,8 @@ import shutil
 import pytest
 from cli.conftest import SMALL
 
-from omegamax.recipes.checkpoint import CARD
-from omegamax.recipes.run import list_checkpoints
+from omegamax.training.checkpoints import CARD_FILE
+from omegamax.training.runs import list_checkpoints
 
 ODD = "\x1b[31m\x07\u202eodd"
 DIGITS = "9" * 5000
@@ -45,8 +45,8 @@ def refused(result, *words):
 )
 def test_absurd_options(command, tmp_path, monkeypatch, options, said):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("omegamax.recipes.model_size._memory", lambda: 1 << 33)
-    monkeypatch.setattr("omegamax.recipes.data.tsv.MAX_BYTES", 1 << 22)
+    monkeypatch.setattr("omegamax.training.resources._memory", lambda: 1 << 33)
+    monkeypatch.setattr("omegamax.data.tsv.MAX_BYTES", 1 << 22)
     os.mkfifo("pipe")
     import gzip
 
@@ -109,7 +109,7 @@ def tampered(trained, tmp_path):
 
     def act(change):
         shutil.copytree(trained, tmp_path / "run")
-        card = list_checkpoints(tmp_path / "run")[-1] / CARD
+        card = list_checkpoints(tmp_path / "run")[-1] / CARD_FILE
         content = json.loads(card.read_text())["content"]
         change(content)
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
@@ -250,5 +250,5 @@ def test_memory_that_runs_out_is_said(command, trained, monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: 9 bytes")
 
-    monkeypatch.setattr("omegamax.recipes.prediction.predict", fail)
+    monkeypatch.setattr("omegamax.training.prediction.predict", fail)
     refused(command("evaluate", trained), "must fit into memory")

@@ -4,13 +4,6 @@ import pytest
 from cli.conftest import SMALL
 
 
-@pytest.fixture
-def precious(tmp_path):
-    path = tmp_path / "precious"
-    path.write_text("years of work\n")
-    return path
-
-
 @pytest.mark.parametrize("name", ["comparison.json", "index.html", "figures/support.png", "runs/softmax"])
 def test_links_in_a_comparison(command, tmp_path, precious, name):
     link = tmp_path / "out" / name
@@ -25,8 +18,8 @@ def test_links_in_a_comparison(command, tmp_path, precious, name):
 
 @pytest.mark.parametrize(("arguments", "name"), [(["operators"], "figure2.png"), (["reproduce", "fig2"], "fig2.png")])
 def test_links_among_figures(command, tmp_path, precious, arguments, name, monkeypatch):
-    monkeypatch.setattr("omegamax.cli.lineup.PICTURES", ("figure2.png",))
-    monkeypatch.setattr("omegamax.cli.lineup.draw", lambda directory: [])
+    monkeypatch.setattr("omegamax.cli.operator_table.PICTURES", ("figure2.png",))
+    monkeypatch.setattr("omegamax.cli.operator_table.draw", lambda directory: [])
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).symlink_to(precious)
     code, _, err = command(*arguments, "--out", tmp_path / "out", "--overwrite")
@@ -35,7 +28,7 @@ def test_links_among_figures(command, tmp_path, precious, arguments, name, monke
 
 
 def test_looking_whether_a_directory_can_be_written_touches_nothing(command, tmp_path, monkeypatch):
-    monkeypatch.setattr("omegamax.cli.lineup.draw", lambda directory: [])
+    monkeypatch.setattr("omegamax.cli.operator_table.draw", lambda directory: [])
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / ".omegamax").symlink_to(tmp_path / "new")
     assert command("operators", "--out", tmp_path / "out")[0] == 0

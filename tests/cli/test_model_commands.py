@@ -7,9 +7,9 @@ import os
 import pytest
 import torch
 
-from omegamax.cli.attend import printed
-from omegamax.recipes.loading import load
-from omegamax.recipes.prediction import predict
+from omegamax.cli.attend import format_map
+from omegamax.recipes import load
+from omegamax.training.prediction import predict
 
 
 def test_evaluation_repeats_what_training_found(command, trained):
@@ -48,7 +48,7 @@ def test_nothing_in_nothing_out(command, trained, tmp_path):
 
 def test_attention_is_printed_with_dots_for_zeros():
     weights = torch.tensor([[0.0, 0.3, 0.7], [1.0, 0.0, 0.0]])
-    assert printed(["out", "</s>"], ["a", "b", "word"], weights).splitlines() == [
+    assert format_map(["out", "</s>"], ["a", "b", "word"], weights).splitlines() == [
         "      a b word",
         " out  · ▒ ▓▓▓▓",
         "</s>  █ · ····",
@@ -61,17 +61,17 @@ def test_attention_is_printed_with_dots_for_zeros():
 )
 def test_shades_reach_up_to_quarters(weight, shade):
     """Four equal weights are a quarter each, exactly."""
-    assert printed(["a"], ["b"], torch.tensor([[weight]], dtype=torch.float64)).splitlines()[1] == f"a  {shade}"
+    assert format_map(["a"], ["b"], torch.tensor([[weight]], dtype=torch.float64)).splitlines()[1] == f"a  {shade}"
 
 
 def test_wide_letters_take_two_places():
     weights = torch.tensor([[1.0, 0.0, 0.3]])
-    assert printed(["年"], ["年", "e\u0301", "x"], weights).splitlines() == ["    年 e\u0301 x", "年  ██ · ▒"]
+    assert format_map(["年"], ["年", "e\u0301", "x"], weights).splitlines() == ["    年 e\u0301 x", "年  ██ · ▒"]
 
 
 def test_a_dot_is_no_weight_of_softmax():
     weights = torch.tensor([[1.0, 0.0]])
-    assert printed(["a"], ["b", "c"], weights, exact_zeros=False).splitlines()[1] == "a  █ ░"
+    assert format_map(["a"], ["b", "c"], weights, exact_zeros=False).splitlines()[1] == "a  █ ░"
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from cli.conftest import SMALL
 from safetensors.torch import load_file
 
 from omegamax import cli
-from omegamax.recipes.run import best_checkpoint
+from omegamax.training.runs import best_checkpoint
 
 pytestmark = pytest.mark.slow
 RUN = [*SMALL, "--dropout", "0", "--attention", "fusedmax"]

@@ -8,8 +8,8 @@ import pytest
 from cli.conftest import SMALL
 
 from omegamax.cli.settings_options import chosen_settings
+from omegamax.data.date_patterns import babel_locale
 from omegamax.recipes import TASKS
-from omegamax.recipes.data.date_patterns import babel_locale
 
 
 def test_a_run_has_its_files(trained):

@@ -24,6 +24,7 @@ from omegamax.kernels.fusedmax import fusedmax
 from omegamax.kernels.groupmax import groupmax
 from omegamax.kernels.hardmax import hardmax
 from omegamax.kernels.isotonic import isotonic
+from omegamax.kernels.normmax import normmax
 from omegamax.kernels.oscarmax import oscarmax
 from omegamax.kernels.owl import prox_owl
 from omegamax.kernels.prox_group import prox_group
@@ -180,6 +181,12 @@ OPERATORS = {
         sqpnormmax,
         lambda draw, _: (float(draw.choice([1.5, 2.0, draw.uniform(1.1, 2), 1.1])),),
         lambda row, _, p: multiplier.sqpnormmax(row, p),
+    ),
+    "normmax": Operator(
+        normmax,
+        lambda draw, _: (float(draw.choice([2.0, draw.uniform(1.01, 2), draw.uniform(2, 10), 3.0])),),
+        lambda row, _, alpha: multiplier.normmax(row, alpha),
+        loss=lambda alpha: 1.0 if alpha <= 2 else 1e16 ** (1 - 1 / (alpha - 1)),
     ),
     "fusedmax": Operator(
         fusedmax,

@@ -35,6 +35,7 @@ OMEGAS: list[Any] = [
     om.Tsallis(1.5),
     om.Tsallis(1.2),
     om.SquaredPNorm(1.5),
+    om.NormEntropy(2.0),
     om.Scaled(om.Shannon(), 0.3),
     om.Scaled(om.SquaredNorm(), 3.0),
 ]

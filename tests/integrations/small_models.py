@@ -3,7 +3,9 @@
 import torch
 import transformers
 
-NAMES = ("hardmax", "softmax", "sparsemax", "entmax15", "entmax", "sqpnormmax", "fusedmax", "oscarmax")
+from omegamax import operator_table
+
+NAMES = tuple(facts.function for facts in operator_table.ungrouped())
 TALL = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24}
 SPREAD = 0.3  # of the weights at random: as usual, 0.02, all scores would be alike and nothing sparse
 TALL["initializer_range"] = SPREAD

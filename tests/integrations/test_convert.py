@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import omegamax as om
+from omegamax import registry
 from omegamax.integrations import convert
 
 # PyTorch's own encoder, with which ours is compared, makes nested tensors in eval
@@ -26,15 +27,7 @@ KINDS = [
     {"dtype": torch.float64},
     {"dropout": 0.3},
 ]
-ROWS = {
-    "hardmax": om.Hard(),
-    "softmax": om.Shannon(),
-    "sparsemax": om.SquaredNorm(),
-    "entmax15": om.Tsallis(1.5),
-    "sqpnormmax": om.SquaredPNorm(1.5),
-    "fusedmax": om.Fused(0.1),
-    "oscarmax": om.Oscar(0.05),
-}
+ROWS = {name: smooth for name, smooth in registry.lineup(0).items() if name != "groupmax"}
 every_row = pytest.mark.parametrize("normalizer", ROWS.values(), ids=ROWS)
 
 

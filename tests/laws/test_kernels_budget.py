@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from threads import marginals_and_product, same_with_any_threads
 
 import omegamax as om
 from omegamax import routing
-from omegamax.inference.budget_program import BudgetProgram
-from omegamax.inference.program import LatticeProgram
-from omegamax.inference.selection_program import SelectionProgram, _select
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
+from omegamax.inference.selections.budget_program import BudgetProgram
+from omegamax.inference.selections.selection_program import SelectionProgram
+from omegamax.kernels.structures.selections import best_selection
 
 pytestmark = [
     pytest.mark.skipif(routing.native is None, reason="needs the native kernels"),
@@ -113,7 +115,7 @@ def test_selection_equals_its_twin(n, dtype, arch):
     lengths = torch.randint(1, n + 1, (40,))
     for lo, hi in [(0, 1), (1, 1), (3, 3), (0, n), (2, 40), (n, n), (n // 2, n // 2 + 1)]:
         native = SelectionProgram(lengths, lo, hi).value((scores,))
-        value, (chosen,) = _select(scores, lengths, lo, hi)
+        value, chosen = best_selection.reference(scores, lengths, lo=lo, hi=hi)
         assert torch.equal(native[1][0], chosen)
         torch.testing.assert_close(native[0], value)
 
@@ -122,19 +124,9 @@ def test_selection_equals_its_twin(n, dtype, arch):
 @omegas
 def test_threads_and_memory(structure, omega, arch):
     potentials, lengths = torch.randn(33, 25, dtype=torch.float64, requires_grad=True), torch.arange(33) % 25 + 1
-    before, found = torch.get_num_threads(), []
-    try:
-        for n_threads in (1, 2, 3):
-            torch.set_num_threads(n_threads)
-            marginals = structure.argmax(potentials, omega, lengths=lengths)
-            (product,) = torch.autograd.grad(marginals.square().sum(), potentials)
-            found.append((marginals.detach(), product))
-    finally:
-        torch.set_num_threads(before)
-    for marginals, product in found[1:]:
-        assert torch.equal(marginals, found[0][0]) and torch.equal(product, found[0][1])
+    found, _ = same_with_any_threads(lambda: marginals_and_product(structure, potentials, omega, lengths))
     spread = potentials.detach().mT.contiguous().mT
-    assert torch.equal(structure.argmax(spread, omega, lengths=lengths), found[0][0])
+    assert torch.equal(structure.argmax(spread, omega, lengths=lengths), found)
 
 
 def test_transforms(arch):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from threads import same_with_any_threads
 
 import omegamax as om
 from omegamax import routing
-from omegamax.inference.program import LatticeProgram
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
 
 pytestmark = pytest.mark.skipif(routing.native is None, reason="no compiled kernels")
 OMEGAS = [om.Hard(), om.Shannon(), om.SquaredNorm(), om.Tsallis(1.5)]
@@ -71,15 +72,7 @@ def test_memory_that_is_not_contiguous(omega):
 @pytest.mark.parametrize("omega", OMEGAS, ids=lambda omega: type(omega).__name__)
 def test_any_number_of_threads_gives_the_same(omega, arch):
     potentials = om.Chain.from_emissions(torch.randn(40, 30, 19), torch.randn(19, 19))
-    before = torch.get_num_threads()
-    found = []
-    for threads in (1, 2, 3):
-        torch.set_num_threads(threads)
-        found.append((om.Chain().max(potentials, omega), *om.Chain().argmax(potentials, omega)))
-    torch.set_num_threads(before)
-    for other in found[1:]:
-        for first, second in zip(found[0], other):
-            assert torch.equal(first, second)
+    same_with_any_threads(lambda: (om.Chain().max(potentials, omega), *om.Chain().argmax(potentials, omega)))
 
 
 def test_ties_go_to_the_lowest_tag(arch):
@@ -104,7 +97,7 @@ def test_faint_columns_are_exact(arch):
 def test_long_chains_keep_their_precision(arch):
     """Weights of every place add up to one, and agree with float64, after a thousand places."""
     narrow = om.Chain.from_emissions(3 * torch.randn(2, 1000, 9), torch.randn(9, 9))
-    wide = om.FactoredChain(*(part.double() for part in narrow))
+    wide = om.structures.FactoredChain(*(part.double() for part in narrow))
     for omega in (om.Shannon(), om.SquaredNorm()):
         found, exact = om.Chain().argmax(narrow, omega), om.Chain().argmax(wide, omega)
         torch.testing.assert_close(found.emissions.sum(-1), torch.ones(2, 1000), atol=1e-4, rtol=0)

@@ -11,6 +11,7 @@ import torch
 from cases import fused, normal, oscar
 from kernel_cases import DTYPES, INF, NAN, check_differentiable, dense_jacobian, same_labels, times, tolerance
 from oracles.simplex_qp import by_orderings
+from threads import with_threads
 
 from omegamax.kernels.fusedmax import fusedmax, fusedmax_product
 from omegamax.kernels.oscarmax import oscarmax, oscarmax_product
@@ -176,10 +177,7 @@ def test_large_rows(arch, clustered):
     torch.testing.assert_close(
         product.native(weights, groups, v), product.reference(weights, groups, v), atol=1e-5, rtol=1e-4
     )
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    assert torch.equal(kernel.native(x, strength)[0], weights)
-    torch.set_num_threads(threads)
+    assert torch.equal(with_threads(1, lambda: kernel.native(x, strength)[0]), weights)
 
 
 def test_products_can_be_differentiated_and_batched(clustered):
@@ -189,3 +187,23 @@ def test_products_can_be_differentiated_and_batched(clustered):
     x[0, 1] = x[0, 2]
     weights, _, groups = clustered.kernel(x, 0.1)
     check_differentiable(lambda w, v: clustered.product.reference(w, groups, v), weights, v)
+
+
+@pytest.mark.usefixtures("arch")
+@pytest.mark.parametrize("strength", [None, 0.003, 0.01])
+@pytest.mark.parametrize("scale", [0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 1.5])
+def test_long_rows_between_flat_and_peaked(scale, strength):
+    """Candidates are bounded and a block in the middle is found without sorting; the reference sorts everything."""
+    for dtype, atol in ((torch.float64, 1e-14), (torch.float32, 1e-7)):
+        rows = normal(30, 512, scale=scale).to(dtype)
+        rows[10:20] = (rows[10:20] * 16).round() / 16  # ties
+        rows[20:25, ::3] = -torch.inf
+        rows[25:] = rows[25:].exp()  # not symmetric
+        weights, value, labels = oscarmax.native(rows, strength)
+        expected, best, clusters = oscarmax.reference(rows, strength)
+        torch.testing.assert_close(weights, expected, atol=atol, rtol=0)
+        torch.testing.assert_close(value, best, atol=10 * atol * (1 + float(best.abs().max())), rtol=0)
+        assert torch.equal(weights > 0, expected > 0) or dtype is torch.float32
+        if dtype is torch.float64:
+            assert torch.equal(labels, clusters)
+        torch.testing.assert_close(oscarmax.native(rows[7:8], strength)[0], weights[7:8], atol=0, rtol=0)

@@ -5,6 +5,7 @@ import torch
 from cases import normal
 from kernel_cases import DTYPES, INF, NAN
 from test_kernels_unusual import PROXIMAL, SIMPLEX, groups_of
+from threads import with_threads
 
 from omegamax.kernels.entmax import entmax
 from omegamax.kernels.fusedmax import fusedmax
@@ -21,12 +22,7 @@ def mixed(n, dtype, count=90):
 
 def check(solve, count):
     """`solve(rows)` for a slice of rows: all by two threads, all by one, shifted by three, and one by one."""
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        together = solve(slice(None))
-    finally:
-        torch.set_num_threads(threads)
+    together = with_threads(2, lambda: solve(slice(None)))
     pieces = [slice(None), slice(3, None), *(slice(i, i + 1) for i in range(0, count, 13))]
     for piece in pieces:
         for whole, part in zip(together, solve(piece)):

@@ -6,7 +6,8 @@ import torch
 
 import omegamax as om
 from omegamax import routing
-from omegamax.inference.kbest import KBest, Ranking
+from omegamax.inference.hypergraphs.kbest import Ranking
+from omegamax.kernels.structures.kbest import KBest
 
 pytestmark = pytest.mark.skipif(routing.native is None, reason="needs the native kernels")
 
@@ -16,7 +17,8 @@ def both(structure, potentials, k):
     topology = problem.lattice.topology
     ranking = Ranking(topology, problem.scores_of_edges(), problem.goals)
     for item, goal in enumerate(problem.goals.tolist()):
-        specified = KBest(topology, ranking._first, ranking._scores[item].numpy(), ranking._values[item].numpy())
+        arrays = (topology.tails.numpy(), ranking._first, ranking._scores[item].numpy(), ranking._values[item].numpy())
+        specified = KBest(*arrays, n_leaves=topology.n_leaves)
         yield ranking.top(item, k), specified.top(goal, k)
 
 

@@ -3,27 +3,24 @@
 import pytest
 import torch
 from cases import normal
+from kernel_cases import THRESHOLD_KERNELS
 
 import omegamax as om
 from omegamax import routing
-from omegamax.kernels.entmax import entmax, entmax_product
+from omegamax.kernels.entmax import entmax_product
 from omegamax.kernels.fusedmax import fusedmax
 from omegamax.kernels.groupmax import groupmax
 from omegamax.kernels.kernel import KERNELS
 from omegamax.kernels.oscarmax import oscarmax
 from omegamax.kernels.softmax import softmax
 from omegamax.kernels.sparsemax import sparsemax, sparsemax_product
-from omegamax.kernels.sqpnormmax import sqpnormmax
 from omegamax.kernels.tv1d import prox_tv1d
 
 GROUPS = torch.arange(37) // 5
 SOLVERS = {
     "softmax": (softmax,),
     "sparsemax": (sparsemax,),
-    "entmax 1.3": (entmax, 1.3),
-    "entmax 1.5": (entmax, 1.5),
-    "entmax 3": (entmax, 3.0),
-    "sqpnormmax": (sqpnormmax, 1.5),
+    **{f"{each.name} {order:.10g}": (each.solver, order) for each in THRESHOLD_KERNELS for order in each.few},
     "fusedmax": (fusedmax, 0.1),
     "oscarmax": (oscarmax, 0.01),
     "groupmax": (groupmax, GROUPS, 0.1),

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import linear_sum_assignment
+from threads import same_with_any_threads
 
 import omegamax as om
 from omegamax import routing
-from omegamax.inference.matching_program import _one_by_one, best_matching, with_alone
+from omegamax.kernels.structures.matchings import best_matching, with_unmatched
 
 pytestmark = [
     pytest.mark.skipif(routing.native is None, reason="needs the native kernels"),
@@ -32,7 +33,7 @@ def draw(kind, batch, r, c):
 
 
 def assert_twins(parts, lengths):
-    native, twin = best_matching(parts, lengths), _one_by_one(parts, lengths)
+    native, twin = best_matching(*lengths, *parts), best_matching.reference(*lengths, *parts)
     torch.testing.assert_close(native.value, twin.value, rtol=0, atol=0, equal_nan=True)
     assert torch.equal(native.columns, twin.columns)
     if len(parts) == 1:
@@ -65,7 +66,7 @@ def test_lengths(kind, arch):
     found = assert_twins((torch.where(within, scores, torch.nan),), lengths)
     assert not found.value.isnan().any()
     for item, (r, c) in enumerate(zip(lengths[0].tolist(), lengths[1].tolist())):
-        alone = best_matching((scores[item : item + 1, :r, :c],), (torch.tensor([r]), torch.tensor([c])))
+        alone = best_matching(torch.tensor([r]), torch.tensor([c]), scores[item : item + 1, :r, :c])
         assert torch.equal(alone.value[0], found.value[item])
         assert torch.equal(alone.columns[0], found.columns[item, :r])
         assert (found.columns[item, r:] == -1).all()
@@ -78,7 +79,7 @@ def test_staying_alone(kind, shape, arch):
     parts = draw(kind, 4, r, c), draw(kind, 4, r, 1).squeeze(2), draw(kind, 4, 1, c).squeeze(1)
     found = assert_twins(parts, (torch.full((4,), r), torch.full((4,), c)))
     for item in range(4):
-        whole = with_alone(*(part[item].numpy() for part in parts))
+        whole = with_unmatched(*(part[item].numpy() for part in parts))
         try:
             rows, columns = linear_sum_assignment(whole, maximize=True)
         except ValueError:
@@ -108,16 +109,10 @@ def test_scale_does_not_matter(scale, arch):
 
 def test_memory_in_any_order_and_threads(arch):
     scores = torch.randn(33, 6, 8, dtype=torch.float64)
-    matching, before, found = om.Matching(), torch.get_num_threads(), []
-    try:
-        for n_threads in (1, 2, 3):
-            torch.set_num_threads(n_threads)
-            found.append(matching.map(scores))
-    finally:
-        torch.set_num_threads(before)
-    assert all(torch.equal(found[0], other) for other in found[1:])
-    assert torch.equal(matching.map(scores.mT.contiguous().mT), found[0])
-    assert torch.equal(matching.map(scores[:1].expand(3, 6, 8))[2], found[0][0])
+    matching = om.Matching()
+    found = same_with_any_threads(lambda: matching.map(scores))
+    assert torch.equal(matching.map(scores.mT.contiguous().mT), found)
+    assert torch.equal(matching.map(scores[:1].expand(3, 6, 8))[2], found[0])
     assert matching.map(scores[:0]).shape == (0, 6, 8)
 
 
@@ -144,8 +139,8 @@ def test_the_oracle_that_remembers_is_as_good(shape, alone, arch):
     torch.testing.assert_close(*marginals, rtol=1e-9, atol=1e-9)
 
 
-def test_with_alone_is_square():
-    whole = with_alone(np.ones((2, 3)), np.zeros(2), np.zeros(3))
+def test_with_unmatched_is_square():
+    whole = with_unmatched(np.ones((2, 3)), np.zeros(2), np.zeros(3))
     assert (
         whole.shape == (5, 5)
         and (whole[2:, 3:] == 0).all()

@@ -3,9 +3,10 @@
 import pytest
 import torch
 from kernel_cases import DTYPES, INF, NAN
+from threads import with_threads
 
 import omegamax as om
-from omegamax.inference.program import LatticeProgram
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
 from omegamax.kernels.soft_dtw import soft_dtw_of_points
 
 OMEGAS = [om.Hard(), om.Shannon(), om.SquaredNorm()]  # by their number in the kernel
@@ -72,10 +73,8 @@ def test_what_is_asked_for_does_not_change_what_is_found(arch, size, kind):
         assert torch.equal(again, value)
         for each, full, wanted in zip(gradients, (to_x, to_y), wants):
             assert torch.equal(each, full) if wanted else each is None
-    threads = torch.get_num_threads()
-    torch.set_num_threads(3 - min(threads, 2))
-    other = soft_dtw_of_points(x, y, None, 1.0, kind, True, True)
-    torch.set_num_threads(threads)
+    n_threads = 3 - min(torch.get_num_threads(), 2)
+    other = with_threads(n_threads, lambda: soft_dtw_of_points(x, y, None, 1.0, kind, True, True))
     assert all(torch.equal(a, b) for a, b in zip(other, (value, to_x, to_y)))
 
 

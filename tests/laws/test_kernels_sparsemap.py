@@ -6,6 +6,7 @@ import pytest
 import structure_cases
 import torch
 from structure_cases import like, parts_of
+from structure_cases.laws import scaled
 
 import omegamax as om
 from omegamax import routing
@@ -19,11 +20,6 @@ CASES = [
     if not isinstance(case.structure, om.FactorGraph)
 ]
 structures = pytest.mark.parametrize("case", CASES, ids=str)
-
-
-def scaled(case, scale, seed=0):
-    potentials = case.potentials(seed)
-    return like(potentials, [torch.where(p == -torch.inf, p, scale * p) for p in parts_of(potentials)])
 
 
 @structures

@@ -1,17 +1,16 @@
-"""softmax, sparsemax, entmax, sqpnormmax: native == reference == a slow oracle; products == finite differences."""
+"""Kernels with one threshold: native == reference == a slow oracle; products == finite differences."""
 
 import functools
 
 import numpy as np
 import pytest
 import torch
+from kernel_cases import THRESHOLD_KERNELS
 from oracles import multiplier
+from threads import with_threads
 
 from omegamax import routing
 from omegamax.kernels.entmax import entmax, entmax_product
-from omegamax.kernels.softmax import softmax, softmax_product
-from omegamax.kernels.sparsemax import sparsemax, sparsemax_product
-from omegamax.kernels.sqpnormmax import sqpnormmax, sqpnormmax_product
 
 INF, NAN = float("inf"), float("nan")
 
@@ -33,12 +32,11 @@ class Case:
 
 
 CASES = [
-    Case("softmax", softmax, softmax_product),
-    Case("sparsemax", sparsemax, sparsemax_product),
-    *[Case(f"entmax{a}", entmax, entmax_product, a) for a in (1.0, 1 + 1e-6, 1.05, 1.3, 1.5, 1.9, 2.0, 2.5, 3.0, 10.0)],
-    *[Case(f"sqpnormmax{p}", sqpnormmax, sqpnormmax_product, p) for p in (1.01, 1.2, 1.5, 1.8, 2.0)],
+    Case(f"{kernel.name}{''.join(map(str, parameters))}", kernel.solver, kernel.product, *parameters)
+    for kernel in THRESHOLD_KERNELS
+    for parameters in [(order,) for order in kernel.orders] or [()]
 ]
-SMOOTH = [c for c in CASES if c.parameters != (10.0,)]
+SMOOTH = [c for c in CASES if c.name != "entmax10.0"]
 
 
 @functools.cache
@@ -52,7 +50,10 @@ def oracle(case, x):
     top = x.max(-1, keepdims=True)
     d = top - x
     name, parameter = case.name, (case.parameters or (None,))[0]
-    if name == "softmax" or parameter == 1.0:
+    if name.startswith("normmax"):
+        p = multiplier.normmax(x, parameter)
+        omega = (p ** np.longdouble(parameter)).sum(-1) ** (1 / np.longdouble(parameter)) - 1
+    elif name == "softmax" or parameter == 1.0:
         p = np.exp(-d)
         p /= p.sum(-1, keepdims=True)
         omega = np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0).sum(-1)
@@ -217,13 +218,7 @@ def test_threads_and_neighbours_do_not_matter(case, columns, arch):
     x = torch.randn(1000, columns, generator=torch.Generator().manual_seed(5)) * 2
     x[::7] *= 0.01  # rows that keep all their scores beside rows that keep a few
     together = case.solve(x)
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        alone = case.solve(x)
-    finally:
-        torch.set_num_threads(threads)
-    for a, b in zip(together, alone):
+    for a, b in zip(together, with_threads(1, lambda: case.solve(x))):
         assert torch.equal(a, b)
     for row in (333, 336):
         one, _ = case.solve(x[row : row + 1])

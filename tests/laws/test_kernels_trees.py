@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from threads import marginals_and_product, same_with_any_threads
 
 import omegamax as om
 from omegamax import routing
-from omegamax.inference.program import LatticeProgram
-from omegamax.inference.tree_program import TreeProgram
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
+from omegamax.inference.hypergraphs.tree_program import TreeProgram
 
 pytestmark = [
     pytest.mark.skipif(routing.native is None, reason="needs the native kernels"),
@@ -162,17 +163,7 @@ def test_memory_in_any_order(kind, omega):
 def test_threads_do_not_matter(kind, omega, arch):
     structure, draw = TREES[kind]
     potentials, lengths = draw(33, 9).requires_grad_(), torch.arange(33) % 9 + 1
-    before, found = torch.get_num_threads(), []
-    try:
-        for n_threads in (1, 2, 3):
-            torch.set_num_threads(n_threads)
-            marginals = structure.argmax(potentials, omega, lengths=lengths)
-            (product,) = torch.autograd.grad(marginals.square().sum(), potentials)
-            found.append((marginals.detach(), product))
-    finally:
-        torch.set_num_threads(before)
-    for marginals, product in found[1:]:
-        assert torch.equal(marginals, found[0][0]) and torch.equal(product, found[0][1])
+    same_with_any_threads(lambda: marginals_and_product(structure, potentials, omega, lengths))
 
 
 @trees

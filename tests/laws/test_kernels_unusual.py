@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from kernel_cases import DTYPES, INF, NAN
+from kernel_cases import DTYPES, INF, NAN, THRESHOLD_KERNELS
 
-from omegamax.kernels.entmax import entmax, entmax_product
+from omegamax.kernels.entmax import entmax
 from omegamax.kernels.entmax_pull import entmax_pull
 from omegamax.kernels.fusedmax import fusedmax, fusedmax_product
 from omegamax.kernels.groupmax import groupmax, groupmax_product
@@ -16,7 +16,6 @@ from omegamax.kernels.owl import prox_owl
 from omegamax.kernels.prox_group import prox_group
 from omegamax.kernels.softmax import softmax, softmax_product
 from omegamax.kernels.sparsemax import sparsemax, sparsemax_product
-from omegamax.kernels.sqpnormmax import sqpnormmax, sqpnormmax_product
 from omegamax.kernels.tv1d import prox_tv1d
 
 # Around the lengths at which kernels change their ways: vectors, blocks, lockstep, panels.
@@ -27,20 +26,16 @@ def groups_of(n):
     return torch.arange(n) // 3
 
 
-ORDERS = [1 + 1e-9, 1.3, 1.5, 1.9, 2.0, 2.5]
+def of_order(kernel, order):
+    return kernel.solver, lambda n: (order,), lambda w, n, v: kernel.product(w[0], order, v)
+
+
 SIMPLEX = {
     "softmax": (softmax, lambda n: (), lambda w, n, v: softmax_product(w[0], v)),
     "sparsemax": (sparsemax, lambda n: (), lambda w, n, v: sparsemax_product(w[0], v)),
     "hardmax": (hardmax, lambda n: (), None),
-    **{
-        f"entmax({a:.10g})": (entmax, lambda n, a=a: (a,), lambda w, n, v, a=a: entmax_product(w[0], a, v))
-        for a in ORDERS
-    },
+    **{f"{each.name}({a:.10g})": of_order(each, a) for each in THRESHOLD_KERNELS for a in each.few},
     "entmax, learnable": (entmax, lambda n: (1.3,), lambda w, n, v: entmax_pull(w[0], 1.3, v)[0]),
-    **{
-        f"sqpnormmax({p})": (sqpnormmax, lambda n, p=p: (p,), lambda w, n, v, p=p: sqpnormmax_product(w[0], p, v))
-        for p in (1.2, 1.5, 2.0)
-    },
     **{
         f"fusedmax({s})": (fusedmax, lambda n, s=s: (s,), lambda w, n, v: fusedmax_product(w[0], w[2], v))
         for s in (0.0, 0.1, 1.0, 50.0)

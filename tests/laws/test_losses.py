@@ -314,7 +314,7 @@ def test_shannon_is_cross_entropy(reduction, weighted):
 def test_shannon_with_soft_targets_is_cross_entropy_minus_entropy():
     scores, target = cases.normal(N, C), distributions()
     entropy = -(target * target.log()).sum(-1).mean()
-    torch.testing.assert_close(om.softmax_loss(scores, target), cross_entropy(scores, target) - entropy)
+    torch.testing.assert_close(om.losses.softmax_loss(scores, target), cross_entropy(scores, target) - entropy)
     hard = classes()
     smoothed = 0.8 * one_hot(hard, C).double() + 0.2 / C
     entropy = -(smoothed * smoothed.log()).sum(-1).mean()
@@ -326,9 +326,12 @@ def test_the_entmax_package_agrees():
     entmax = pytest.importorskip("entmax")
     scores, target = cases.normal(N, C), classes()
     for ours, theirs in [
-        (om.sparsemax_loss, entmax.sparsemax_loss),
-        (om.entmax15_loss, entmax.entmax15_loss),
-        (lambda *a, **k: om.entmax_loss(*a, alpha=1.3, **k), lambda x, y: entmax.entmax_bisect_loss(x, y, alpha=1.3)),
+        (om.losses.sparsemax_loss, entmax.sparsemax_loss),
+        (om.losses.entmax15_loss, entmax.entmax15_loss),
+        (
+            lambda *a, **k: om.losses.entmax_loss(*a, alpha=1.3, **k),
+            lambda x, y: entmax.entmax_bisect_loss(x, y, alpha=1.3),
+        ),
     ]:
         torch.testing.assert_close(ours(scores, target, reduction="none"), theirs(scores, target), rtol=1e-6, atol=1e-8)
     theirs = entmax.SparsemaxLoss(ignore_index=int(target[0]))(scores, target)  # a class: -100 is beyond its scatter
@@ -339,5 +342,5 @@ def test_sparsemax_loss_is_huber_like_for_two_classes():
     """Martins & Astudillo, 2016: 0 beyond the margin, a square around 0, linear on the wrong side."""
     t = torch.tensor([2.0, 0.5, -0.5, -3.0]).double()
     scores = torch.stack([t, torch.zeros(4)], -1)
-    losses = om.sparsemax_loss(scores, torch.zeros(4, dtype=torch.long), reduction="none")
+    losses = om.losses.sparsemax_loss(scores, torch.zeros(4, dtype=torch.long), reduction="none")
     torch.testing.assert_close(losses, torch.stack([0 * t[0], *((t[1:3] - 1) ** 2 / 4), -t[3]]))

@@ -10,8 +10,8 @@ from structure_cases.laws import dot, leaves, members, names, numpy_parts
 from torch.autograd import gradcheck, gradgradcheck
 
 import omegamax as om
-from omegamax.inference.program import LatticeProgram
-from omegamax.inference.sweeps import outside
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
+from omegamax.inference.hypergraphs.sweeps import outside
 
 pytestmark = pytest.mark.thinned(3)  # the full round takes all
 
@@ -260,7 +260,7 @@ def test_sparsemap_on_a_simplex_is_sparsemax():
     scores, classes = torch.randn(20, 5, dtype=torch.float64), torch.randint(5, (20,))
     hot = torch.nn.functional.one_hot(classes, 5).double()
     found = om.SparseMAPLoss(simplex, "none")(scores, hot)
-    torch.testing.assert_close(found, om.sparsemax_loss(scores, classes, reduction="none"), rtol=0, atol=1e-12)
+    torch.testing.assert_close(found, om.losses.sparsemax_loss(scores, classes, reduction="none"), rtol=0, atol=1e-12)
     crf = om.CRFLoss(simplex)(scores, hot)
     torch.testing.assert_close(crf, torch.nn.functional.cross_entropy(scores, classes))
     smoothed = om.MarginSparseMAPLoss(simplex)(scores, hot)

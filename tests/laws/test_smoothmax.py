@@ -93,6 +93,8 @@ def by_oracle(case, x):
         return by_orderings(x, lambda p: case.numpy_omega(p) - 0.5 * (p @ p - 1))
     if case.grouped:
         return multiplier.groupmax(x, groups_of(len(x)), case.options["strength"])
+    if case.registered == "normmax":
+        return multiplier.normmax(x, case.options["alpha"])
     return multiplier.sqpnormmax(x, case.options["p"])
 
 

@@ -8,7 +8,7 @@ import structure_cases
 import torch
 from oracles import vertex_qp
 from structure_cases import like, parts_of
-from structure_cases.laws import dot, listed, members, numpy_parts
+from structure_cases.laws import dot, listed, members, numpy_parts, scaled
 from torch.autograd import gradcheck, gradgradcheck
 
 import omegamax as om
@@ -23,12 +23,6 @@ listing = pytest.mark.parametrize("case", [c for c in CASES if not isinstance(c.
 
 def flat(parts, n=None):
     return np.concatenate([np.asarray(part, dtype=np.float64).ravel() for part in parts[:n]])
-
-
-def scaled(case, scale, seed=0):
-    """Potentials times a number; −inf stays."""
-    potentials = case.potentials(seed)
-    return like(potentials, [torch.where(p == -torch.inf, p, scale * p) for p in parts_of(potentials)])
 
 
 def moved(potentials, direction, step):

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
 import omegamax as om
+from omegamax import registry
 
 N_LEAVES = 2
-OMEGAS = [om.Hard(), om.Shannon(), om.SquaredNorm(), om.Tsallis(1.5), om.SquaredPNorm(1.5), om.Oscar(0.05)]
+OMEGAS = [smooth for smooth in registry.lineup(0).values() if smooth.symmetric]
 
 
 @st.composite

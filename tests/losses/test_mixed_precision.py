@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import omegamax as om
+from omegamax.operator_table import TABLE
 
 HALF, SINGLE = torch.bfloat16, torch.float32
 N_TAGS = 3
@@ -19,12 +20,12 @@ def emitted(dtypes):
         leaf(*shape, dtype=dtype)
         for shape, dtype in zip([(2, 4, N_TAGS), (N_TAGS, N_TAGS), (N_TAGS,), (N_TAGS,)], dtypes)
     )
-    return om.FactoredChain(emissions, transitions, start, end)
+    return om.structures.FactoredChain(emissions, transitions, start, end)
 
 
 def chain_loss(loss, scores):
     """A loss of a chain at the tags, dense or factored."""
-    if isinstance(scores, om.FactoredChain):
+    if isinstance(scores, om.structures.FactoredChain):
         return loss(scores, om.Chain.factored_from_tags(TAGS, N_TAGS))
     return loss(scores, om.Chain.from_tags(TAGS, N_TAGS))
 
@@ -41,15 +42,9 @@ CHAIN_LOSSES = [
     om.FenchelYoungLoss(om.Smoothed(om.Chain(), om.Tsallis(1.2))),
     om.FenchelYoungLoss(om.SparseMAP(om.Chain())),
 ]
+GROUPS = {"groups": [0, 0, 1, 1, 1]}
 ROW_LOSSES = [
-    om.SoftmaxLoss(),
-    om.SparsemaxLoss(),
-    om.Entmax15Loss(),
-    om.EntmaxLoss(1.3),
-    om.SqPNormMaxLoss(),
-    om.FusedmaxLoss(),
-    om.OscarmaxLoss(),
-    om.GroupmaxLoss([0, 0, 1, 1, 1]),
+    *(getattr(om, facts.loss)(**GROUPS if facts.grouped else {}) for facts in TABLE if facts.loss),
     om.PerceptronLoss(),
     om.MarginLoss(om.Hard()),
     om.MarginLoss(om.SquaredNorm()),
@@ -60,13 +55,13 @@ POINTS = {
     "soft_dtw": om.soft_dtw,
     "hard": lambda x, y: om.soft_dtw(x, y, regularizer=om.Hard()),
     "sparse": lambda x, y: om.soft_dtw(x, y, regularizer=om.Tsallis(1.5)),
-    "banded": lambda x, y: om.soft_dtw(x, y, band=om.SakoeChiba(2)),
+    "banded": lambda x, y: om.soft_dtw(x, y, band=om.structures.SakoeChiba(2)),
     "lengths": lambda x, y: om.soft_dtw(x, y, lengths=([5, 4], [6, 2])),
     "divergence": om.soft_dtw_divergence,
     "loss": om.SoftDTWLoss(),
     "divergence loss": om.SoftDTWDivergenceLoss(),
     "own distance": lambda x, y: om.soft_dtw(x, y, distance=lambda a, b: (a - b).abs().sum(-1)),
-    "costs": lambda x, y: om.soft_dtw_from_costs((x.unsqueeze(-2) - y.unsqueeze(-3)).square().sum(-1)),
+    "costs": lambda x, y: om.structures.soft_dtw_from_costs((x.unsqueeze(-2) - y.unsqueeze(-3)).square().sum(-1)),
 }
 
 
@@ -91,12 +86,12 @@ class TestChains:
 
     def test_factored(self, loss):
         parts = emitted([HALF, SINGLE, SINGLE, HALF])
-        assert_as_in_float32(lambda *given: chain_loss(loss, om.FactoredChain(*given)), *parts)
+        assert_as_in_float32(lambda *given: chain_loss(loss, om.structures.FactoredChain(*given)), *parts)
 
     def test_parts_of_several_types_without_autocast(self, loss):
         parts = emitted([HALF, SINGLE, SINGLE, SINGLE])
         found = chain_loss(loss, parts)
-        expected = chain_loss(loss, om.FactoredChain(*(part.detach().float() for part in parts)))
+        expected = chain_loss(loss, om.structures.FactoredChain(*(part.detach().float() for part in parts)))
         assert found.dtype is SINGLE
         torch.testing.assert_close(found, expected)
         for part, gradient in zip(parts, torch.autograd.grad(found, parts)):
@@ -113,7 +108,9 @@ def test_rows(loss):
     assert loss(leaf(3, 5), target).dtype is HALF
 
 
-@pytest.mark.parametrize("loss", [om.softmax_loss, om.sparsemax_loss, om.entmax15_loss, om.fusedmax_loss])
+@pytest.mark.parametrize(
+    "loss", [om.losses.softmax_loss, om.losses.sparsemax_loss, om.losses.entmax15_loss, om.losses.fusedmax_loss]
+)
 def test_row_losses_as_functions(loss):
     assert_as_in_float32(lambda scores: loss(scores, torch.tensor([0, 3, 1])), leaf(3, 5))
 
@@ -169,7 +166,7 @@ def test_smoothed_maxima(structure, draw):
 
 def test_factored_weights_have_the_widest_type():
     parts = emitted([HALF, SINGLE, SINGLE, SINGLE])
-    wide = om.FactoredChain(*(part.detach().float() for part in parts))
+    wide = om.structures.FactoredChain(*(part.detach().float() for part in parts))
     for smooth in (om.Smoothed(om.Chain(), om.Shannon()), om.SparseMAP(om.Chain())):
         for found, expected in zip(smooth.argmax(parts), smooth.argmax(wide)):
             assert found.dtype is SINGLE

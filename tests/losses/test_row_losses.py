@@ -10,14 +10,20 @@ from torch import nn
 import omegamax as om
 
 NAMED = [
-    (om.SoftmaxLoss(), om.softmax_loss, {}, om.Shannon()),
-    (om.SparsemaxLoss(), om.sparsemax_loss, {}, om.SquaredNorm()),
-    (om.Entmax15Loss(), om.entmax15_loss, {}, om.Tsallis(1.5)),
-    (om.EntmaxLoss(1.3), om.entmax_loss, {"alpha": 1.3}, om.Tsallis(1.3)),
-    (om.SqPNormMaxLoss(1.2), om.sqpnormmax_loss, {"p": 1.2}, om.SquaredPNorm(1.2)),
-    (om.FusedmaxLoss(0.3), om.fusedmax_loss, {"strength": 0.3}, om.Fused(0.3)),
-    (om.OscarmaxLoss(0.02), om.oscarmax_loss, {"strength": 0.02}, om.Oscar(0.02)),
-    (om.GroupmaxLoss([0, 0, 1, 1, 2]), om.groupmax_loss, {"groups": [0, 0, 1, 1, 2]}, om.GroupLasso([0, 0, 1, 1, 2])),
+    (om.SoftmaxLoss(), om.losses.softmax_loss, {}, om.Shannon()),
+    (om.SparsemaxLoss(), om.losses.sparsemax_loss, {}, om.SquaredNorm()),
+    (om.Entmax15Loss(), om.losses.entmax15_loss, {}, om.Tsallis(1.5)),
+    (om.EntmaxLoss(1.3), om.losses.entmax_loss, {"alpha": 1.3}, om.Tsallis(1.3)),
+    (om.SqPNormMaxLoss(1.2), om.losses.sqpnormmax_loss, {"p": 1.2}, om.SquaredPNorm(1.2)),
+    (om.NormmaxLoss(3.0), om.losses.normmax_loss, {"alpha": 3.0}, om.NormEntropy(3.0)),
+    (om.FusedmaxLoss(0.3), om.losses.fusedmax_loss, {"strength": 0.3}, om.Fused(0.3)),
+    (om.OscarmaxLoss(0.02), om.losses.oscarmax_loss, {"strength": 0.02}, om.Oscar(0.02)),
+    (
+        om.GroupmaxLoss([0, 0, 1, 1, 2]),
+        om.losses.groupmax_loss,
+        {"groups": [0, 0, 1, 1, 2]},
+        om.GroupLasso([0, 0, 1, 1, 2]),
+    ),
     (om.PerceptronLoss(), None, {}, om.Hard()),
 ]
 named = pytest.mark.parametrize(("module", "function", "options", "omega"), NAMED, ids=lambda x: type(x).__name__)
@@ -45,7 +51,7 @@ def test_alpha_learns():
     with torch.no_grad():
         raw += step
     alpha = 1 + nn.functional.softplus(raw.detach() - step)
-    expected = om.entmax_loss(scores.double(), target, alpha=float(alpha))
+    expected = om.losses.entmax_loss(scores.double(), target, alpha=float(alpha))
     torch.testing.assert_close(before.double(), expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close((loss(scores, target) - before) / step, raw.grad, rtol=0.05, atol=1e-3)
 
@@ -94,7 +100,7 @@ def test_lengths_take_classes_away():
 
 def test_third_derivatives_are_those_of_the_operator():
     scores = cases.normal(1, 4).requires_grad_()
-    (first,) = torch.autograd.grad(om.softmax_loss(scores, torch.tensor([1])), scores, create_graph=True)
+    (first,) = torch.autograd.grad(om.losses.softmax_loss(scores, torch.tensor([1])), scores, create_graph=True)
     (second,) = torch.autograd.grad(first[0, 0], scores, create_graph=True)
     p = scores.softmax(-1)[0]
     expected = p[0] * (nn.functional.one_hot(torch.tensor(0), 4) - p)
@@ -117,7 +123,7 @@ def test_differentiable_regularizers():
     ridge = om.Differentiable(lambda p: 0.5 * p.square().sum(-1))
     scores, target = cases.normal(3, 4), torch.tensor([0, 1, 2])
     found = om.fenchel_young_loss(scores, target, ridge, reduction="none")
-    torch.testing.assert_close(found, om.sparsemax_loss(scores, target, reduction="none"))
+    torch.testing.assert_close(found, om.losses.sparsemax_loss(scores, target, reduction="none"))
 
 
 @pytest.mark.slow
@@ -175,8 +181,8 @@ CRF = om.Smoothed(om.Chain(), om.Shannon())
         (lambda: om.CRFLoss(om.Chain())(torch.zeros(2, 2, 2), [1, 2]), TypeError, "must be a structure in the form"),
         (lambda: om.CRFLoss(om.Chain())(torch.zeros(2, 2, 2), torch.zeros(3, 2, 2)), ValueError, "shaped as the"),
         (lambda: om.CRFLoss(om.Chain())(torch.zeros(2, 2, 2), torch.zeros(5, 2, 2, 2)), ValueError, "batch axes"),
-        (lambda: om.sparsemax_loss(X, Y, label_smoothing=-0.1), ValueError, r"must lie in \[0, 1\]"),
-        (lambda: om.sparsemax_loss(X, Y, target_edges=X), ValueError, "target_edges is for structures"),
+        (lambda: om.losses.sparsemax_loss(X, Y, label_smoothing=-0.1), ValueError, r"must lie in \[0, 1\]"),
+        (lambda: om.losses.sparsemax_loss(X, Y, target_edges=X), ValueError, "target_edges is for structures"),
         (
             lambda: om.fenchel_young_loss(X, Y, CRF, weight=X[0]),
             ValueError,

@@ -87,7 +87,7 @@ def test_soft_dtw():
         own = om.SoftDTWDivergenceLoss(gamma, "none")(x, y, lengths=lengths)
         assert torch.equal(own, om.soft_dtw_divergence(x, y, gamma, lengths=lengths))
     assert om.SoftDTWDivergenceLoss()(x, x) == 0
-    dtw = om.SoftDTWLoss(regularizer=om.Hard(), band=om.SakoeChiba(2))(x, x)
+    dtw = om.SoftDTWLoss(regularizer=om.Hard(), band=om.structures.SakoeChiba(2))(x, x)
     assert dtw == 0
     with pytest.raises(ValueError, match="SoftDTWLoss: reduction"):
         om.SoftDTWLoss(1.0, "max")

@@ -4,24 +4,24 @@ import pytest
 import torch
 
 import omegamax as om
+from omegamax import operator_table
 from omegamax.models import EncoderDecoder, FixedReader, HardReader, RecurrentEncoder, SoftReader
+from omegamax.registry import regularizer
 
 NORMALIZERS = {
-    "softmax": om.Shannon(),
-    "sparsemax": om.SquaredNorm(),
-    "entmax15": om.Tsallis(1.5),
-    "sqpnormmax": om.SquaredPNorm(1.5),
-    "fusedmax": om.Fused(0.1),
-    "oscarmax": om.Oscar(0.01),
+    **{facts.function: regularizer(facts.function) for facts in operator_table.for_attention()},
     "warm": om.Scaled(om.SquaredNorm(), 2.0),
 }
 READERS = {
     **{name: lambda score, n=n: SoftReader(om.Attention(score, normalizer=n)) for name, n in NORMALIZERS.items()},
     "marginalize": lambda score: HardReader(
-        om.HardAttention(score, normalizer=om.SquaredNorm(), estimator=om.Marginalize())
+        om.HardAttention(score, normalizer=om.SquaredNorm(), estimator=om.attention.Marginalize())
     ),
     "reinforce": lambda score: HardReader(
-        om.HardAttention(score, estimator=om.Reinforce(n_samples=3, baseline=om.MovingAverage(), entropy_bonus=0.01))
+        om.HardAttention(
+            score,
+            estimator=om.attention.Reinforce(n_samples=3, baseline=om.attention.MovingAverage(), entropy_bonus=0.01),
+        )
     ),
     "fixed": lambda score: FixedReader(),
 }

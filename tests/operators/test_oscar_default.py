@@ -62,7 +62,9 @@ def test_losses_attention_and_graphs():
     scores, target = normal(3, 200), torch.tensor([0, 5, 199])
     explicit = losses.OscarmaxLoss(1 / 200)(scores, target)
     assert torch.equal(losses.OscarmaxLoss()(scores, target), explicit)
-    assert torch.equal(om.oscarmax_loss(scores, target), om.oscarmax_loss(scores, target, strength=1 / 200))
+    assert torch.equal(
+        om.losses.oscarmax_loss(scores, target), om.losses.oscarmax_loss(scores, target, strength=1 / 200)
+    )
     query, key = normal(1, 2, 4), normal(1, 200, 4, seed=1)
     attention = om.Attention(normalizer=om.Oscar())(query, key, key)
     assert torch.equal(attention.weights, om.Attention(normalizer=om.Oscar(1 / 200))(query, key, key).weights)

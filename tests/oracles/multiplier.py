@@ -39,6 +39,21 @@ def sqpnormmax(x, p):
     return by_multiplier(x, best, 1)
 
 
+def normmax(x, alpha):
+    """Ω = ‖p‖_α − 1. Its gradient (p/‖p‖_α)^(α−1) is x − τ where p > 0, and p/‖p‖_α has the α-norm 1: that finds τ."""
+    alpha = np.longdouble(alpha)
+    x = np.asarray(x, dtype=np.longdouble)
+    gap = x.max(-1, keepdims=True) - x
+
+    def ratio(c):  # p/‖p‖_α, given the largest x − τ
+        u = np.maximum(c - gap, 0)
+        return np.where(u > 0, np.where(u > 0, u, 1) ** (1 / (alpha - 1)), 0)
+
+    nothing = np.zeros_like(gap[..., :1])
+    c = bisect(lambda c: (ratio(c) ** alpha).sum(-1, keepdims=True) - 1, nothing, nothing + 1)
+    return ratio(c) / ratio(c).sum(-1, keepdims=True)
+
+
 def groupmax(x, groups, strength):
     """Ω = ½(‖p‖² − 1) + strength Σ_g ‖p_g‖: each group of u is shortened by strength."""
     same = np.asarray(groups)[:, None] == np.asarray(groups)[None, :]

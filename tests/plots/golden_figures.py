@@ -62,7 +62,7 @@ def _polytope() -> Figure:
 
 
 def _draw_window() -> Figure:
-    window = om.DrawWindow(*map(torch.tensor, (9.0, 7.0, 3.0, 1.0, 1.0)))
+    window = om.attention.DrawWindow(*map(torch.tensor, (9.0, 7.0, 3.0, 1.0, 1.0)))
     return plots.draw_window(_scores(16, 16).abs(), window, patch_size=4)
 
 
@@ -93,7 +93,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "learning_curves": lambda: plots.learning_curves({"softmax": [0.2, 0.6, 0.8], "mine": [0.1, 0.3]}),
     "matching_maps": _matching_maps,
     "polytope": _polytope,
-    "positional_encodings": lambda: plots.positional_encodings(om.SinusoidalPositions()(torch.zeros(24, 16))),
+    "positional_encodings": lambda: plots.positional_encodings(om.attention.SinusoidalPositions()(torch.zeros(24, 16))),
     "row_comparison": lambda: plots.row_comparison(_scores(7), regularizers={"fusedmax": om.Fused(0.3)}),
     "simplex_levels": lambda: plots.simplex_levels(regularizers={"softmax": om.Shannon(), "fusedmax": om.Fused(0.3)}),
     "support_histograms": lambda: plots.support_histograms({"sparsemax": om.sparsemax(_scores(60, 12))}),

@@ -35,7 +35,8 @@ def test_rows_show_the_weights():
 
 
 def test_rows_show_every_operator_by_default():
-    titles = [axes.get_title(loc="left") for axes in plots.row_comparison(torch.randn(7)).axes]
+    panels = [axes for axes in plots.row_comparison(torch.randn(7)).axes if axes.get_visible()]
+    titles = [axes.get_title(loc="left") for axes in panels]
     assert titles == ["scores", *registry.lineup(7)]
     assert set(registry.OPERATORS) <= {*titles, "entmax"}
 

@@ -90,7 +90,7 @@ def test_lines_by_head(tmp_path):
 
 
 def test_positions():
-    table = om.SinusoidalPositions()(torch.zeros(12, 8))
+    table = om.attention.SinusoidalPositions()(torch.zeros(12, 8))
     left, right = plots.positional_encodings(table).axes[:2]
     torch.testing.assert_close(torch.as_tensor(left.images[0].get_array().data), table.double())
     cosines = torch.as_tensor(right.images[0].get_array().data)
@@ -143,8 +143,8 @@ def test_polytope_refuses():
 
 
 def test_draw_window_shows_what_is_read(tmp_path):
-    draw, image = om.DrawAttention(4, patch_size=3), torch.rand(2, 12, 16)
-    window = om.DrawWindow(*(field.detach() for field in draw.window(torch.randn(4), 12, 16)))
+    draw, image = om.attention.DrawAttention(4, patch_size=3), torch.rand(2, 12, 16)
+    window = om.attention.DrawWindow(*(field.detach() for field in draw.window(torch.randn(4), 12, 16)))
     figure = plots.draw_window(image, window, patch_size=3)
     left, right = figure.axes
     read = draw.read(image, window).mean(0).detach().double()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from omegamax import plots
-from omegamax.plots import glyphs
+from omegamax.plots import typesetting
 from omegamax.plots.style import COLOURS, palette
 
 WORDS = [
@@ -32,11 +32,11 @@ def test_every_script_is_drawn(name, tmp_path):
 
 
 def test_what_no_font_has_is_named():
-    assert glyphs.printable("a\U000e0fffb") == "a<U+E0FFF>b"
-    assert glyphs.printable("\U000e0fff") == "U+E0FFF"
-    assert glyphs.printable("\ud800!") == "<U+D800>!"
-    assert glyphs.printable("é пт") == "é пт"
-    assert glyphs.printable("e\u0301") == "é"
+    assert typesetting.printable("a\U000e0fffb") == "a<U+E0FFF>b"
+    assert typesetting.printable("\U000e0fff") == "U+E0FFF"
+    assert typesetting.printable("\ud800!") == "<U+D800>!"
+    assert typesetting.printable("é пт") == "é пт"
+    assert typesetting.printable("e\u0301") == "é"
 
 
 def test_dollars_are_no_formula():
@@ -60,33 +60,33 @@ def test_dollars_are_no_formula():
     ],
 )
 def test_tokens_are_seen(given, shown):
-    assert glyphs.token(given) == shown
+    assert typesetting.label(given) == shown
 
 
 @pytest.mark.parametrize(
     ("given", "shown"), [("￭,", "▪,"), ("ｆｕｌｌ", "full"), ("❤\ufe0f", "❤"), ("ﷺ", "صلى الله عليه وسلم")]
 )
 def test_what_no_font_has_is_drawn_by_its_like(given, shown, monkeypatch):
-    monkeypatch.setattr(glyphs, "_font_of", lambda one: None if one in "￭ｆｕｌﷺ" else "DejaVu Sans")
-    assert glyphs.token(given) == shown
+    monkeypatch.setattr(typesetting, "_font_of", lambda one: None if one in "￭ｆｕｌﷺ" else "DejaVu Sans")
+    assert typesetting.label(given) == shown
 
 
 def test_the_joiner_of_words_is_no_box():
-    from omegamax.recipes.data.vocabulary import split_text
+    from omegamax.data.vocabulary import split_text
 
     figure = plots.attention_map(torch.eye(4), columns=split_text("Stop, go!", "word"))
     shown = [label.get_text() for label in figure.axes[0].get_xticklabels()]
     assert [label.replace("￭", "▪") for label in shown] == ["Stop", "▪,", "go", "▪!"]
-    assert all(glyphs._font_of(character) for label in shown for character in label)
+    assert all(typesetting._font_of(character) for label in shown for character in label)
 
 
 def test_code_points_of_a_long_token_stay_whole():
-    assert glyphs.token("ab" + "\U000e0fff" * 5) == "ab<U+E0FFF><U+E0FFF>…"
+    assert typesetting.label("ab" + "\U000e0fff" * 5) == "ab<U+E0FFF><U+E0FFF>…"
 
 
 def test_long_tokens_end_in_an_ellipsis():
-    assert glyphs.token("x" * 24) == "x" * 24
-    assert glyphs.token("x" * 25) == "x" * 23 + "…"
+    assert typesetting.label("x" * 24) == "x" * 24
+    assert typesetting.label("x" * 25) == "x" * 23 + "…"
 
 
 def test_colours_of_names():
@@ -106,8 +106,8 @@ def test_rows_have_words_of_any_script():
 
 
 def test_long_names_lose_their_middle():
-    assert glyphs.name("x" * 48) == "x" * 48
-    assert glyphs.name("run-" + "x" * 90 + "-seed1") == "run-" + "x" * 20 + "…" + "x" * 17 + "-seed1"
+    assert typesetting.title("x" * 48) == "x" * 48
+    assert typesetting.title("run-" + "x" * 90 + "-seed1") == "run-" + "x" * 20 + "…" + "x" * 17 + "-seed1"
 
 
 @pytest.mark.parametrize("text", ["x" * 300, "_hidden"])
@@ -129,4 +129,4 @@ def test_any_name_has_its_place_in_every_figure(text):
     for figure in figures + with_legend:
         figure.draw_without_rendering()  # warns where there is no room
     shown = [[entry.get_text() for entry in figure.legends[0].get_texts()] for figure in with_legend]
-    assert shown == [[f"{glyphs.name(text)}: 0.75"], [glyphs.name(text)]]
+    assert shown == [[f"{typesetting.title(text)}: 0.75"], [typesetting.title(text)]]

@@ -9,15 +9,17 @@ import torch
 pytest.importorskip("babel")
 pytest.importorskip("sacrebleu")
 
+from omegamax import operator_table
+from omegamax.data.vocabulary import END, PADDING, START, UNKNOWN
 from omegamax.recipes import TASKS
-from omegamax.recipes.data.vocabulary import END, PADDING, START, UNKNOWN
 from omegamax.recipes.dates import Dates
 from omegamax.recipes.metrics import corpus_bleu, edit_distances, exact_match
 from omegamax.recipes.seq2seq import SequenceToSequence
-from omegamax.recipes.settings import DatesSettings, Seq2SeqSettings, TrainingSettings
+from omegamax.recipes.settings import DatesSettings, Seq2SeqSettings
 from omegamax.recipes.text_to_text import TextPair
+from omegamax.training.settings import TrainingSettings
 
-ATTENTIONS = ["softmax", "sparsemax", "entmax15", "entmax", "sqpnormmax", "fusedmax", "oscarmax", "hard", "none"]
+ATTENTIONS = [*(facts.function for facts in operator_table.for_attention()), "hard", "none"]
 SMALL = {"embedding_size": 16, "hidden_size": 32, "dropout": 0.0}
 
 

@@ -75,7 +75,7 @@ def long_paths(m: int, n: int) -> int:
     return found
 
 
-BAND = om.BandedAlignment(om.SakoeChiba(1), n_columns=5)  # of 4 rows: |4 i − 3 j| ≤ 4
+BAND = om.BandedAlignment(om.structures.SakoeChiba(1), n_columns=5)  # of 4 rows: |4 i − 3 j| ≤ 4
 
 
 def in_band(i: int, j: int) -> bool:
@@ -174,7 +174,7 @@ def gapped_recursion(smooth_max: Callable, parts: Parts, m: int, n: int, *, ever
 
 def draw_gapped(generator: torch.Generator, batch: int) -> Any:
     sizes = [(3, 4), (3,), (3,), (4,), (4,)]
-    return om.GappedScores(*(normal(generator, batch, *size) for size in sizes))
+    return om.structures.GappedScores(*(normal(generator, batch, *size) for size in sizes))
 
 
 CASES = [

@@ -68,8 +68,8 @@ TREE_MEMBERS = assignments(factor_tree())
 CASES = [
     StructureCase(
         "table",
-        om.Table((2, 3)),
-        lambda g, b: om.TableScores(normal(g, b, 5), normal(g, b, 2, 3)),
+        om.structures.Table((2, 3)),
+        lambda g, b: om.structures.TableScores(normal(g, b, 5), normal(g, b, 2, 3)),
         table_members,
         table_recursion,
         lambda: 6,
@@ -80,7 +80,7 @@ CASES = [
     StructureCase(
         "factor tree",
         factor_tree(),
-        lambda g, b: om.FactorGraphScores(normal(g, b, 9), normal(g, b, 10)),
+        lambda g, b: om.structures.FactorGraphScores(normal(g, b, 9), normal(g, b, 10)),
         lambda parts: list(TREE_MEMBERS),
         tree_recursion,
         lambda: 30,

@@ -42,7 +42,7 @@ def hulls_of(graph: om.FactorGraph) -> list[Hull]:
 
 
 def _members_of_part(factor):
-    if isinstance(factor.structure, om.Table):
+    if isinstance(factor.structure, om.structures.Table):
         members, extra = [], []
         for values in itertools.product(*(range(n) for n in factor.structure.sizes)):
             members.append(np.concatenate([np.eye(n)[v] for n, v in zip(factor.structure.sizes, values)]))

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import omegamax as om
-from structure_cases import CASES, parts_of
+from structure_cases import CASES, like, parts_of
 
 REGULARIZERS = [om.Hard(), om.Shannon(), om.SquaredNorm(), om.Tsallis(1.5)]
-OTHERS = [om.SquaredPNorm(1.5), om.Oscar(0.05), om.Tsallis(1.2), om.Scaled(om.SquaredNorm(), 0.5)]
+OTHERS = [om.SquaredPNorm(1.5), om.NormEntropy(2.0), om.Oscar(0.05), om.Tsallis(1.2), om.Scaled(om.SquaredNorm(), 0.5)]
 
 structures = pytest.mark.parametrize("case", CASES, ids=str)
 regularizers = pytest.mark.parametrize("omega", REGULARIZERS, ids=lambda omega: type(omega).__name__)
@@ -18,6 +18,12 @@ regularizers = pytest.mark.parametrize("omega", REGULARIZERS, ids=lambda omega: 
 
 def names(omega):
     return type(omega).__name__
+
+
+def scaled(case, scale, seed=0):
+    """Potentials times a number; −inf stays."""
+    potentials = case.potentials(seed)
+    return like(potentials, [torch.where(p == -torch.inf, p, scale * p) for p in parts_of(potentials)])
 
 
 def numpy_parts(potentials, item):

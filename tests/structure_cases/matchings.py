@@ -44,7 +44,9 @@ def nullable_members(parts: Parts, r: int, c: int) -> list[Parts]:
 
 
 def draw_nullable(generator: torch.Generator, batch: int) -> Any:
-    return om.NullableScores(normal(generator, batch, 3, 4), normal(generator, batch, 3), normal(generator, batch, 4))
+    return om.structures.NullableScores(
+        normal(generator, batch, 3, 4), normal(generator, batch, 3), normal(generator, batch, 4)
+    )
 
 
 CASES = [

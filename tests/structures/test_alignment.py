@@ -13,11 +13,18 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
 import omegamax as om
-from omegamax.inference.program import LatticeProgram
+from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
 from omegamax.structures.soft_dtw import squared_euclidean
 
 DOUBLE = torch.float64
-BANDS = [om.SakoeChiba(0), om.SakoeChiba(1), om.SakoeChiba(4), om.Itakura(1), om.Itakura(1.3), om.Itakura(2.0)]
+BANDS = [
+    om.structures.SakoeChiba(0),
+    om.structures.SakoeChiba(1),
+    om.structures.SakoeChiba(4),
+    om.structures.Itakura(1),
+    om.structures.Itakura(1.3),
+    om.structures.Itakura(2.0),
+]
 
 
 def names(thing):
@@ -46,24 +53,24 @@ def test_a_band_is_adapted_to_each_item(band):
 
 
 def test_the_square_bands_of_the_papers():
-    first, last = om.SakoeChiba(2).rows(7, torch.tensor([7]), torch.tensor([7]))
+    first, last = om.structures.SakoeChiba(2).rows(7, torch.tensor([7]), torch.tensor([7]))
     assert first[0].tolist() == [0, 0, 0, 1, 2, 3, 4] and last[0].tolist() == [2, 3, 4, 5, 6, 6, 6]
-    inside = om.Itakura(2).rows(7, torch.tensor([7]), torch.tensor([7]))
+    inside = om.structures.Itakura(2).rows(7, torch.tensor([7]), torch.tensor([7]))
     assert [a.tolist() for a in (inside.first[0], inside.last[0])] == [[0, 1, 1, 2, 2, 4, 6], [0, 2, 4, 4, 5, 5, 6]]
 
 
 def test_wide_bands_forbid_nothing():
     potentials = torch.randn(6, 11, dtype=DOUBLE)
     free = om.Alignment().max(potentials)
-    torch.testing.assert_close(om.Alignment(band=om.SakoeChiba(11)).max(potentials), free)
+    torch.testing.assert_close(om.Alignment(band=om.structures.SakoeChiba(11)).max(potentials), free)
 
 
 def test_packing_round_trip():
-    banded = om.BandedAlignment(om.SakoeChiba(2), n_columns=9)
+    banded = om.BandedAlignment(om.structures.SakoeChiba(2), n_columns=9)
     matrix = torch.randn(3, 7, 9, dtype=DOUBLE)
     packed = banded.pack(matrix)
     assert torch.equal(banded.pack(banded.unpack(packed)), packed)
-    dense = om.Alignment(band=om.SakoeChiba(2)).argmax(matrix, om.SquaredNorm())
+    dense = om.Alignment(band=om.structures.SakoeChiba(2)).argmax(matrix, om.SquaredNorm())
     torch.testing.assert_close(banded.unpack(banded.argmax(packed, om.SquaredNorm())), dense)
 
 
@@ -90,13 +97,13 @@ def test_errors():
     with pytest.raises(TypeError, match="band must be"):
         om.Alignment(band="sakoe_chiba")
     with pytest.raises(TypeError, match="width must be an int"):
-        om.SakoeChiba(1.5)
+        om.structures.SakoeChiba(1.5)
     with pytest.raises(ValueError, match="at least 0"):
-        om.SakoeChiba(-1)
+        om.structures.SakoeChiba(-1)
     with pytest.raises(ValueError, match="slope"):
-        om.Itakura(0.5)
+        om.structures.Itakura(0.5)
     with pytest.raises(ValueError, match=r"\(\.\.\., M, 3\)"):
-        om.BandedAlignment(om.SakoeChiba(1), n_columns=5).max(torch.zeros(5, 5))
+        om.BandedAlignment(om.structures.SakoeChiba(1), n_columns=5).max(torch.zeros(5, 5))
     with pytest.raises(TypeError, match="GappedScores"):
         om.GlobalAlignment().max(torch.zeros(3, 3))
     with pytest.raises(ValueError, match="Shannon"):
@@ -114,14 +121,14 @@ def test_affine_gaps_by_hand():
     """One gap of two elements is dearer than none and cheaper than two gaps of one."""
     match = torch.full((2, 4), -9.0)
     match[0, 0] = match[1, 3] = 5.0
-    scores = om.GappedScores.from_match(match, -3.0, -1.0)
+    scores = om.structures.GappedScores.from_match(match, -3.0, -1.0)
     assert om.GlobalAlignment().max(scores, om.Hard()) == 5 + 5 - 3 - 1
     best = om.GlobalAlignment().map(scores)
     assert best.open_y.tolist() == [0, 1, 0, 0] and best.extend_y.tolist() == [0, 0, 1, 0]
 
 
 def test_local_garbage_beyond_lengths():
-    scores = om.GappedScores(*(torch.randn(2, *size) for size in [(4, 5), (4,), (4,), (5,), (5,)]))
+    scores = om.structures.GappedScores(*(torch.randn(2, *size) for size in [(4, 5), (4,), (4,), (5,), (5,)]))
     lengths = (torch.tensor([2, 4]), torch.tensor([3, 5]))
     clean = om.LocalAlignment().argmax(scores, lengths=lengths)
     for part in scores:
@@ -132,7 +139,7 @@ def test_local_garbage_beyond_lengths():
 
 
 def test_the_empty_local_alignment_counts_once():
-    nothing = om.GappedScores.from_match(torch.full((3, 2), -torch.inf), -1.0, -1.0)
+    nothing = om.structures.GappedScores.from_match(torch.full((3, 2), -torch.inf), -1.0, -1.0)
     assert om.LocalAlignment().max(nothing) == 0 and om.LocalAlignment().count(nothing) == 1
 
 
@@ -140,7 +147,7 @@ def test_gap_scores_learn():
     gap = torch.tensor(-1.0, dtype=DOUBLE, requires_grad=True)
     match = torch.randn(3, 4, dtype=DOUBLE)
     for structure in (om.GlobalAlignment(), om.LocalAlignment()):
-        assert gradcheck(lambda g, s=structure: s.max(om.GappedScores.from_match(match, g, g / 2)), gap)
+        assert gradcheck(lambda g, s=structure: s.max(om.structures.GappedScores.from_match(match, g, g / 2)), gap)
 
 
 # Edit distance.
@@ -263,11 +270,11 @@ def test_soft_dtw_is_the_published_recursion(gamma, backend):
     assert found.dtype == DOUBLE
     expected = [plain_soft_dtw(c.numpy(), gamma) for c in costs]
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
-    np.testing.assert_allclose(om.soft_dtw_from_costs(costs, gamma).numpy(), expected, rtol=1e-12)
+    np.testing.assert_allclose(om.structures.soft_dtw_from_costs(costs, gamma).numpy(), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("omega", [om.Hard(), om.Shannon(), om.SquaredNorm(), om.Tsallis(1.5)], ids=names)
-@pytest.mark.parametrize("band", [None, om.SakoeChiba(1)], ids=names)
+@pytest.mark.parametrize("band", [None, om.structures.SakoeChiba(1)], ids=names)
 @pytest.mark.thinned(3)
 def test_second_derivatives(omega, band, backend):
     x, y = (torch.randn(2, n, 2, dtype=DOUBLE, requires_grad=True) for n in (5, 4))
@@ -350,8 +357,8 @@ def test_nothing_beyond_the_lengths_reaches_the_derivatives():
 def test_the_gradient_in_costs_is_the_alignment():
     x, y = torch.randn(2, 70, 3, dtype=DOUBLE), torch.randn(2, 50, 3, dtype=DOUBLE)
     costs = torch.cdist(x, y).square().requires_grad_()
-    for band in (None, om.SakoeChiba(5)):
-        (gradient,) = torch.autograd.grad(om.soft_dtw_from_costs(costs, 0.5, band=band).sum(), costs)
+    for band in (None, om.structures.SakoeChiba(5)):
+        (gradient,) = torch.autograd.grad(om.structures.soft_dtw_from_costs(costs, 0.5, band=band).sum(), costs)
         torch.testing.assert_close(gradient, om.soft_dtw_alignment(x, y, 0.5, band=band))
 
 
@@ -374,9 +381,9 @@ def test_an_infinite_cost_forbids():
     costs[1, 1] = torch.inf
     assert om.soft_dtw_alignment(torch.zeros(3, 1), torch.zeros(3, 1)).shape == (3, 3)
     leaf = costs.clone().requires_grad_()
-    om.soft_dtw_from_costs(leaf).backward()
+    om.structures.soft_dtw_from_costs(leaf).backward()
     assert leaf.grad[1, 1] == 0 and torch.isfinite(leaf.grad).all()
-    assert om.soft_dtw_from_costs(torch.full((2, 2), torch.inf)) == torch.inf
+    assert om.structures.soft_dtw_from_costs(torch.full((2, 2), torch.inf)) == torch.inf
 
 
 def test_divergence_is_exactly_zero_on_equal_inputs(backend):
@@ -419,15 +426,15 @@ def test_halves_and_batches_that_broadcast():
 def test_other_regularizers_use_the_engine():
     structure = om.Alignment()
     problem = structure.bind(torch.randn(2, 3, 3))
-    assert structure.specialised(problem, om.Tsallis(1.5)) is None
+    assert structure.compiled_program(problem, om.Tsallis(1.5)) is None
     assert isinstance(problem.program(om.Tsallis(1.5)), LatticeProgram)
     steps = om.Alignment(((1, 1, 2.0), (1, 0, 1.0), (0, 1, 1.0)))
-    assert steps.specialised(steps.bind(torch.randn(3, 3)), om.Shannon()) is None
+    assert steps.compiled_program(steps.bind(torch.randn(3, 3)), om.Shannon()) is None
 
 
 def test_under_functional_transforms():
     costs = torch.rand(3, 4, 4, dtype=DOUBLE)
-    gradient = torch.func.grad(lambda c: om.soft_dtw_from_costs(c).sum())(costs)
+    gradient = torch.func.grad(lambda c: om.structures.soft_dtw_from_costs(c).sum())(costs)
     leaf = costs.clone().requires_grad_()
-    om.soft_dtw_from_costs(leaf).sum().backward()
+    om.structures.soft_dtw_from_costs(leaf).sum().backward()
     torch.testing.assert_close(gradient, leaf.grad)

@@ -8,7 +8,7 @@ import scipy.stats
 import torch
 from structure_cases.non_projective import CASES, drawn, expected
 
-from omegamax.inference import wilson
+from omegamax.inference.arborescences import wilson
 
 trees = pytest.mark.parametrize("case", CASES, ids=str)
 

@@ -26,7 +26,7 @@ def potentials(made, *batch, scale=1.0, seed=0):
     variables = scale * torch.randn(*batch, made.n_entries, generator=generator, dtype=torch.float64)
     if not made.n_scores:
         return variables
-    return om.FactorGraphScores(
+    return om.structures.FactorGraphScores(
         variables, scale * torch.randn(*batch, made.n_scores, generator=generator, dtype=torch.float64)
     )
 
@@ -118,15 +118,15 @@ def test_cyclic_graphs(name, scale):
 
 def test_without_cycles_it_is_sparsemap_of_the_assignments():
     made = graph(without_cycles)
-    assert made.obstacle is None
+    assert made.why_no_hypergraph is None
     given = potentials(made, 4)
-    found, by_vertices = made.sparsemap(given), om.DynamicProgram.sparsemap(made, given)
+    found, by_vertices = made.sparsemap(given), om.structures.DynamicProgram.sparsemap(made, given)
     for part, right in zip(both(found.marginals), both(by_vertices.marginals)):
         torch.testing.assert_close(part, right, atol=1e-10, rtol=0)
 
 
 def as_potentials(*parts):
-    return parts[0] if len(parts) == 1 else om.FactorGraphScores(*parts)
+    return parts[0] if len(parts) == 1 else om.structures.FactorGraphScores(*parts)
 
 
 @pytest.mark.parametrize("name", ["or", "negated pair", "dense", "sequence"])
@@ -189,7 +189,9 @@ def test_derivatives_at_constant_scores():
     arcs = graph(tree_and_budget)
     constant = torch.full((1, 16), 0.2, dtype=torch.float64, requires_grad=True)
     score = torch.full((1, 1), 0.1, dtype=torch.float64)
-    assert gradcheck(lambda s: arcs.sparsemap(om.FactorGraphScores(s, score)).marginals.variables, (constant,))
+    assert gradcheck(
+        lambda s: arcs.sparsemap(om.structures.FactorGraphScores(s, score)).marginals.variables, (constant,)
+    )
 
 
 def test_matching_by_xor_factors():

@@ -57,7 +57,7 @@ def test_a_forbidden_pair_and_table_cell():
     assert (found["x"].sum(-1) <= 1 + 1e-12).all() and not found["pair"].any()
     leaf = given.variables.clone().requires_grad_()
     (grad,) = torch.autograd.grad(
-        graph.sparsemap(om.FactorGraphScores(leaf, given.factors)).marginals[0][:, 4].sum(), leaf
+        graph.sparsemap(om.structures.FactorGraphScores(leaf, given.factors)).marginals[0][:, 4].sum(), leaf
     )
     assert grad.isfinite().all()
 
@@ -124,7 +124,7 @@ def test_shapes():
 def test_one_tensor_means_factor_scores_of_zero():
     graph = factor_tree()
     scores = torch.randn(2, 9, dtype=torch.float64)
-    pair = om.FactorGraphScores(scores, zeros(2, 10))
+    pair = om.structures.FactorGraphScores(scores, zeros(2, 10))
     torch.testing.assert_close(graph.max(scores), graph.max(pair))
     torch.testing.assert_close(graph.sparsemap(scores).marginals, graph.sparsemap(pair).marginals.variables)
     torch.testing.assert_close(
@@ -227,7 +227,7 @@ def test_errors_of_potentials():
     with error(TypeError, "or FactorGraphScores, got list"):
         MATCHING.sparsemap([1.0])
     with error(ValueError, "one Tensor where no factor has scores"):
-        MATCHING.sparsemap(om.FactorGraphScores(zeros(9), zeros(1)))
+        MATCHING.sparsemap(om.structures.FactorGraphScores(zeros(9), zeros(1)))
     with error(ValueError, "max_iter must be at least 1"):
         MATCHING.sparsemap(zeros(9), max_iter=0)
     with error(ValueError, "takes at least one tensor"):
@@ -280,7 +280,7 @@ def scaled_triangle(scale, batch=3):
     made = builder.build()
     generator = torch.Generator().manual_seed(3)
     parts = (torch.randn(batch, n, generator=generator, dtype=torch.float64) for n in (made.n_entries, made.n_scores))
-    return made, om.FactorGraphScores(*(scale * part for part in parts))
+    return made, om.structures.FactorGraphScores(*(scale * part for part in parts))
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-12, 1e-6, 1e-3, 1e3, 1e6, 1e12])

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import omegamax as om
-from omegamax.inference.centring import centred
-from omegamax.inference.sweeps import inside
+from omegamax.inference.hypergraphs.centring import centred
+from omegamax.inference.hypergraphs.sweeps import inside
 
 REGULARIZERS = [om.Hard(), om.Shannon(), om.SquaredNorm(), om.Tsallis(1.5), om.Tsallis(1.2)]
 OFFSET = -4.2e7  # float32 numbers of this size are 4 apart
@@ -60,7 +60,7 @@ def alignment():
 
 def banded_alignment():
     _, scores = alignment()
-    return om.Alignment(band=om.SakoeChiba(3)), scores[:9]
+    return om.Alignment(band=om.structures.SakoeChiba(3)), scores[:9]
 
 
 def tree():

@@ -133,7 +133,7 @@ def test_messages():
     with pytest.raises(ValueError, match="no size zero"):
         matching.map(torch.randn(0, 3))
     with pytest.raises(ValueError, match="rows must have the shape"):
-        matching.map(om.NullableScores(scores, torch.zeros(2), torch.zeros(3)))
+        matching.map(om.structures.NullableScores(scores, torch.zeros(2), torch.zeros(3)))
     with pytest.raises(ValueError, match="lengths must be 2 Tensors"):
         matching.map(scores, lengths=torch.tensor(3))
     with pytest.raises(ValueError, match="distinct"):

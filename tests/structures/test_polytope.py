@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracles import vertex_qp
 
 import omegamax as om
-from omegamax.inference.active_set import Ending
+from omegamax.inference.sparsemap.active_set import Ending
 from omegamax.structures import sparsemap as sparsemap_module
 
 
@@ -277,14 +277,14 @@ def test_an_oracle_that_forgets_the_extra(answer):
 
 def test_the_warning_counts_the_calls(monkeypatch):
     """A search whose value no longer rises ends before max_iter, and the warning says when."""
-    real = sparsemap_module.solve
+    real = sparsemap_module.solve_sparsemap
 
     def ends_early(*arguments):
         found = real(*arguments)
         changes = {"endings": torch.tensor([int(Ending.NOT_CONVERGED)]), "n_calls": torch.tensor([69])}
         return found._replace(certificate=found.certificate._replace(**changes))
 
-    monkeypatch.setattr(sparsemap_module, "solve", ends_early)
+    monkeypatch.setattr(sparsemap_module, "solve_sparsemap", ends_early)
     with pytest.warns(UserWarning, match=r"stopped after 69 calls with a gap of .*no longer rises.*atol"):
         SIMPLEX.sparsemap(torch.zeros(3), max_iter=500)
 

@@ -1,0 +1,1 @@
+"""Memories that attention reads and writes: Turing machines, DNCs, key-value memories, memory networks."""

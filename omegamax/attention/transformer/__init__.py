@@ -1,0 +1,1 @@
+"""The Transformer: layers, stacks of them, and models over tokens."""

@@ -1,0 +1,1 @@
+"""Comparisons of trained models: the same task under several normalizers, as numbers and as a web page."""

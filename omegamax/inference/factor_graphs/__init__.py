@@ -1,0 +1,1 @@
+"""LP-SparseMAP and LP-MAP on factor graphs: alternating directions over local problems."""

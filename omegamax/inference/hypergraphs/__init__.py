@@ -1,0 +1,1 @@
+"""Dynamic programs on hypergraphs: sweeps, the k best derivations, random walks, compiled programs."""

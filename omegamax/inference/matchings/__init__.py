@@ -1,0 +1,1 @@
+"""Matchings: the best one, and entropic transport."""

@@ -1,0 +1,1 @@
+"""Subsets and budgets: the best selection, and sums over all of them."""

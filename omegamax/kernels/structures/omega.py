@@ -1,0 +1,14 @@
+"""The regularizers that compiled programs know."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Omega(enum.IntEnum):
+    """The Ω of a compiled sweep, numbered as in csrc. Each program knows some of them."""
+
+    HARD = 0
+    SHANNON = 1
+    SQUARED_NORM = 2
+    TSALLIS15 = 3

@@ -1,0 +1,119 @@
+"""The loss on rows without Ω(y), at classes or at distributions.
+
+    L(θ; y) − Ω(y) = max_Ω(θ) − <θ, y>          its gradient is argmax_Ω(θ) − y
+
+The forward pass solves once. The backward pass scales the weights and subtracts the target, at one place per row if it
+is a class, so that no one-hot matrix is ever made. The row's maximum is subtracted first, so that the loss of large
+scores is as exact as that of small ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from omegamax import routing
+from omegamax.operators.evaluation import pull_back
+from omegamax.operators.operator import Operator
+from omegamax.operators.shannon import Shannon
+from omegamax.operators.solution import Pullback
+from omegamax.routing import Context
+
+_RECORDED_BY_AUTOGRAD = (Context.NATIVE, Context.PLAIN, Context.AUTOGRAD, Context.WATCHED)
+
+
+def loss_without_omega(smooth: Operator, scores: Tensor, target: Tensor) -> Tensor:
+    """Computes max_Ω(θ) − <θ, y>, (...), for float32 or float64 scores (..., C) and classes (...) or distributions.
+
+    It is infinite where the target, or the whole row, is masked.
+    """
+    parameters = smooth.parameters()
+    smooth.check_fit(scores)
+    if routing.context(scores, *parameters) not in _RECORDED_BY_AUTOGRAD or routing.needs_grad(target):
+        scores = centred(scores)
+        value = smooth.max(scores)
+        return torch.where(value == -torch.inf, torch.inf, value - _inner(scores, target))
+    return _LossWithoutOmega.apply(smooth, scores, target, *parameters)[0]
+
+
+def centred(scores: Tensor) -> Tensor:
+    """Subtracts the largest score of each row, which cancels in every loss; a row whose largest is infinite stays."""
+    top = scores.detach().amax(-1, keepdim=True)
+    return scores - torch.where(top.abs() < torch.inf, top, 0)
+
+
+def non_negative(losses: Tensor) -> Tensor:
+    """Raises losses that rounding made negative to zero, and keeps their derivative."""
+    return losses - losses.detach().clamp(max=0)
+
+
+def _inner(scores: Tensor, target: Tensor) -> Tensor:
+    """Computes <θ, y> per row, with 0 · −inf = 0."""
+    if not target.is_floating_point():
+        return scores.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    used = target != 0
+    return torch.where(used, target * torch.where(used, scores, 0), 0).sum(-1)
+
+
+class _LossWithoutOmega(torch.autograd.Function):
+    """Computes max_Ω(θ) − <θ, y> and the weights, whose derivative gives the second derivative of the loss."""
+
+    @staticmethod
+    def forward(ctx: Any, smooth: Operator, scores: Tensor, target: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
+        ctx.soft = target.is_floating_point()
+        target = target if ctx.soft else target.unsqueeze(-1)
+        if isinstance(smooth, Shannon) and not ctx.soft:
+            weights, value, certificate = smooth.solve(scores)
+            likelihood = weights.gather(-1, target)
+            found = -likelihood.log()  # exact without a shift, until the likelihood is too small to have digits
+            found = torch.where(likelihood > 1e-30, found, value.unsqueeze(-1) - scores.gather(-1, target)).squeeze(-1)
+        else:
+            shifted = centred(scores)
+            weights, value, certificate = smooth.solve(shifted)
+            score = torch.linalg.vecdot(shifted, target) if ctx.soft else shifted.gather(-1, target).squeeze(-1)
+            if ctx.soft and bool(score.isnan().any()):  # 0 · −inf, perhaps
+                score = _inner(shifted, target)
+            found = value - score
+        ctx.smooth, ctx.n_certificate = smooth, len(certificate)
+        live = value != -torch.inf
+        ctx.all_live = live.is_cpu and bool(live.all())
+        if not ctx.all_live:
+            found = torch.where(live, found, torch.inf)
+        ctx.mark_non_differentiable(*certificate[1:])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(target, live, *certificate, *parameters)
+        return (found, weights, *certificate[1:])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        target, live, *saved = ctx.saved_tensors
+        certificate, parameters = tuple(saved[: ctx.n_certificate]), tuple(saved[ctx.n_certificate :])
+        smooth = ctx.smooth.with_parameters(parameters) if parameters else ctx.smooth
+        grad_found, grad_weights, *_ = grads
+        nothing = (None,) * (3 + len(parameters))
+        if grad_found is None and grad_weights is None:
+            return nothing
+        wanted = parameters if any(ctx.needs_input_grad[3:]) else ()
+        pulled = None
+        if grad_weights is not None and wanted:
+            pulled = smooth.pull_back(certificate, grad_weights)
+        elif grad_weights is not None:
+            pulled = Pullback(smooth.hessian_product(certificate, grad_weights), ())
+        per_row = None
+        if grad_found is not None:
+            per_row = grad_found if ctx.all_live else torch.where(live, grad_found, 0)
+        to_scores, *to_parameters = pull_back(smooth, certificate, wanted, pulled, per_row)
+        if per_row is not None and to_scores is not None:
+            to_scores = _minus(to_scores, per_row.unsqueeze(-1), target, ctx.soft)
+        return (None, to_scores, None, *to_parameters, *nothing[3 + len(to_parameters) :])
+
+
+def _minus(gradient: Tensor, per_row: Tensor, target: Tensor, soft: bool) -> Tensor:
+    """Subtracts per_row · y from the gradient; in place if autograd does not record, because no one else holds it."""
+    if torch.is_grad_enabled():
+        return gradient - per_row * target if soft else gradient.scatter_add(-1, target, -per_row)
+    if soft:
+        return gradient.addcmul_(per_row, target, value=-1)
+    return gradient.scatter_add_(-1, target, -per_row)

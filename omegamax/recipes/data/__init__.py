@@ -1,1 +1,0 @@
-"""Loaders and makers of data: files or rules to examples."""

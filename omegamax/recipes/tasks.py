@@ -1,0 +1,114 @@
+"""The table of recipes, and what is done with a recipe by its name: prepare its data, load a trained model.
+
+The table holds strings, so that reading it loads no PyTorch and `--help` is quick. A new recipe is one file, one row
+here and one dataclass in settings.py; see CONTRIBUTING.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from omegamax.data.printable import short_repr
+from omegamax.errors import CheckpointError, DataError
+
+if TYPE_CHECKING:
+    import torch
+
+    from omegamax.training.prediction import SavedModel, TrainedModel
+    from omegamax.training.task import Task
+
+
+class TaskEntry(NamedTuple):
+    """A row of the table. `task` and `settings` are classes as "module:name"; the settings' module loads no PyTorch."""
+
+    summary: str
+    task: str
+    settings: str
+    training: Mapping[str, Any] = MappingProxyType({})  # defaults of TrainingSettings that suit the task better
+
+    def task_class(self) -> type[Task]:
+        """Imports the class of the task."""
+        return _import(self.task)
+
+    def settings_class(self) -> type:
+        """Imports the class of the task's settings."""
+        return _import(self.settings)
+
+
+TASKS: dict[str, TaskEntry] = {
+    "dates": TaskEntry(
+        "normalise dates written in many languages to ISO form (generated data)",
+        "omegamax.recipes.dates:Dates",
+        "omegamax.recipes.settings:DatesSettings",
+        # So small a model gains little from a second thread, and loses much where the cores are busy.
+        MappingProxyType({"epochs": 3, "batch_size": 128, "learning_rate": 5e-3, "warmup": 50, "threads": 1}),
+    ),
+    "seq2seq": TaskEntry(
+        "any two-column TSV: translation, transliteration, summarization of short texts",
+        "omegamax.recipes.seq2seq:SequenceToSequence",
+        "omegamax.recipes.settings:Seq2SeqSettings",
+    ),
+}
+
+
+def _import(reference: str) -> Any:
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)
+
+
+def prepare_task(name: str, settings: Any) -> Task:
+    """Makes a task with its data; raises DataError for a file or a setting that is wrong."""
+    with _as_data_errors():
+        return TASKS[name].task_class().prepare(settings)
+
+
+def read_examples(task: Task, lines: Sequence[str]) -> list[Any]:
+    """Makes examples of lines that a user wrote; raises DataError for a line that is wrong."""
+    with _as_data_errors():
+        return task.read(lines)
+
+
+def read_split(task: Task, split: str) -> Sequence[Any]:
+    """Returns the examples of a split, and reads them if they were not read before."""
+    with _as_data_errors():
+        examples = task.examples(split)
+    if not len(examples):
+        raise DataError(f"the split {split} has no examples; choose another one, or other data with --data")
+    return examples
+
+
+@contextmanager
+def _as_data_errors() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise DataError(str(error)) from error
+
+
+def load(
+    path: Path | str, *, which: str = "best", task: type[Task] | None = None, device: str | torch.device = "cpu"
+) -> TrainedModel:
+    """Reads a run's best or latest checkpoint, or the checkpoint at a path.
+
+    `task` is the class of a task that is not one of omegamax's own recipes. It must be given, because a checkpoint
+    alone may not decide which code is imported.
+    """
+    from omegamax.training.prediction import read_saved_model, restore_model
+
+    saved = read_saved_model(Path(path), which)
+    return restore_model(saved, task or _recipe_of(saved), device)
+
+
+def _recipe_of(saved: SavedModel) -> type[Task]:
+    name = saved.card.task
+    if name not in TASKS:
+        raise CheckpointError(
+            f"{saved.path} is of the task {short_repr(name)}, which is not one of {', '.join(TASKS)}; "
+            "load it in Python with load(path, task=ItsClass)"
+        )
+    return TASKS[name].task_class()

@@ -1,0 +1,145 @@
+"""The interface between a recipe and the training loop: its data, its model, its loss and its metrics.
+
+The loop (loop.py) knows nothing of texts or trees: it asks a `Task` for examples, gathers them into batches, and adds
+up losses. Evaluation is `score(examples, predict(model, examples))`, so that processes can share the predictions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class Loss(NamedTuple):
+    """The sum of a batch's losses and the number of its items.
+
+    The loop divides one by the other, so that parts of a batch and several processes give one mean.
+    """
+
+    total: Tensor  # scalar, the sum over the batch's items
+    n_items: int  # tokens, tags, pairs
+
+
+class AttentionMap(NamedTuple):
+    """The attention weights of a model while it made one output."""
+
+    rows: Sequence[str]  # output tokens
+    columns: Sequence[str]  # input tokens
+    weights: Tensor  # (rows, columns), or (heads, rows, columns)
+    always_positive: bool = False  # as softmax's: a weight of 0 was rounded and is not exactly zero
+
+
+def move_to(batch: Any, device: torch.device) -> Any:
+    """Returns the batch with its tensors on a device; a batch is a tensor, or tuples, lists and dicts of them."""
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(move_to(item, device) for item in batch))
+    if isinstance(batch, (tuple, list)):
+        return type(batch)(move_to(item, device) for item in batch)
+    if isinstance(batch, dict):
+        return {key: move_to(item, device) for key, item in batch.items()}
+    return batch
+
+
+class Task(ABC):
+    """One problem with its data.
+
+    `settings` are chosen by the user; `assets` are computed from the training data, as vocabularies are.
+    """
+
+    name: ClassVar[str]  # of a recipe, on the command line and in checkpoints; a class of your own needs none
+    metric: ClassVar[str]  # the entry of `score` that early stopping and the best checkpoint watch; higher is better
+    settings_type: ClassVar[type]  # the class of `settings`, from which a checkpoint's values are read back
+    settings: Any  # a frozen dataclass of plain values
+
+    @classmethod
+    @abstractmethod
+    def prepare(cls, settings: Any) -> Task:
+        """Makes a task from data: reads or generates the splits and counts their vocabularies."""
+
+    @classmethod
+    @abstractmethod
+    def restore(cls, settings: Any, assets: Mapping[str, Any]) -> Task:
+        """Makes a task from a checkpoint, ready to predict; it reads the data only if `examples` is called."""
+
+    @abstractmethod
+    def assets(self) -> dict[str, Any]:
+        """Returns plain JSON values from which `restore` makes the same task."""
+
+    @abstractmethod
+    def examples(self, split: str) -> Sequence[Any]:
+        """Returns the examples of "train", "dev" or "test", always in the same order."""
+
+    @abstractmethod
+    def read(self, lines: Iterable[str]) -> list[Any]:
+        """Makes examples without targets from lines that a user wrote."""
+
+    @abstractmethod
+    def length(self, example: Any) -> int:
+        """Returns how long an example's input is; a batch has examples of about the same length."""
+
+    @abstractmethod
+    def model(self) -> nn.Module:
+        """Returns a new model, whose parameters come from PyTorch's global generator, which the loop has seeded."""
+
+    @abstractmethod
+    def collate(self, examples: Sequence[Any]) -> Any:
+        """Makes a batch of examples: a NamedTuple of tensors."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Any) -> Loss:
+        """Computes the loss of a batch. It calls `model(...)`, not other methods, so that the model may be wrapped.
+
+        Every parameter that requires a gradient must take part, or several processes would wait for it forever. The
+        output of the model must not be changed in place.
+        """
+
+    @abstractmethod
+    def predict(self, model: nn.Module, examples: Sequence[Any]) -> list[str]:
+        """Returns a line of output for each example of one batch; the model is in eval mode, without gradients."""
+
+    @abstractmethod
+    def score(self, examples: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:
+        """Returns the metrics of predictions by name, the watched metric first."""
+
+    @abstractmethod
+    def attend(self, model: nn.Module, examples: Sequence[Any]) -> list[AttentionMap]:
+        """Returns the attention of the model on each example; an empty list if it has no attention."""
+
+    def fingerprint(self, example: Any) -> str:
+        """Returns a text that changes if the example does, so that a resumed run notices other data.
+
+        By default it is the length, which notices little: a task should return all of the example.
+        """
+        return str(self.length(example))
+
+    def batch_for(self, model: nn.Module, examples: Sequence[Any]) -> Any:
+        """Returns the batch of these examples on the device of the model."""
+        parameter = next(model.parameters(), None)
+        device = torch.device("cpu") if parameter is None else parameter.device
+        return move_to(self.collate(examples), device)
+
+    def blocks(self, model: nn.Module) -> Sequence[nn.Module]:
+        """Returns the parts that FSDP may shard one by one; each must be called as a module, not by other methods."""
+        return ()
+
+
+def task_name(task: type[Task]) -> str:
+    """Returns the name of a task in checkpoints: that of a recipe, or module and class of a task of your own."""
+    return vars(task).get("name") or f"{task.__module__}:{task.__qualname__}"  # a subclass of a recipe is not it
+
+
+def data_digest(task: Task, *splits: Sequence[Any]) -> str:
+    """Returns a checksum of the examples that training depends on."""
+    content = hashlib.sha256()
+    for examples in splits:
+        content.update(f"{len(examples)}\n".encode())
+        for example in examples:
+            content.update(f"{task.fingerprint(example)}\n".encode())
+    return content.hexdigest()
