@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax import checks, routing
+from omegamax import checks
 from omegamax.attention.masking import attention_mask, zero_idle, zero_unread
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 from omegamax.attention.relative_bias import RelativeBias
 from omegamax.attention.sparse_attention_function import NATIVE_OPERATORS, Settings, SparseAttention
 from omegamax.attention.top_k import TopK
-from omegamax.kernels.sparse_attention import MAX_SIZE, dense_attention
+from omegamax.kernels.sparse_attention import MAX_SIZE, can_run, dense_attention
 from omegamax.modules import Above, ArgmaxModule
 from omegamax.operators.scaled import Scaled
 from omegamax.operators.tsallis import Tsallis
@@ -201,7 +201,7 @@ class _Call:
         table = self.bias.table if isinstance(self.bias, RelativeBias) else self.bias
         tensors = [self.query, self.key, self.value]
         tensors += [t for t in (parameter, table, *gammas, self.mask, self.lengths) if isinstance(t, Tensor)]
-        if not _runs_native(tensors) or 0 in self.like_scores.shape or self.value.shape[-1] == 0:
+        if not can_run(tensors) or 0 in self.like_scores.shape or self.value.shape[-1] == 0:
             return None, ()
         if isinstance(smooth, Tsallis):
             if parameter is None and smooth.alpha == 1:
@@ -308,14 +308,6 @@ class _Call:
 
 def _with_heads(x: Tensor) -> Tensor:
     return x if x.dim() > 2 else x.unsqueeze(0)
-
-
-def _runs_native(tensors: list[Tensor]) -> bool:
-    """Whether native kernels may read the tensors, and nothing but reverse mode records."""
-    context = routing.context(*tensors)
-    if context is not routing.Context.NATIVE and context is not routing.Context.AUTOGRAD:
-        return False
-    return routing.native is not None and all(t.is_cpu and t.layout is torch.strided for t in tensors)
 
 
 def _check_inputs(who: str, query: Any, key: Any, value: Any) -> None:

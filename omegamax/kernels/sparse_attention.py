@@ -114,6 +114,14 @@ def dense_attention(
     return weights @ value, weights
 
 
+def can_run(tensors: list[Tensor]) -> bool:
+    """Whether native kernels may read the tensors, and nothing but reverse mode records."""
+    context = routing.context(*tensors)
+    if context is not routing.Context.NATIVE and context is not routing.Context.AUTOGRAD:
+        return False
+    return routing.native is not None and all(t.is_cpu and t.layout is torch.strided for t in tensors)
+
+
 def n_blocks(n_queries: int) -> int:
     """How many blocks of queries there are."""
     return -(-n_queries // QUERY_BLOCK)
