@@ -24,7 +24,7 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -103,28 +103,46 @@ def context(scores: Any, *others: Any) -> Context:
             and scores.layout is _STRIDED
         ):
             return _AUTOGRAD if scores.requires_grad and torch.is_grad_enabled() else _NATIVE
-        tensors = _tensors(scores, *others)
-        if all(map(is_concrete, tensors)):
-            if needs_grad(*tensors):
+        recorded, readable, found = False, native is not None, False
+        for tensor in (scores, *others):  # one loop without calls: backward passes ask about three tensors
+            if type(tensor) in _PLAIN_TYPES and not tensor.is_meta:
+                found, recorded = True, recorded or tensor.requires_grad
+                readable = readable and (_is_readable(tensor) or _is_row_parameter(tensor, scores))
+            elif isinstance(tensor, Tensor):
+                break  # fake, or of a subclass
+        else:
+            if recorded and torch.is_grad_enabled():
                 return _AUTOGRAD
-            if native is not None and tensors and all(_is_readable(t) or _is_row_parameter(t, scores) for t in tensors):
-                return _NATIVE
-            return _PLAIN
+            return _NATIVE if readable and found else _PLAIN
     return _other_context(_tensors(scores, *others))
 
 
 _LOWEST_ADDRESS = 1 << 16  # no program has memory below
 
 
+def addresses(arguments: Iterable[Any]) -> list[Any]:
+    """Arguments of a native call: tensors as the addresses of their memory, None as 0, everything else as it is.
+
+    A tensor whose storage has been released keeps its shape: it is refused.
+    """
+    given = []
+    for argument in arguments:  # one loop and no calls: small kernels take no longer than this
+        if isinstance(argument, Tensor):
+            at = argument.data_ptr()
+            if at < _LOWEST_ADDRESS and argument.numel():
+                raise ValueError(
+                    f"omegamax: tensors must hold numbers, got one of shape {tuple(argument.shape)} whose storage has "
+                    "been released; keep its storage, or pass a clone made before"
+                )
+            given.append(at)
+        else:
+            given.append(0 if argument is None else argument)
+    return given
+
+
 def address(tensor: Tensor) -> int:
-    """Where the numbers of a tensor are, for a native call. A tensor without storage keeps its shape: it is refused."""
-    at = tensor.data_ptr()
-    if at < _LOWEST_ADDRESS and tensor.numel():
-        raise ValueError(
-            f"omegamax: tensors must hold numbers, got one of shape {tuple(tensor.shape)} whose storage has been "
-            "released; keep its storage, or pass a clone made before"
-        )
-    return at
+    """Where the numbers of one tensor are; see `addresses`."""
+    return addresses((tensor,))[0]
 
 
 def _tensors(*inputs: Any) -> list[Tensor]:

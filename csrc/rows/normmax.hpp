@@ -50,6 +50,8 @@ inline double normmax_level(const double* shifted, std::int64_t count, double e)
   return c;
 }
 
+constexpr std::int64_t kSumBlock = 64;
+
 template <class T>
 struct NormmaxBuffers {
   T* peaks;
@@ -70,10 +72,15 @@ inline void normmax_row(const T* x, T* weights, T* value, std::int64_t n, double
   const double c = normmax_level(kept, count, e), r = 1 / c;
   const bool linear = e == 1;
   double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < count; ++i) {
-    kept[i] = power_above(kept[i] * r, e, linear);
-    sum += kept[i];
+  for (std::int64_t first = 0; first < count; first += kSumBlock) {  // or the rounding of many equal weights adds up
+    const std::int64_t last = first + kSumBlock < count ? first + kSumBlock : count;
+    double block = 0;
+#pragma omp simd reduction(+ : block)
+    for (std::int64_t i = first; i < last; ++i) {
+      kept[i] = power_above(kept[i] * r, e, linear);
+      block += kept[i];
+    }
+    sum += block;
   }
   const double scale = 1 / sum;
   std::fill(weights, weights + n, T(0));

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
 import torch
@@ -15,7 +15,6 @@ from omegamax.kernels.per_row import native_parameter
 F = TypeVar("F", bound=Callable[..., Any])
 
 KERNELS: dict[str, Kernel] = {}
-_NUMBERS = (float, int)
 _NATIVE = routing.Context.NATIVE
 
 
@@ -87,7 +86,7 @@ class Solver(Kernel[F]):
     def weights(self, rows: Tensor, *parameters: Any) -> Tensor:
         """The weights alone, of rows and parameters in the context `NATIVE`."""
         arguments = self._native_arguments(rows, parameters)  # which stay until the call has read their addresses
-        return self.weights_by_numbers(rows, tuple(_addresses(arguments)))
+        return self.weights_by_numbers(rows, tuple(routing.addresses(arguments)))
 
     def weights_and_value(self, rows: Tensor, *parameters: Any) -> tuple[Tensor, Tensor]:
         """Both, without the constants, which are as large as the weights."""
@@ -125,11 +124,6 @@ def _native_arguments(rows: Any, parameters: tuple[Any, ...]) -> list[Any]:
     return arguments
 
 
-def _addresses(arguments: Iterable[Any]) -> list[Any]:
-    """Numbers as they are, tensors as the addresses of their memory."""
-    return [argument if type(argument) in _NUMBERS else routing.address(argument) for argument in arguments]
-
-
 def _on_row_major(reference: F) -> F:
     """The reference on contiguous inputs: the order in which PyTorch adds up a row depends on how it lies in memory."""
 
@@ -162,4 +156,4 @@ def launch(name: str, rows: Tensor, *arguments: Any) -> None:
     """Calls the native entry `name` on row-major memory; tensors among the arguments are passed as addresses."""
     columns = rows.shape[-1]
     count = rows.numel() // columns if columns else 0
-    getattr(routing.native, name)(rows.itemsize, *_addresses(arguments), count, columns, torch.get_num_threads())
+    getattr(routing.native, name)(rows.itemsize, *routing.addresses(arguments), count, columns, torch.get_num_threads())

@@ -9,8 +9,12 @@ Niculae, Martins, Blondel & Cardie, ICML 2018.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import hashlib
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -40,6 +44,7 @@ class SparseMAPSolution(NamedTuple):
     gap: Tensor  # (*batch,) float64: at most this much below the optimum
     n_iterations: Tensor  # (*batch,): how often the best structure was asked for
     lengths: tuple[Tensor, ...]  # (*batch,) per axis that has a length: those it was found for
+    origin: Tensor  # (*batch,) int64: stands for the type and the settings of the structure that it was found for
 
 
 def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> SparseMAPSolution:
@@ -65,6 +70,7 @@ def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sp
         torch.where(wrong, torch.nan, certificate.gaps).reshape(batch),
         certificate.n_calls.reshape(batch),
         tuple([length.reshape(batch) for length in problem.lengths]),
+        torch.full(batch, fingerprint(problem.structure)),
     )
 
 
@@ -134,7 +140,63 @@ def _start(who: str, problem: Problem, start: Any) -> Start:
     probabilities = start.probabilities.detach().double().reshape(-1, width).cpu()
     for before, now in zip(start.lengths, problem.lengths):  # structures of other lengths cannot be used
         probabilities = torch.where((before.reshape(-1) == now).unsqueeze(1), probabilities, 0)
-    return Start(rows.reshape(problem.n_items, width, -1).cpu(), probabilities)
+    vertices = rows.reshape(problem.n_items, width, -1).cpu()
+    if bool((start.origin != fingerprint(problem.structure)).any()):
+        _check_vertices(who, problem, vertices, probabilities)
+    return Start(vertices, probabilities)
+
+
+def _check_vertices(who: str, problem: Problem, vertices: Tensor, probabilities: Tensor) -> None:
+    """Refuses vertices that are no structures here: they would be averaged in, and no gap would show it."""
+    from omegamax.structures.membership import Entries, is_member  # which imports this file
+
+    items, numbers = (probabilities > 0).nonzero(as_tuple=True)
+    like = tuple([part.new_empty(0, *part.shape[1:]) for part in problem.parts])
+    parts = unflatten(vertices[items, numbers].to(problem.parts[0].device), like)
+    lengths = tuple([length[items] for length in problem.lengths])
+    some = replace(problem, parts=parts, lengths=lengths, batch_shape=(len(items),))
+    member = is_member(some, parts, tuple([Entries.of(part) for part in parts]))
+    if not bool(member.all()):
+        raise ValueError(
+            f"{who}: start must hold structures of {problem.structure}, got others in item "
+            f"{int(items[~member.cpu()][0])}; start with what the same structure returned"
+        )
+
+
+def fingerprint(structure: Any) -> int:
+    """Computes a number of the type and the settings: equal structures have the same, others hardly ever."""
+    digest = hashlib.blake2b(digest_size=8)
+    _describe(structure, digest.update)
+    return int.from_bytes(digest.digest(), "big", signed=True)
+
+
+def _describe(thing: Any, write: Callable[[bytes], Any]) -> None:
+    write(type(thing).__qualname__.encode() + b"(")
+    if isinstance(thing, Tensor):
+        write(f"{thing.dtype} {tuple(thing.shape)}".encode())
+        write(thing.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    elif is_dataclass(thing):
+        for field in fields(thing):
+            _describe(getattr(thing, field.name), write)
+    elif isinstance(thing, (tuple, list)):
+        for each in thing:
+            _describe(each, write)
+    elif thing is None or isinstance(thing, (bool, int, float, str)):
+        write(repr(thing).encode())
+    else:
+        write(_number(thing))  # a function, for example; a copy of it counts as another
+    write(b")")
+
+
+def _number(thing: Any) -> bytes:
+    """Returns a number that no other object has or will have, unlike its `id`; always a new one if it has no hash."""
+    try:
+        return _NUMBERS.setdefault(thing, uuid.uuid4().bytes)
+    except TypeError:
+        return uuid.uuid4().bytes
+
+
+_NUMBERS: WeakKeyDictionary[Any, bytes] = WeakKeyDictionary()
 
 
 def _listed(found: DifferentiableSolution, order: Tensor, width: int, n_parts: int) -> Tensor:

@@ -138,8 +138,9 @@ class Structure(abc.ABC):
         """Finds a few structures with probabilities, whose mean maximises <scores, μ> − ½ ‖μ‖²; differentiable.
 
         `scores` are potentials, whose first components are regularised; where these are one tensor, the others may be
-        given as `extra`. `start` is the result for scores like these; items of other lengths start anew. The search
-        ends when the gap is at most `atol` beyond rounding, or after `max_iter` calls of the oracle, with a warning.
+        given as `extra`. `start` is the result of an equal structure for scores like these; items of other lengths
+        start anew, and what is no structure here raises. The search ends when the gap is at most `atol` beyond
+        rounding, or after `max_iter` calls of the oracle, with a warning.
         """
         potentials = scores if extra is None else self.with_extra(scores, extra)
         problem = self.bind(potentials, lengths, mask)

@@ -65,9 +65,8 @@ def test_absurd_options(command, tmp_path, monkeypatch, options, said):
         f"gamma = 0x{'f' * 5000}",
         "epochs = " + "[" * 100_000,
         "a = " + "{b = " * 5000 + "1" + "}" * 5000,
-        f'"{ODD}" = 3',
+        '"\\u001b[31m\\u0007\\u202eodd" = 3',  # an unknown setting named ODD; TOML refuses it unless it is escaped
         f'schedule = "{"x" * 100_000}"',
-        "learning-rate = nan",
     ],
 )
 def test_odd_toml(command, tmp_path, text):
@@ -88,10 +87,10 @@ def change_config(run, change):
         lambda config: config.update(settings=[]),
         lambda config: config.update(training=None),
         lambda config: config.update(task=ODD),
-        lambda config: config["training"].update(epochs="x"),
+        lambda config: config["training"].update({ODD: 3}),
         lambda config: config["training"].update(epochs=10**400),
         lambda config: config["training"].update(learning_rate=10**400),
-        lambda config: config["training"].update(patience=[]),
+        lambda config: config["training"].update(patience=10**400),
         lambda config: config["settings"].update(data=ODD),
     ],
 )

@@ -100,7 +100,8 @@ def test_native_matches_oracle(case, dtype, arch):
         weights, value = case.solve(x)
         expected, expected_value = expected_of(case, n, scale, dtype)
         error = np.abs(weights.double().numpy() - expected).max()
-        bound = 1e-4 if steep else 40 * unit if "sqpnormmax1.01" in case.name else 8 * unit
+        sensitive = case.name in ("sqpnormmax1.01", "normmax10.0")  # the second where a weight leaves zero
+        bound = 1e-4 if steep else 40 * unit if sensitive else 8 * unit
         assert error < bound, (n, scale, error / unit)
         assert np.abs(value.double().numpy() - expected_value).max() < 16 * unit * (1 + np.abs(expected_value).max())
         assert (weights.double().sum(-1) - 1).abs().max() < 6 * unit
@@ -167,6 +168,8 @@ def test_product_is_the_derivative(case, native, arch):
 @pytest.mark.parametrize("case", SMOOTH, ids=str)
 def test_value_is_the_potential_of_the_weights(case, arch):
     x = scores(9, 1, torch.float64)[1:]
+    if case.name.startswith("normmax") and case.parameters[0] > 2:
+        x = x[1:]  # in a row of whole numbers some are where weights begin, and begin with an infinite slope
     direction = torch.randn(x.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     difference = (case.solve(x + 1e-5 * direction)[1] - case.solve(x - 1e-5 * direction)[1]) / 2e-5
     torch.testing.assert_close(difference, (case.solve(x)[0] * direction).sum(-1), rtol=1e-5, atol=1e-5)

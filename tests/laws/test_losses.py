@@ -60,11 +60,12 @@ def test_never_negative_and_zero_at_its_own_weights(case):
 @given(seed=st.integers(0, 999))
 @pytest.mark.thinned(3)
 def test_zero_only_at_its_own_weights(case, seed):
-    """For a 1-strongly convex Ω in the Euclidean norm (all of the table but Tsallis above 2) L ≥ ½ ‖p − y‖²."""
+    """For a 1-strongly convex Ω in the Euclidean norm (not Tsallis above 2, nor the p-norms) L ≥ ½ ‖p − y‖²."""
     scores, target = cases.normal(4, C, seed=seed), distributions(seed, 4)
     losses = loss_of(case, scores, target, reduction="none")
     away = (case(scores) - target).square().sum(-1)
-    bound = 0.5 if getattr(case.regularizer(C), "alpha", 1) <= 2 and case.registered != "sqpnormmax" else 0.0
+    strongly_convex = case.registered not in ("sqpnormmax", "normmax") and case.options.get("alpha", 1) <= 2
+    bound = 0.5 if strongly_convex else 0.0
     assert (losses >= bound * away - 1e-12).all() and (losses > 0).all()
 
 

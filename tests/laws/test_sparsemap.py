@@ -213,3 +213,42 @@ def test_value_is_the_maximum(case):
     mean = smooth.argmax(potentials, **case.options())
     score = sum(torch.where(m != 0, m * p, 0).flatten(1).sum(1) for m, p in zip(parts_of(mean), parts_of(potentials)))
     torch.testing.assert_close(value, score - smooth.omega(mean, **case.options()))
+
+
+FOREIGN = {  # a structure, and one of the same shapes and lengths that has vertices outside it
+    "trees": (om.ProjectiveTree(), om.Arborescence(), (5, 5)),
+    "roots": (om.Arborescence(), om.Arborescence(single_root=False), (4, 4)),
+    "subsets": (om.Subset(2), om.Subset(3), (5,)),
+    "polytopes": (
+        om.Polytope.from_oracle(lambda scores: torch.eye(4).double()[scores.argmax()]),
+        om.Polytope.from_oracle(lambda scores: 2 * torch.eye(4).double()[scores.argmax()]),
+        (4,),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+@pytest.mark.usefixtures("backend")
+def test_a_start_of_another_structure_is_refused_or_changes_nothing(name):
+    structure, other, shape = FOREIGN[name]
+    generator = torch.Generator().manual_seed(0)
+    refused = 0
+    for _ in range(20):
+        scores = torch.randn(2, *shape, generator=generator, dtype=torch.float64)
+        expected = structure.sparsemap(scores)
+        try:
+            found = structure.sparsemap(scores, start=other.sparsemap(scores))
+        except ValueError as error:
+            assert "start must hold structures of" in str(error)
+            refused += 1
+        else:
+            torch.testing.assert_close(found.marginals, expected.marginals, atol=1e-9, rtol=0)
+    assert refused > 0
+
+
+def test_a_start_of_an_equal_structure_is_not_searched_again():
+    scores = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    before = om.Arborescence(single_root=False).sparsemap(scores)
+    assert torch.equal(before.origin, om.Arborescence(single_root=False).sparsemap(scores).origin)
+    assert not torch.equal(before.origin, om.Arborescence().sparsemap(scores).origin)
+    assert (om.Arborescence(single_root=False).sparsemap(scores, start=before).n_iterations == 1).all()

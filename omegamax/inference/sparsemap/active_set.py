@@ -61,7 +61,7 @@ class Outcome:
 
 
 class _Basis(NamedTuple):
-    """The lifted vertices (a, unit) as columns, factored: Q (lifted parts, n) orthonormal, R (n, n) triangular."""
+    """The lifted vertices (a, unit) as columns Q R: Q (lifted parts, n) is orthonormal, R (n, n) upper triangular."""
 
     unit: float
     q: np.ndarray

@@ -90,4 +90,4 @@ def _readable(parts: Parts) -> tuple[Parts, list[int], list[int]]:
 
 
 def _addresses(tensors: Any) -> list[int]:
-    return [routing.address(tensor) for tensor in tensors] + [0] * (4 - len(tensors))
+    return routing.addresses(tensors) + [0] * (4 - len(tensors))

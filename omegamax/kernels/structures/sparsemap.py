@@ -79,7 +79,7 @@ def solve_with_compiled_oracle(
     faces = routing.native.sparsemap(
         int(oracle.kind),
         oracle.sizes,
-        [routing.address(tensor) for tensor in integers],
+        routing.addresses(integers),
         0 if numbers is None else routing.address(numbers),
         routing.address(scores),
         n_items,
@@ -161,6 +161,6 @@ def _certificate(faces: Any, scores: Tensor, face: bool) -> Certificate:
         owners=torch.empty(n_entries, dtype=torch.int64),
         factor=scores.new_empty(n_items, width if face else 0, width),
     )
-    addresses = [routing.address(tensor) for tensor in found]
+    addresses = routing.addresses(found)
     faces.write(*addresses[:-1], addresses[-1] if face else 0, n_parts)
     return found

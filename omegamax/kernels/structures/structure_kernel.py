@@ -10,11 +10,8 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
-from omegamax.kernels.structures.omega import Omega
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_PLAIN = (int, float, list, Omega)  # what a native entry takes as it is
 
 
 class StructureKernel(Generic[F]):
@@ -52,7 +49,7 @@ def launch(entry: str, *arguments: Any, itemsize: int, n_items: int, cost: int) 
     Tensors among the arguments are passed as addresses, None as address 0. `itemsize` is the size of one score, 4 or 8;
     `cost` is roughly the work of one item, by which threads share the batch.
     """
-    given = [a if type(a) in _PLAIN else 0 if a is None else routing.address(a) for a in arguments]
+    given = routing.addresses(arguments)
     getattr(routing.native, entry)(itemsize, *given, n_items, cost, torch.get_num_threads())
 
 
