@@ -7,6 +7,8 @@
 // The same holds for the k-th largest score, and for the windows below the largest score of the other operators.
 #pragma once
 
+#include <cstddef>
+
 #include "attention/integer_product.hpp"
 
 namespace omegamax {
@@ -239,8 +241,7 @@ class Screening {
 
   float top_floor(const float* lows, std::int64_t count, double k) {
     if (static_cast<double>(count) < k) return -kInfinity<float>;
-    if (lows != list_)
-      for (std::int64_t i = 0; i < count; ++i) list_[i] = lows[i];
+    if (lows != list_) __builtin_memcpy(list_, lows, static_cast<std::size_t>(count) * sizeof(float));
     const float least = kth_largest(list_, count, static_cast<std::int64_t>(k));
     return least - larger(least, -least) * kRelative - kTiny;
   }
