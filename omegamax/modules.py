@@ -106,6 +106,12 @@ class OperatorModule(ArgmaxModule):
     """The layer of an operator of the table. A subclass names the class of Ω and takes its parameter."""
 
     regularizer_class: ClassVar[type[KernelRegularizer]]
+    _only_regularizer: ClassVar[KernelRegularizer | None] = None  # of an operator without a parameter
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.regularizer_class.facts.parameter is None:
+            cls._only_regularizer = cls.regularizer_class()
 
     def _hold_parameter(self, value: float | Tensor | Above | None) -> None:
         """Checks the parameter of Ω and keeps it under its name."""
@@ -117,9 +123,10 @@ class OperatorModule(ArgmaxModule):
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
         """Ω with the current value of its parameter, which may have learned since it was checked."""
+        if self._only_regularizer is not None:
+            return self._only_regularizer
         regularizer = self.regularizer_class
-        if regularizer.facts.parameter is None:
-            return regularizer()
+        assert regularizer.facts.parameter is not None
         value = _current(getattr(self, regularizer.facts.parameter.name))
         return operator_of(type(self).__name__, regularizer, value, scores, self.dim)
 

@@ -61,7 +61,9 @@ def oscarmax(rows: Tensor, strength: float | Tensor | None) -> tuple[Tensor, Ten
     strength = torch.where(valid, strength, 0)
     found = candidates(rows, 0.0 if unrolled() else _window(rows, top, n_kept, strength))
     solved = found.top.isfinite()
-    ordered, order = torch.where(solved, -found.gap, -torch.inf).sort(dim=-1, descending=True, stable=True)
+    scores = torch.where(solved, -found.gap, -torch.inf)
+    stable = {} if unrolled() else {"stable": True}  # ONNX has no stable sort; the order of ties changes labels only
+    ordered, order = scores.sort(dim=-1, descending=True, **stable)
     kept = ordered > -torch.inf
     rank = torch.arange(ordered.shape[-1], dtype=ordered.dtype, device=rows.device)
     # Up to a constant, which the projection does not see, x_i - strength (d - i).
