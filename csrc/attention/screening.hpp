@@ -224,18 +224,13 @@ class Screening {
 
   // Lists (x - top) * scale where that is above `floor`; x may be the list itself.
   std::int64_t relative(const float* x, std::int64_t count, float scale, float floor) {
-    std::int64_t kept = 0, i = 0;
+    std::int64_t kept = 0;
     const Vector<float> floors = splat(floor);
-    for (; i + kLanes<float> <= count; i += kLanes<float>) {
-      const Vector<float> y = (load(x + i) - top_) * scale;
+    each_vector<float>(count, [&](std::int64_t i, std::int64_t lanes) {
+      const Vector<float> y = (load_lanes(x + i, lanes, -kInfinity<float>) - top_) * scale;
       const unsigned bits = where_greater(y, floors);
       if (bits != 0) kept += compress<float>(list_ + kept, y, bits);
-    }
-    for (; i < count; ++i) {
-      const float y = (x[i] - top_) * scale;
-      list_[kept] = y;
-      kept += y > floor;
-    }
+    });
     return kept;
   }
 
