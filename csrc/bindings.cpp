@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <array>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "attention/bindings.hpp"
 #include "core/fields.hpp"
 #include "core/problems.hpp"
 #include "core/team.hpp"
@@ -294,6 +296,7 @@ NB_MODULE(_native, m) {
   m.def("use_arch", &use_arch, "Forces an instruction set, or 'auto'; for tests and benchmarks.");
 
   bind_sparsemap(m, []() -> const Table& { return *active.load(std::memory_order_relaxed); });
+  bind_attention(m, []() -> const Table& { return *active.load(std::memory_order_relaxed); });
   m.def("kbest", &kbest, "The k best derivations of a hypergraph.");
 
 #define OMEGAMAX_BIND(Name) bind<Name>(m, #Name, &Table::Name##_float, &Table::Name##_double);

@@ -118,6 +118,8 @@ from omegamax.losses import fenchel_young_loss as fenchel_young_loss
 from omegamax.attention import Attention as Attention
 from omegamax.attention import MultiheadAttention as MultiheadAttention
 from omegamax.attention import HardAttention as HardAttention
+from omegamax.attention import sparse_attention as sparse_attention
+from omegamax.attention import sparse_attention_with_weights as sparse_attention_with_weights
 from omegamax.attention import Additive as Additive
 from omegamax.attention import Bilinear as Bilinear
 from omegamax.attention import Cosine as Cosine

@@ -12,7 +12,10 @@ from omegamax import registry, wrong_kinds
 
 ROWS, SERIES = torch.zeros(2, 3), torch.zeros(1, 2, 1)
 CHAIN = torch.zeros(3, 2, 2)
+ONE = torch.zeros(1, 1)
 TAKES_NORMALIZER = {
+    "sparse_attention": lambda n: om.sparse_attention(ONE, ONE, ONE, n),
+    "sparse_attention_with_weights": lambda n: om.sparse_attention_with_weights(ONE, ONE, ONE, n),
     "Attention": lambda n: om.Attention(om.DotProduct(), normalizer=n),
     "CopyHead": lambda n: om.attention.CopyHead(4, 4, 4, 5, normalizer=n),
     "CoverageAttention": lambda n: om.attention.CoverageAttention(4, 4, 4, normalizer=n),

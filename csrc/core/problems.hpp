@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "arborescences/problems.hpp"
+#include "attention/list.hpp"
 #include "chains/problems.hpp"
 #include "grids/problems.hpp"
 #include "rows/problems.hpp"
@@ -97,6 +98,7 @@ struct Table {
   void (*Name##_float)(const Name<float>&, std::int64_t begin, std::int64_t end); \
   void (*Name##_double)(const Name<double>&, std::int64_t begin, std::int64_t end);
   OMEGAMAX_KERNELS(OMEGAMAX_ENTRY)
+  OMEGAMAX_ATTENTION_KERNELS(OMEGAMAX_ENTRY)  // with bindings of their own
 #undef OMEGAMAX_ENTRY
   OracleTable oracle;
   DenseAlgebra algebra;

@@ -14,6 +14,7 @@ void fill_tree(Table&);
 void fill_oracle(Table&);
 void fill_arborescence(Table&);
 void fill_selection(Table&);
+void fill_attention(Table&);
 
 static Table filled() {
   Table table{};
@@ -25,6 +26,7 @@ static Table filled() {
   fill_oracle(table);
   fill_arborescence(table);
   fill_selection(table);
+  fill_attention(table);
   return table;
 }
 

@@ -1,0 +1,219 @@
+"""Sparse attention: the native calls, and the dense specification of what they compute.
+
+    output = argmax_Ω(scale · query keyᵀ + bias) value
+
+The native forward pass multiplies queries and keys in 8 bits, with a rigorous bound of the error, to find the few keys
+of each row that can have weight, and solves exactly on those; it keeps the support in CSR form. The native backward
+pass touches the support only. All tensors here are (batch, heads, length, features), contiguous, float32 or float64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from omegamax import routing
+
+QUERY_BLOCK = 48  # queries of a task: kQueryBlock in csrc/attention/problems.hpp
+BUDGET = 512  # entries of the support that a row may have on average: more are computed again in the backward pass
+MAX_SIZE = 32768  # features of a key: sums of products of bytes fit into 32 bits
+
+ENTMAX, TOP, OSCAR, FUSED = range(4)  # AttentionKind
+
+
+class RowOperator(NamedTuple):
+    """What turns a row of scores into weights, as the native calls take it."""
+
+    kind: int
+    parameter: float | Tensor  # α, k or the strength; a tensor has one number per row, in double precision
+    most: float = math.inf  # strength times the number of keys is at most this
+
+    def arguments(self) -> tuple[int, float, int, float]:
+        if isinstance(self.parameter, Tensor):
+            return self.kind, 0.0, self.parameter.data_ptr(), self.most
+        return self.kind, self.parameter, 0, self.most
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the derivative needs to know which weights are equal."""
+        return self.kind in (OSCAR, FUSED)
+
+
+class Strides(NamedTuple):
+    """A tensor read as (batch, heads, queries, keys): the tensor, its first element, and four strides."""
+
+    tensor: Tensor
+    start: int
+    strides: tuple[int, int, int, int]
+
+    def arguments(self) -> tuple[int, ...]:
+        """The address of the first element, and the strides."""
+        return self.tensor.data_ptr() + self.start * self.tensor.itemsize, *self.strides
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What the rows of scores are beside products: the scale, what is added, and what is left out."""
+
+    scale: float
+    causal: bool = False
+    lengths: Tensor | None = None  # (batch · heads,) integers
+    mask: Strides | None = None  # boolean
+    bias: Strides | None = None
+    dropout: float = 0.0
+    seed: int = 0
+
+
+class Support(NamedTuple):
+    """The weights that are not zero, in CSR form; rows are (batch, head, query). A NaN row has one entry."""
+
+    offsets: Tensor  # (rows + 1,) int64
+    indices: Tensor  # (entries,) int32, in order within each row
+    weights: Tensor  # (entries,)
+    labels: Tensor | None  # (entries,) int32: segments or clusters
+
+
+class Answer(NamedTuple):
+    """What the forward pass returns."""
+
+    output: Tensor  # (batch, heads, queries, value features); undefined in blocks that were refused
+    support: Support | None
+    refused: Tensor  # (batch, heads, blocks) boolean: blocks of QUERY_BLOCK queries in which most keys may have weight
+
+
+class Gradients(NamedTuple):
+    """What the backward pass returns."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    scores: Tensor  # one per entry of the support
+    along: Tensor | None  # one per row: <J v, ∂_α ∇Ω>, the gradient with respect to α with the opposite sign
+
+
+_NOTHING = (0, 0, 0, 0, 0)
+
+
+def dense_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    weigh: Callable[[Tensor], Tensor],
+    *,
+    scale: float | Tensor,
+    bias: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The specification: output and weights. `weigh` turns scores (..., Q, K) into weights, masks included."""
+    scores = (query * scale) @ key.transpose(-1, -2)
+    weights = weigh(scores if bias is None else scores + bias)
+    return weights @ value, weights
+
+
+def can_run(tensors: list[Tensor]) -> bool:
+    """Whether native kernels may read the tensors, and nothing but reverse mode records."""
+    context = routing.context(*tensors)
+    if context is not routing.Context.NATIVE and context is not routing.Context.AUTOGRAD:
+        return False
+    return routing.native is not None and all(t.is_cpu and t.layout is torch.strided for t in tensors)
+
+
+def n_blocks(n_queries: int) -> int:
+    """How many blocks of queries there are."""
+    return -(-n_queries // QUERY_BLOCK)
+
+
+def forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    operator: RowOperator,
+    rows: Rows,
+    *,
+    wants_support: bool,
+    may_refuse: bool,
+) -> Answer:
+    """Output and support. Blocks in which most keys may have weight are refused: a dense product is faster there."""
+    batch, heads, n_queries, _ = query.shape
+    output = query.new_empty(batch, heads, n_queries, value.shape[-1])
+    refused = torch.empty(batch, heads, n_blocks(n_queries), dtype=torch.bool)
+    found = routing.native.sparse_attention(
+        query.itemsize,
+        query.data_ptr(),
+        key.data_ptr(),
+        value.data_ptr(),
+        output.data_ptr(),
+        _sizes(query, key, value),
+        operator.arguments(),
+        rows.dropout,
+        rows.seed,
+        rows.scale,
+        rows.causal,
+        0 if rows.lengths is None else rows.lengths.data_ptr(),
+        _NOTHING if rows.mask is None else rows.mask.arguments(),
+        _NOTHING if rows.bias is None else rows.bias.arguments(),
+        BUDGET,
+        may_refuse,
+        wants_support,
+        refused.data_ptr(),
+        torch.get_num_threads(),
+    )
+    if not wants_support:
+        return Answer(output, None, refused)
+    offsets = torch.empty(batch * heads * n_queries + 1, dtype=torch.int64)
+    indices = torch.empty(found.n_entries, dtype=torch.int32)
+    weights = query.new_empty(found.n_entries)
+    labels = torch.empty_like(indices) if operator.has_labels else None
+    found.write(offsets.data_ptr(), indices.data_ptr(), weights.data_ptr(), 0 if labels is None else labels.data_ptr())
+    return Answer(output, Support(offsets, indices, weights, labels), refused)
+
+
+def backward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    grad_output: Tensor,
+    support: Support,
+    operator: RowOperator,
+    rows: Rows,
+    *,
+    wants_along: bool,
+) -> Gradients:
+    """Gradients from the support alone; rows without any contribute zero."""
+    offsets, indices, weights, labels = support
+    found = Gradients(
+        torch.empty_like(query),
+        torch.empty_like(key),
+        torch.empty_like(value),
+        torch.empty_like(weights),
+        query.new_empty(query.shape[:-1]) if wants_along else None,
+    )
+    routing.native.sparse_attention_gradient(
+        query.itemsize,
+        query.data_ptr(),
+        key.data_ptr(),
+        value.data_ptr(),
+        grad_output.data_ptr(),
+        _sizes(query, key, value),
+        (offsets.data_ptr(), indices.data_ptr(), weights.data_ptr(), 0 if labels is None else labels.data_ptr()),
+        operator.arguments(),
+        rows.dropout,
+        rows.seed,
+        rows.scale,
+        found.scores.data_ptr(),
+        found.query.data_ptr(),
+        found.key.data_ptr(),
+        found.value.data_ptr(),
+        0 if found.along is None else found.along.data_ptr(),
+        torch.get_num_threads(),
+    )
+    return found
+
+
+def _sizes(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]:
+    batch, heads, n_queries, size = query.shape
+    return batch, heads, key.shape[1], n_queries, key.shape[2], size, value.shape[-1]
