@@ -107,14 +107,14 @@ class SparseAttention(torch.autograd.Function):
         # The k best are few however flat a row is.
         may_refuse = not settings.keeps_all and not isinstance(settings.operator, TopK)
 
-        def answer(may_refuse: bool) -> kernel.Answer:
+        def run(may_refuse: bool) -> kernel.NativeOutput:
             return kernel.forward(query, key, value, operator, rows, wants_support=wanted, may_refuse=may_refuse)
 
-        output, support, refused = answer(may_refuse)
+        output, support, refused = run(may_refuse)
         some_refused = bool(refused.any())
         if some_refused and not all(bool(x.isfinite().all()) for x in (key, value)):
             # Dense products would spread what is not finite to rows that may not read it.
-            output, support, refused = answer(False)
+            output, support, refused = run(False)
             some_refused = False
         blocks = _Blocks(settings, query, key, value, parameter, bias, refused) if some_refused else None
         if blocks is not None:

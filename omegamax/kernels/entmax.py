@@ -25,14 +25,14 @@ def entmax(rows: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
     if rows.shape[-1] == 0:
         return torch.empty_like(rows), rows.new_full(rows.shape[:-1], -torch.inf)
     if isinstance(alpha, Tensor):
-        return _any_order(rows, alpha, gentle=True, steep=True)
+        return _any_order(rows, alpha, up_to_two=True, above_two=True)
     if alpha == 1:
         return softmax.reference(rows)
     if alpha == 1.5:
         return _order_three_halves(rows)
     if alpha == 2:
         return sparsemax.reference(rows)
-    return _any_order(rows, alpha, gentle=alpha < 2, steep=not alpha < 2)
+    return _any_order(rows, alpha, up_to_two=alpha < 2, above_two=not alpha < 2)
 
 
 def _order_three_halves(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,19 +63,19 @@ def _order_three_halves(rows: Tensor) -> tuple[Tensor, Tensor]:
 _MAX_STEPS = 24  # Newton's method doubles the digits; a far start on a long row takes a few more
 
 
-def _any_order(rows: Tensor, alpha: float | Tensor, *, gentle: bool, steep: bool) -> tuple[Tensor, Tensor]:
+def _any_order(rows: Tensor, alpha: float | Tensor, *, up_to_two: bool, above_two: bool) -> tuple[Tensor, Tensor]:
     """Solves in double precision; weights vanish where gap >= 1/(alpha - 1)."""
     e = torch.as_tensor(alpha, dtype=torch.float64, device=rows.device) - 1
     e = torch.where((e >= 0) & (e < torch.inf), e, torch.nan)
     found = candidates(rows, torch.where(e.isnan(), 0, 1 / e))
     d = found.gap
-    if gentle and steep:
-        is_steep = e > 1
-        flat, flat_mass = _gentle(d, torch.where(is_steep, 0.5, e))
-        sharp, sharp_mass = _steep(d, torch.where(is_steep, e, 2.0))
-        weights, mass = torch.where(is_steep, sharp, flat), torch.where(is_steep, sharp_mass, flat_mass)
+    if up_to_two and above_two:
+        is_above_two = e > 1
+        flat, flat_mass = _orders_up_to_two(d, torch.where(is_above_two, 0.5, e))
+        sharp, sharp_mass = _orders_above_two(d, torch.where(is_above_two, e, 2.0))
+        weights, mass = torch.where(is_above_two, sharp, flat), torch.where(is_above_two, sharp_mass, flat_mass)
     else:
-        weights, mass = (_gentle if gentle else _steep)(d, e)
+        weights, mass = (_orders_up_to_two if up_to_two else _orders_above_two)(d, e)
     invalid = e.isnan()
     cost = torch.where(weights > 0, d, 0)
     above = (mass - e * row_sum(weights * cost)) / (1 + e)
@@ -94,7 +94,7 @@ def _relative_powers(d: Tensor, e: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     return low, high
 
 
-def _gentle(d: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
+def _orders_up_to_two(d: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
     """Orders up to 2. Newton's method on the norm (sum (c - e d)_+^(1/e))^e, convex in c, kept honest by bisection."""
     high, low = torch.ones_like(d[..., :1]) + 0 * e, torch.zeros_like(d[..., :1]) + 0 * e
     c, settled = high, torch.zeros_like(high, dtype=torch.bool)
@@ -120,7 +120,7 @@ def _gentle(d: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
     return powers / total, mass
 
 
-def _steep(d: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
+def _orders_above_two(d: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
     """Orders above 2: the support by bisection over the sorted scores, then its least weight w by Newton's method.
 
     The multiplier itself would not do: on a flat row it is w^e from the lowest score, below the rounding of the scores.

@@ -78,7 +78,7 @@ class Support(NamedTuple):
     labels: Tensor | None  # (entries,) int32: segments or clusters
 
 
-class Answer(NamedTuple):
+class NativeOutput(NamedTuple):
     """What the forward pass returns."""
 
     output: Tensor  # (batch, heads, queries, value features); undefined in blocks that were refused
@@ -136,7 +136,7 @@ def forward(
     *,
     wants_support: bool,
     may_refuse: bool,
-) -> Answer:
+) -> NativeOutput:
     """Output and support. Blocks in which most keys may have weight are refused: a dense product is faster there."""
     batch, heads, n_queries, _ = query.shape
     output = query.new_empty(batch, heads, n_queries, value.shape[-1])
@@ -163,13 +163,13 @@ def forward(
         torch.get_num_threads(),
     )
     if not wants_support:
-        return Answer(output, None, refused)
+        return NativeOutput(output, None, refused)
     offsets = torch.empty(batch * heads * n_queries + 1, dtype=torch.int64)
     indices = torch.empty(found.n_entries, dtype=torch.int32)
     weights = query.new_empty(found.n_entries)
     labels = torch.empty_like(indices) if operator.has_labels else None
     found.write(offsets.data_ptr(), indices.data_ptr(), weights.data_ptr(), 0 if labels is None else labels.data_ptr())
-    return Answer(output, Support(offsets, indices, weights, labels), refused)
+    return NativeOutput(output, Support(offsets, indices, weights, labels), refused)
 
 
 def backward(

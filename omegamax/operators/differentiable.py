@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks, routing
+from omegamax.operators.interior_point import certified_gap, maximize, solve_on_face
 from omegamax.operators.regularizer import Regularizer, Solution
-from omegamax.operators.simplex_newton import certified_gap, maximize, solve_on_face
 
 
 @dataclass(frozen=True, eq=False)
