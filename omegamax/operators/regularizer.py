@@ -129,9 +129,12 @@ class KernelRegularizer(Regularizer):
 
     def solve_certificate(self, scores: Tensor) -> tuple[Tensor, ...]:
         """The weights alone, where they are the whole certificate."""
-        arguments = self.arguments(scores)
-        if self.constants is None and routing.context(scores, *arguments) is routing.Context.NATIVE:
-            return (self.solver.weights(scores, *arguments),)
+        if self.constants is None:
+            if self.native_numbers is not None and routing.context(scores) is routing.Context.NATIVE:
+                return (self.solver.weights_by_numbers(scores, self.native_numbers),)
+            arguments = self.arguments(scores)
+            if routing.context(scores, *arguments) is routing.Context.NATIVE:
+                return (self.solver.weights(scores, *arguments),)
         return self.solve(scores).certificate
 
     def solve_for_export(self, scores: Tensor) -> Solution:
