@@ -39,6 +39,8 @@ def pool(rows: Tensor) -> tuple[Tensor, Tensor]:
     """The solution and the pools, for finite rows. A traced program cannot loop as often as the data asks."""
     if routing.is_compiling() or routing.exporting_to_onnx() or routing.is_tracing():
         return pool_by_formula(rows)
+    if rows.numel() == 0:
+        return rows.clone(), torch.zeros_like(rows, dtype=torch.bool)
     joined = _pools(rows.reshape(-1, rows.shape[-1])).reshape(rows.shape)
     while True:  # most often once: the means, added up in another order, may violate by a rounding error
         solution = segment_mean.reference(joined, rows)
