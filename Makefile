@@ -152,7 +152,8 @@ sanitize: $(sanitized)/.built
 	PYTHONPATH=tests OMEGAMAX_SANITIZED=$(sanitized) \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	  $(bin)/python -m pytest -n $(WORKERS) -p sanitized_kernels -p no:cacheprovider $(wildcard tests/laws/test_kernels_*.py)
+	  $(bin)/python -m pytest -n $(WORKERS) -p sanitized_kernels -p no:cacheprovider $(wildcard tests/laws/test_kernels_*.py) \
+	  tests/attention/test_sparse_attention_blocks.py tests/attention/test_key_cache.py tests/spans
 
 $(sanitized)/.built: $(venv)/.sanitize $(sources)
 	$(bin)/cmake -S . -B $(sanitized) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(bin))/ninja \

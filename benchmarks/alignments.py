@@ -152,7 +152,7 @@ print(costs.numel() * 4 / 2**20, peak() - before)
 
 
 def memory() -> list[list[object]]:
-    """Each in a process of its own; the growth of the peak while it runs forward and backward."""
+    """Measures how the peak grows during forward and backward, each in a process of its own."""
     table: list[list[object]] = []
     for n, width in [(4096, 0), (8192, 0), (8192, 32), (8192, 128), (65536, 32)]:
         output = subprocess.check_output([sys.executable, "-c", MEMORY.format(n=n, width=width)], text=True)

@@ -1,6 +1,6 @@
 """Non-projective trees: matrix-tree sums against a bare `torch.linalg.slogdet`, the best tree against other searches.
 
-The determinant's contestant is given its Laplacian ready-made: exponentials and the Laplacian are our work alone. The
+`slogdet` gets a Laplacian that is ready: the time of exponentials and of the Laplacian is in our numbers only. The
 searches are checked to find trees of the same score.
 """
 
@@ -20,7 +20,7 @@ ROOTS = {"any roots": om.Arborescence(single_root=False), "one root": om.Arbores
 
 
 def laplacian(potentials: torch.Tensor, single_root: bool) -> torch.Tensor:
-    """Of Koo et al. (2007)."""
+    """Returns the Laplacian of Koo et al. (2007)."""
     weights = potentials.exp()
     words = weights[:, 1:, 1:] * (1 - torch.eye(potentials.shape[-1] - 1, dtype=potentials.dtype))
     matrix = torch.diag_embed(words.sum(1)) - words

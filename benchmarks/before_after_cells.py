@@ -182,7 +182,7 @@ def main() -> None:
             continue
         found = seconds_per_call(prepared, options.seconds, getattr(time, options.clock))
         del prepared
-        time.sleep(0.002)  # PyTorch's threads stay awake for a millisecond, which the other tree must not feel
+        time.sleep(0.002)  # PyTorch's threads stay awake for a millisecond, which would slow down the other tree
         print(found, flush=True)
 
 

@@ -1,7 +1,7 @@
 """SparseMAP as one would write it with NumPy and SciPy: an active set and a textbook oracle, one item after the other.
 
-What the compiled solver is measured against where lp-sparsemap cannot be built (its only release on the registry lacks
-the Cython sources that its setup wants).
+The compiled solver is compared with it where lp-sparsemap cannot be built (its only release on the registry lacks the
+Cython sources that its setup needs).
 """
 
 from __future__ import annotations

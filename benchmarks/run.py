@@ -1,4 +1,4 @@
-"""Runs every benchmark of this folder; results go to benchmarks/results/. Arguments are handed on."""
+"""Runs every benchmark of this folder with the given arguments; results go to benchmarks/results/."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ BENCHMARKS = [
     "factor_graphs.py",
     "losses.py",
     "attention.py",
+    "sparse_attention.py",
+    "decoding.py",
 ]
 
 if __name__ == "__main__":

@@ -77,20 +77,27 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2, help="threads for torch and omegamax (default %(default)s)")
     parser.add_argument("--lengths", type=int, nargs="+", default=[512, 1024, 4096], choices=SHAPES)
     parser.add_argument("--normalizers", nargs="+", default=list(NORMALIZERS), choices=NORMALIZERS)
+    parser.add_argument("--scores", nargs="+", default=list(SPREADS), choices=SPREADS)
+    parser.add_argument("--save-as", default="sparse_attention", help="name of the results (default %(default)s)")
+    parser.add_argument("--arch", choices=om.routing.native.supported_archs(), help="default: the best that runs here")
     parser.add_argument("--clock", choices=["perf_counter", "process_time"], default="perf_counter")
     arguments = parser.parse_args()
     timing.clock = getattr(time, arguments.clock)
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
+    if arguments.arch:
+        om.routing.native.use_arch(arguments.arch)
     memory = [
         [length, kind, peak_memory(length, SPREADS[kind])]
         for length in arguments.lengths
-        for kind in ("normal", "constant")
+        for kind in arguments.scores
+        if kind in ("normal", "constant")
     ]
     names = arguments.normalizers
     rows, supports = [], []
     for length in arguments.lengths:
-        for kind, spread in SPREADS.items():
+        for kind in arguments.scores:
+            spread = SPREADS[kind]
             ahead, back, sizes = measured(length, spread, names, arguments.seconds, arguments.least)
             cells = [f"{back[n] / back['torch']:.3f} / {ahead[n] / ahead['torch']:.3f}" for n in names]
             rows.append([length, SHAPES[length], kind, *cells])
@@ -106,7 +113,7 @@ def main() -> None:
         ("Memory added by sparsemax, forward + backward (MB)", ["N", "scores", "MB"], memory),
     ]
     arch = "" if om.routing.native.arch() == om.routing.native.supported_archs()[0] else f"_{om.routing.native.arch()}"
-    write(f"sparse_attention{arch}", "Sparse attention", sections)
+    write(f"{arguments.save_as}{arch}", "Sparse attention", sections)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "attention/bindings.hpp"
+#include "attention/decode_bindings.hpp"
 #include "core/fields.hpp"
 #include "core/problems.hpp"
 #include "core/team.hpp"
@@ -101,7 +101,7 @@ class Wanted {
 constexpr std::int64_t kRowsAtOnce = 16;
 constexpr std::int64_t kGrain = 1 << 14;  // elements a thread takes at a time
 
-constexpr std::int64_t kLong = 1 << 22;  // elements that may take so long that a signal should be heard meanwhile
+constexpr std::int64_t kLong = 1 << 22;  // calls on more elements than this check for signals
 
 template <class Problem>
 struct Job {
@@ -297,6 +297,7 @@ NB_MODULE(_native, m) {
 
   bind_sparsemap(m, []() -> const Table& { return *active.load(std::memory_order_relaxed); });
   bind_attention(m, []() -> const Table& { return *active.load(std::memory_order_relaxed); });
+  bind_decoding(m, []() -> const Table& { return *active.load(std::memory_order_relaxed); });
   m.def("kbest", &kbest, "The k best derivations of a hypergraph.");
 
 #define OMEGAMAX_BIND(Name) bind<Name>(m, #Name, &Table::Name##_float, &Table::Name##_double);

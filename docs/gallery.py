@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/plots.md into docs/images, by running the code that the page shows.
+"""Draws the pictures of the pages below into docs/images, by running the code that the pages show.
 
 python docs/gallery.py
 """
@@ -13,17 +13,20 @@ from PIL import Image
 DOCS = Path(__file__).resolve().parent
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 MAX_BYTES = 80_000
+PAGES = ("plots.md", "sparse_attention.md")
 
 
 def main() -> None:
-    text = (DOCS / "plots.md").read_text(encoding="utf-8")
     torch.set_num_threads(1)
     os.chdir(DOCS / "images")
-    namespace: dict = {}
-    for match in BLOCK.finditer(text):
-        exec(match.group(1), namespace)
-    for name in re.findall(r'savefig\(\s*"(.+?\.png)"\s*\)', text):
-        print(f"{shrunk(Path(name)):6d}  {name}")
+    for page in PAGES:
+        text = (DOCS / page).read_text(encoding="utf-8")
+        namespace: dict = {}
+        for match in BLOCK.finditer(text):
+            if ">>>" not in match.group(1):
+                exec(match.group(1), namespace)
+        for name in re.findall(r'savefig\(\s*"(.+?\.png)"\s*\)', text):
+            print(f"{shrunk(Path(name)):6d}  {name}")
 
 
 def shrunk(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""Three ways to learn through a choice, and how noisy each is.
+"""Five estimators of the gradient through a choice, and how noisy each is.
 
 A query looks at one of eight places (sparsemax gives a few of them a probability) and a small network says how likely
 the right answer is from what it sees there. The gradient of  L_s = Σ_s p(s) log p(y | s)  with respect to the query is

@@ -1,8 +1,8 @@
-"""One learned alpha per attention head (Correia, Niculae & Martins, 2019), on a toy where two heads want opposites.
+"""One learned alpha per attention head (Correia, Niculae & Martins, 2019), on a toy where two heads need opposites.
 
 Every input is a row of 16 numbers, each with a key. Head 0 must return the mean of all of them, head 1 the one whose
-key is largest. Softmax (alpha = 1) is right for the first, a very sparse entmax for the second; nobody says so, and
-the orders are learned from the error alone, starting from 1.5 in both heads.
+key is largest. Softmax (alpha = 1) is right for the first, a very sparse entmax for the second. The model is not told:
+both orders start at 1.5 and are learned from the error alone.
 
     python examples/learn_alpha.py
 """

@@ -150,5 +150,6 @@ from omegamax import registry as registry
 from omegamax import reproductions as reproductions
 from omegamax import sampling as sampling
 from omegamax import smoothmax as smoothmax
+from omegamax import spans as spans
 from omegamax import structures as structures
 from omegamax import training as training

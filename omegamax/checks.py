@@ -1,4 +1,4 @@
-"""Every input check and its message: who speaks, what was expected, what came, what to do; and how to warn."""
+"""Every check of inputs. A message says who speaks, what was expected, what came, and what to do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def check_floating(who: str, scores: Any, *, name: str = "scores") -> None:
-    """Scores are a dense floating-point tensor."""
+    """Checks that scores are a dense floating-point tensor."""
     if not isinstance(scores, Tensor):
         raise TypeError(
             f"{who}: {name} must be a Tensor, got {type(scores).__name__}; wrap them with torch.tensor(...)"
@@ -28,14 +28,14 @@ def check_floating(who: str, scores: Any, *, name: str = "scores") -> None:
 
 
 def check_scores(who: str, scores: Any, *, name: str = "scores") -> None:
-    """Scores are a dense floating-point tensor with at least one axis."""
+    """Checks that scores are a dense floating-point tensor with at least one axis."""
     check_floating(who, scores, name=name)
     if scores.dim() == 0:
         raise ValueError(f"{who}: {name} must have at least one axis, got a 0-d tensor; use {name}.reshape(1)")
 
 
 def check_dim(who: str, scores: Tensor, dim: Any) -> None:
-    """An axis of scores."""
+    """Checks that `dim` is an axis of scores."""
     if not isinstance(dim, int) or isinstance(dim, bool):
         raise TypeError(f"{who}: dim must be an int, got {type(dim).__name__}; name one axis of scores")
     if not -scores.dim() <= dim < scores.dim():
@@ -49,7 +49,7 @@ _TRUE_MARKS = "True marks the positions that may receive weight"
 
 
 def check_mask(who: str, scores: Tensor, mask: Any, *, onto: str = "scores", fix: str = _TRUE_MARKS) -> None:
-    """A boolean tensor that broadcasts to scores; True marks what may receive weight."""
+    """Checks that `mask` is a boolean tensor that broadcasts to scores; True marks what may receive weight."""
     if not isinstance(mask, Tensor):
         raise TypeError(f"{who}: mask must be a boolean Tensor, got {type(mask).__name__}; use torch.tensor(mask)")
     if mask.dtype is not torch.bool:
@@ -62,7 +62,7 @@ def check_mask(who: str, scores: Tensor, mask: Any, *, onto: str = "scores", fix
 
 
 def as_lengths(lengths: Any) -> Any:
-    """Lengths as a tensor, from a number, a list, a tuple or a NumPy array; what is none of these stays as it is."""
+    """Converts lengths from a number, a list, a tuple or a NumPy array to a tensor; anything else stays as it is."""
     if lengths is None or isinstance(lengths, Tensor):
         return lengths
     if isinstance(lengths, (list, tuple)) and not lengths:
@@ -70,11 +70,11 @@ def as_lengths(lengths: Any) -> Any:
     try:
         return torch.as_tensor(lengths)
     except (TypeError, ValueError, RuntimeError):
-        return lengths  # which a check will refuse
+        return lengths  # a later check raises
 
 
 def check_lengths(who: str, batch_shape: tuple[int, ...], lengths: Any) -> Tensor:
-    """Integers, one per item of the leading batch axes, as a tensor."""
+    """Checks that lengths are integers, one per item of the leading batch axes; returns them as a tensor."""
     lengths = as_lengths(lengths)
     if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.dtype is torch.bool:
         kind = lengths.dtype if isinstance(lengths, Tensor) else type(lengths).__name__
@@ -105,14 +105,14 @@ def _is_number(number: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """A number of NumPy as one of Python, whose arithmetic is double; anything else as it is."""
+    """Converts a number of NumPy to one of Python, whose arithmetic is double; anything else stays as it is."""
     if isinstance(value, (float, int, Tensor)):  # the usual case, quickly
         return value
     return float(value) if isinstance(value, numbers.Real) else value
 
 
 def check_parameter(who: str, parameter: Parameter, value: Any) -> None:
-    """A number in the range of the parameter, or a floating tensor. A tensor is read only where that is cheap."""
+    """Checks for a number in the range of the parameter, or a floating tensor, which is read only if that is cheap."""
     if type(value) is float and parameter.least < value < parameter.most:  # the usual case, quickly
         return
     if value is None and parameter.default is None:
@@ -133,7 +133,7 @@ def check_parameter(who: str, parameter: Parameter, value: Any) -> None:
 
 
 def is_readable(tensor: Tensor) -> bool:
-    """Whether the values can be looked at for free: not traced, transformed, fake, or on another device."""
+    """Says whether reading the values costs nothing: they are not traced, transformed, fake, or on another device."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
     if torch._C._len_torch_dispatch_stack():  # a mode may make a fake tensor of whatever is computed
@@ -161,7 +161,7 @@ def check_finite(who: str, name: str, number: Any, fix: str) -> None:
 
 
 def check_above(who: str, bound: Any, start: Any) -> None:
-    """Two numbers, the second above the first."""
+    """Checks for two numbers, the second above the first."""
     for name, number in (("bound", bound), ("start", start)):
         finite = _is_number(number) and -math.inf < number < math.inf
         _check_number(who, name, number, finite, "finite", "begin a little above the bound", kind="a number")
@@ -170,7 +170,7 @@ def check_above(who: str, bound: Any, start: Any) -> None:
 
 
 def check_row_parameter(who: str, name: str, parameter: Any, scores: Tensor, *, onto: str = "scores") -> None:
-    """A tensor parameter broadcasts against scores and has size one along the row."""
+    """Checks that a tensor parameter broadcasts against scores and has size one along the row."""
     if not isinstance(parameter, Tensor) or parameter.dim() == 0:
         return
     shape = tuple(parameter.shape)
@@ -184,7 +184,7 @@ def check_row_parameter(who: str, name: str, parameter: Any, scores: Tensor, *, 
 
 
 def check_owl_weights(who: str, weights: Any, x: Any, dim: int) -> None:
-    """One non-negative, non-increasing sequence as long as the row."""
+    """Checks for one non-negative, non-increasing sequence as long as the row."""
     check_scores(who, x, name="x")
     check_dim(who, x, dim)
     if not isinstance(weights, Tensor) or not weights.is_floating_point():
@@ -220,14 +220,14 @@ def check_tolerance(who: str, name: str, number: Any) -> None:
 
 
 def check_gap(who: str, name: str, number: Any) -> None:
-    """A number that is not negative: how much may be left to win, or to agree on."""
+    """Checks that a tolerance, of a gap or a residual, is a number that is not negative."""
     _check_number(
-        who, name, number, _is_number(number) and number >= 0, "at least 0", "0 asks for all there is", kind="a number"
+        who, name, number, _is_number(number) and number >= 0, "at least 0", "0 is the most exact", kind="a number"
     )
 
 
 def check_counts(who: str, name: str, numbers: Tensor, most: int, fix: str) -> None:
-    """Integers from 0 to the most there can be. They are read only where that is cheap."""
+    """Checks that integers lie between 0 and `most`. They are read only where that is cheap."""
     if numbers.numel() == 0 or not is_readable(numbers):
         return
     low, high = (int(bound) for bound in numbers.aminmax())
@@ -236,7 +236,7 @@ def check_counts(who: str, name: str, numbers: Tensor, most: int, fix: str) -> N
 
 
 def check_indices(who: str, name: str, indices: Any) -> None:
-    """An integer tensor with an axis."""
+    """Checks for an integer tensor with at least one axis."""
     if not isinstance(indices, Tensor):
         raise TypeError(f"{who}: {name} must be an integer Tensor, got {type(indices).__name__}; use torch.tensor(...)")
     if indices.is_floating_point() or indices.dtype is torch.bool:
@@ -246,7 +246,7 @@ def check_indices(who: str, name: str, indices: Any) -> None:
 
 
 def check_event(who: str, name: str, tensor: Any, event: tuple[int | None, ...], layout: str) -> None:
-    """A floating tensor whose last axes have these sizes; None stands for any size from 1."""
+    """Checks for a floating tensor whose last axes have these sizes; None stands for any size from 1."""
     if not isinstance(tensor, Tensor):
         raise TypeError(
             f"{who}: {name} must be a Tensor {layout}, got {type(tensor).__name__}; wrap it with torch.tensor"
@@ -263,7 +263,7 @@ def check_event(who: str, name: str, tensor: Any, event: tuple[int | None, ...],
 
 
 def common_batch(who: str, components: tuple[tuple[Tensor, int], ...]) -> tuple[int, ...]:
-    """The batch shape that the components share by broadcasting."""
+    """Returns the batch shape that the components share by broadcasting."""
     shapes = [tuple(tensor.shape[: tensor.dim() - event_ndim]) for tensor, event_ndim in components]
     if len(shapes) == 1:
         return shapes[0]
@@ -285,7 +285,7 @@ def common_batch(who: str, components: tuple[tuple[Tensor, int], ...]) -> tuple[
 def check_structure_lengths(
     who: str, batch_shape: tuple[int, ...], lengths: Any, limits: tuple[int, ...], *, least: int = 1
 ) -> tuple[Tensor, ...]:
-    """One CPU tensor (batch,) per axis that has a length, from `least` to the axis' size, which is the default."""
+    """Returns one CPU tensor (batch,) per axis that has a length, from `least` to the axis' size, the default."""
     given = (None,) * len(limits) if lengths is None else _per_axis(lengths, len(limits), batch_shape)
     if not limits and lengths is not None:
         raise ValueError(f"{who}: lengths must be None, got {type(lengths).__name__}; no axis of {who} has a length")
@@ -308,7 +308,7 @@ def check_structure_lengths(
             raise ValueError(
                 f"{who}: lengths must have the batch shape {batch_shape}, got {tuple(each.shape)}; give one per item"
             )
-        # A copy: what the caller writes into its own before the backward pass must not reach the kernels.
+        # This is a copy: the caller may change its own tensor before the backward pass.
         each = each.detach().to("cpu", torch.long, copy=True).reshape(-1)
         if n_items and not (int(each.min()) >= least and int(each.max()) <= limit):
             raise ValueError(
@@ -320,7 +320,7 @@ def check_structure_lengths(
 
 
 def _per_axis(lengths: Any, n_axes: int, batch_shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Lengths for each axis that has them. A list for one axis is its lengths, or holds them as its only entry."""
+    """Returns lengths for each axis that has them. A list for one axis is its lengths, or has them as its one entry."""
     if n_axes != 1:
         return (lengths,) if isinstance(lengths, Tensor) or not hasattr(lengths, "__len__") else tuple(lengths)
     whole = as_lengths(lengths)

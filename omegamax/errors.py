@@ -20,7 +20,7 @@ class DataError(RecipeError):
 
 
 class DeviceError(RecipeError):
-    """The device that was asked for does not exist here."""
+    """The device that the settings name does not exist here."""
 
 
 class DivergedError(RecipeError):

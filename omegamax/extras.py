@@ -1,4 +1,4 @@
-"""How the optional parts of the package are installed. Loads nothing, so that any message may ask."""
+"""Says how the optional parts of the package are installed. Loads nothing, so that any module may import it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def how_to_install(extra: str) -> str:
-    """The commands that install an extra, from a package index and from a clone: what a message about it ends with."""
+    """Returns the commands that install an extra, from a package index and from a clone, as the end of a message."""
     return f'install it with pip install "omegamax[{extra}]", or in a clone of omegamax with pip install ".[{extra}]"'
 
 

@@ -1,4 +1,4 @@
-"""The everyday face: one function per operator, called like `torch.softmax`.
+"""One function per operator, called like `torch.softmax`.
 
 Every function takes `(scores, dim=-1, *, gamma=1.0, mask=None)`:
 
@@ -13,13 +13,11 @@ Weights have the shape and dtype of scores, and zeros are exact.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from omegamax import checks, routing
+from omegamax import checks
 from omegamax.operator_table import ENTMAX15
 from omegamax.operators import evaluation
 from omegamax.operators.fused import Fused
@@ -28,14 +26,19 @@ from omegamax.operators.hard import Hard
 from omegamax.operators.norm_entropy import NormEntropy
 from omegamax.operators.operator import Operator
 from omegamax.operators.oscar import Oscar
-from omegamax.operators.regularizer import KernelRegularizer
-from omegamax.operators.scaled import Scaled
 from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.operators.squared_pnorm import SquaredPNorm
+from omegamax.operators.standard_form import (
+    argmax_along,
+    checked_smooth,
+    operator_argmax_along,
+    operator_of,
+    standard_form,
+    with_dim_last,
+)
 from omegamax.operators.tsallis import Tsallis
 from omegamax.smoothmax import SmoothMax
-from omegamax.wrong_kinds import instead_of, kind_of
 
 _HARD, _SHANNON, _SQUARED_NORM, _ENTMAX15 = Hard(), Shannon(), SquaredNorm(), Tsallis(ENTMAX15.fixed)
 
@@ -58,7 +61,7 @@ def hardmax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask:
     >>> hardmax(torch.tensor([1.0, 3.0, 3.0]))
     tensor([0., 1., 0.])
     """
-    return _weights("hardmax", _HARD, scores, dim, gamma, mask)
+    return operator_argmax_along("hardmax", _HARD, scores, dim, gamma, mask)
 
 
 def softmax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask: Tensor | None = None) -> Tensor:
@@ -77,7 +80,7 @@ def softmax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask:
     >>> softmax(torch.tensor([1.0, 1.0, 5.0]), mask=torch.tensor([True, True, False]))
     tensor([0.5000, 0.5000, 0.0000])
     """
-    return _weights("softmax", _SHANNON, scores, dim, gamma, mask)
+    return operator_argmax_along("softmax", _SHANNON, scores, dim, gamma, mask)
 
 
 def sparsemax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask: Tensor | None = None) -> Tensor:
@@ -98,7 +101,7 @@ def sparsemax(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mas
     >>> sparsemax(torch.tensor([1.0, 0.9, -1.0]))
     tensor([0.5500, 0.4500, 0.0000])
     """
-    return _weights("sparsemax", _SQUARED_NORM, scores, dim, gamma, mask)
+    return operator_argmax_along("sparsemax", _SQUARED_NORM, scores, dim, gamma, mask)
 
 
 def entmax15(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask: Tensor | None = None) -> Tensor:
@@ -115,7 +118,7 @@ def entmax15(scores: Tensor, dim: int = -1, *, gamma: float | Tensor = 1.0, mask
     >>> entmax15(torch.tensor([1.0, 0.5, -2.0]))
     tensor([0.6740, 0.3260, 0.0000])
     """
-    return _weights("entmax15", _ENTMAX15, scores, dim, gamma, mask)
+    return operator_argmax_along("entmax15", _ENTMAX15, scores, dim, gamma, mask)
 
 
 def entmax(
@@ -146,7 +149,7 @@ def entmax(
     tensor([0.7500, 0.2500, 0.0000])
     """
     tsallis = operator_of("entmax", Tsallis, alpha, scores, dim)
-    return _weights("entmax", tsallis, scores, dim, gamma, mask)
+    return operator_argmax_along("entmax", tsallis, scores, dim, gamma, mask)
 
 
 def sqpnormmax(
@@ -156,7 +159,7 @@ def sqpnormmax(
 
         argmax_{w in simplex}  <w, scores> - gamma / 2 * ||w||_p^2
 
-    Sparse like sparsemax (p = 2) but smoother where a weight leaves zero (Niculae & Blondel, 2017).
+    It is sparse like sparsemax (p = 2) but smoother where a weight leaves zero (Niculae & Blondel, 2017).
 
     Arguments:
         scores: a floating tensor with any axes; −inf takes an entry out of its row
@@ -171,7 +174,7 @@ def sqpnormmax(
     tensor([0.8474, 0.1526, 0.0000])
     """
     squared_pnorm = operator_of("sqpnormmax", SquaredPNorm, p, scores, dim)
-    return _weights("sqpnormmax", squared_pnorm, scores, dim, gamma, mask)
+    return operator_argmax_along("sqpnormmax", squared_pnorm, scores, dim, gamma, mask)
 
 
 def normmax(
@@ -186,8 +189,8 @@ def normmax(
 
         argmax_{p in simplex}  <p, scores> - gamma * ||p||_alpha
 
-    Sparse, and the more even over its support the larger alpha is (Blondel, Martins & Niculae, 2020). `alpha` may be a
-    tensor that broadcasts against scores with size 1 along `dim`, and its gradient is exact.
+    It is sparse; the larger alpha is, the more equal are its weights above zero (Blondel, Martins & Niculae, 2020).
+    `alpha` may be a tensor that broadcasts against scores with size 1 along `dim`, and its gradient is exact.
 
     Arguments:
         scores: a floating tensor with any axes; −inf takes an entry out of its row
@@ -202,7 +205,7 @@ def normmax(
     tensor([0.6890, 0.3110, 0.0000])
     """
     norm_entropy = operator_of("normmax", NormEntropy, alpha, scores, dim)
-    return _weights("normmax", norm_entropy, scores, dim, gamma, mask)
+    return operator_argmax_along("normmax", norm_entropy, scores, dim, gamma, mask)
 
 
 def fusedmax(
@@ -232,7 +235,7 @@ def fusedmax(
     tensor([0.5000, 0.5000, 0.0000])
     """
     fused = operator_of("fusedmax", Fused, strength, scores, dim)
-    return _weights("fusedmax", fused, scores, dim, gamma, mask)
+    return operator_argmax_along("fusedmax", fused, scores, dim, gamma, mask)
 
 
 def oscarmax(
@@ -243,13 +246,13 @@ def oscarmax(
     gamma: float | Tensor = 1.0,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Sparse weights that are equal within clusters, wherever their members stand.
+    """Sparse weights that are equal within clusters of positions, wherever these are in the row.
 
         argmax_{p in simplex}  <p, scores> - gamma * (1/2 ||p||^2 + strength * sum_{i<j} max(p_i, p_j))
 
-    Exact for scores of any sign; the published composition is not (Niculae & Blondel, 2017). Without a strength each
-    row of d positions that are not masked takes min(0.01, 1/d): the paper's 0.01 up to d = 100, and beyond that what
-    keeps long rows from collapsing to equal weights.
+    It is exact for scores of any sign; the published composition is not (Niculae & Blondel, 2017). Without a strength
+    each row of d positions that are not masked takes min(0.01, 1/d): the paper's 0.01 up to d = 100, and less beyond
+    that, because all weights of long rows would be equal.
 
     Arguments:
         scores: a floating tensor with any axes; −inf takes an entry out of its row
@@ -264,7 +267,7 @@ def oscarmax(
     tensor([0.5000, 0.0000, 0.5000])
     """
     oscar = operator_of("oscarmax", Oscar, strength, scores, dim)
-    return _weights("oscarmax", oscar, scores, dim, gamma, mask)
+    return operator_argmax_along("oscarmax", oscar, scores, dim, gamma, mask)
 
 
 def groupmax(
@@ -296,7 +299,7 @@ def groupmax(
     tensor([0.5587, 0.4413, 0.0000, 0.0000])
     """
     group_lasso = GroupLasso.for_caller("groupmax", with_dim_last(strength, scores, dim), groups)
-    return _weights("groupmax", group_lasso, scores, dim, gamma, mask)
+    return operator_argmax_along("groupmax", group_lasso, scores, dim, gamma, mask)
 
 
 def smooth_max(
@@ -323,7 +326,7 @@ def smooth_max(
     >>> smooth_max(torch.tensor([1.0, 0.9, -1.0]), SquaredNorm())
     tensor(1.2025)
     """
-    smooth, scores = _standard_form("smooth_max", _smooth("smooth_max", regularizer), scores, dim, gamma, mask)
+    smooth, scores = standard_form("smooth_max", checked_smooth("smooth_max", regularizer), scores, dim, gamma, mask)
     if isinstance(smooth, Operator):
         smooth.check_fit(scores)
         return evaluation.value_and_weights(smooth, scores).value
@@ -355,14 +358,14 @@ def smooth_argmax(
     tensor([0.5500, 0.4500, 0.0000])
     """
     if isinstance(regularizer, Operator):
-        return _weights("smooth_argmax", regularizer, scores, dim, gamma, mask)
-    return argmax_along("smooth_argmax", _smooth("smooth_argmax", regularizer), scores, dim, gamma, mask)
+        return operator_argmax_along("smooth_argmax", regularizer, scores, dim, gamma, mask)
+    return argmax_along("smooth_argmax", checked_smooth("smooth_argmax", regularizer), scores, dim, gamma, mask)
 
 
 def gate(scores: Tensor, regularizer: SmoothMax, *, gamma: float | Tensor = 1.0) -> Tensor:
     """A map from a score to [0, 1]: argmax_Ω([t, 0])_1 for every entry t of scores.
 
-    The sigmoid under Shannon; under a sparse Ω it is exactly 0 or 1 outside an interval, so that what is gated off
+    It is the sigmoid under Shannon; under a sparse Ω it is exactly 0 or 1 outside an interval, so what is gated off
     need not be computed. A tensor `gamma` broadcasts against scores: every entry may have its own.
 
     Arguments:
@@ -379,76 +382,4 @@ def gate(scores: Tensor, regularizer: SmoothMax, *, gamma: float | Tensor = 1.0)
     pairs = torch.stack((scores, torch.zeros_like(scores)), -1)
     if isinstance(gamma, Tensor) and gamma.dim():
         gamma = gamma.unsqueeze(-1)
-    return argmax_along("gate", _smooth("gate", regularizer), pairs, -1, gamma, None)[..., 0]
-
-
-def argmax_along(
-    who: str, smooth: SmoothMax, scores: Tensor, dim: int, gamma: float | Tensor, mask: Tensor | None
-) -> Tensor:
-    """Moves `dim` last, applies mask and temperature, solves, and moves the weights back."""
-    if dim == -1 and mask is None and type(gamma) is float and gamma == 1 and isinstance(smooth, Operator):
-        return evaluation.weights(smooth, scores, who)
-    smooth, scores = _standard_form(who, smooth, scores, dim, gamma, mask)
-    weights = smooth.argmax(scores)
-    return weights if dim == -1 else weights.movedim(-1, dim)
-
-
-def _weights(
-    who: str, operator: Operator, scores: Tensor, dim: int, gamma: float | Tensor, mask: Tensor | None
-) -> Tensor:
-    """`argmax_along` for what is known to be an operator, quickly in the usual case."""
-    if dim == -1 and mask is None and type(gamma) is float and gamma == 1:
-        return evaluation.weights(operator, scores, who)
-    return argmax_along(who, operator, scores, dim, gamma, mask)
-
-
-def _standard_form(
-    who: str, smooth: SmoothMax, scores: Tensor, dim: int, gamma: float | Tensor, mask: Tensor | None
-) -> tuple[SmoothMax, Tensor]:
-    """The problem with `dim` last, and with mask and temperature applied."""
-    checks.check_scores(who, scores)
-    if mask is not None:
-        checks.check_mask(who, scores, mask)
-        scores = torch.where(mask, scores, -torch.inf)
-    if dim != -1:
-        checks.check_dim(who, scores, dim)
-        gamma = with_dim_last(gamma, scores, dim)
-        scores = scores.movedim(dim, -1)
-    if type(gamma) is not float or gamma != 1:
-        checks.check_gamma(who, gamma)
-        smooth = smooth if not isinstance(gamma, Tensor) and gamma == 1 else Scaled(smooth, gamma)
-    return smooth, scores
-
-
-def operator_of(
-    who: str, regularizer: type[KernelRegularizer], parameter: Any, scores: Tensor, dim: int
-) -> KernelRegularizer:
-    """The regularizer with this parameter, which is checked; with a plain number or None it is made once and kept."""
-    if (type(parameter) is float or parameter is None) and not routing.is_compiling():
-        return _kept(who, regularizer, parameter)
-    return regularizer.for_caller(who, with_dim_last(parameter, scores, dim))
-
-
-@lru_cache(maxsize=128)
-def _kept(who: str, regularizer: type[KernelRegularizer], number: float | None) -> KernelRegularizer:
-    return regularizer.for_caller(who, number)
-
-
-def with_dim_last(parameter: Any, scores: Tensor, dim: int) -> Any:
-    """A parameter that broadcasts against scores, with its axes moved as theirs are when `dim` becomes the last."""
-    if not isinstance(parameter, Tensor):
-        return checks.plain(parameter)
-    if dim == -1 or parameter.dim() == 0 or not isinstance(scores, Tensor):
-        return parameter
-    if parameter.dim() > scores.dim() or not -scores.dim() <= dim < scores.dim():
-        return parameter  # the checks that follow say what is wrong
-    return parameter.reshape((1,) * (scores.dim() - parameter.dim()) + tuple(parameter.shape)).movedim(dim, -1)
-
-
-def _smooth(who: str, regularizer: SmoothMax) -> SmoothMax:
-    if not isinstance(regularizer, SmoothMax):
-        raise TypeError(
-            f"{who}: regularizer must be a SmoothMax such as SquaredNorm(), got {kind_of(regularizer)}; "
-            f"{instead_of(regularizer, 'Differentiable(fn) around a function of the weights')}"
-        )
-    return regularizer
+    return argmax_along("gate", checked_smooth("gate", regularizer), pairs, -1, gamma, None)[..., 0]

@@ -1,4 +1,4 @@
-"""Groups of positions: the ways to give them, and the one form they get: a number for every position, from 0."""
+"""Reads groups of positions in any of their forms, and turns them into one number for every position, from 0."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def check_groups(who: str, groups: Any) -> tuple[int, ...]:
-    """A group index for every position: a sequence of ints, an integer tensor, or a list of lists of positions."""
+    """Returns a group number for every position, from a sequence of ints, an integer tensor, or lists of positions."""
     if isinstance(groups, Tensor):
         if groups.dim() != 1 or groups.is_floating_point() or groups.dtype is torch.bool:
             raise TypeError(
@@ -34,13 +34,13 @@ def check_groups(who: str, groups: Any) -> tuple[int, ...]:
 
 
 def _plain(entry: Any) -> Any:
-    """A group without NumPy and PyTorch: a number, or a tuple of numbers."""
+    """Converts a group of NumPy or PyTorch to a number, or a tuple of numbers."""
     entry = entry.tolist() if hasattr(entry, "tolist") else entry
     return tuple(map(_plain, entry)) if isinstance(entry, Iterable) and not isinstance(entry, str) else entry
 
 
 def _numbered(who: str, groups: tuple[Any, ...]) -> tuple[int, ...]:
-    """The groups of all positions, numbered in order from 0 without gaps."""
+    """Numbers the groups of all positions in order, from 0 without gaps."""
     labels = list(groups)
     listed = bool(labels) and all(isinstance(group, tuple) for group in labels)
     entries = [position for group in labels for position in group] if listed else labels
@@ -73,7 +73,7 @@ def _labels_from_positions(who: str, groups: list[list[int]]) -> list[int]:
 
 
 def check_group_count(who: str, groups: tuple[int, ...], columns: int) -> None:
-    """The groups cover the row."""
+    """Checks that the groups cover the row."""
     if len(groups) != columns:
         raise ValueError(
             f"{who}: groups must partition a row of {columns} scores, got {len(groups)} positions; "

@@ -1,4 +1,4 @@
-"""What the repr of a layer or a loss says about what it holds, beside its submodules, which show themselves."""
+"""The repr of a layer or a loss: its attributes, beside its submodules, which PyTorch shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LONGEST = 200  # letters of one value: groups may be as many as there are words
 
 
 def shown(**held: object) -> str:
-    """Names and values in a row; leaves out what is None and what is a module. A tensor shows its shape.
+    """Lists names and values; leaves out None and modules. A tensor is shown by its shape.
 
     >>> shown(n_heads=2, mask=None, reduction="sum", weight=torch.ones(3))
     "n_heads=2, reduction='sum', weight=<(3,)>"
@@ -18,7 +18,7 @@ def shown(**held: object) -> str:
 
 
 def unless(value: object, default: object) -> object:
-    """The value; None, which is not shown, where it is the usual one."""
+    """Returns the value, or None, which is not shown, if it is the default."""
     return None if not isinstance(value, Tensor) and value == default else value
 
 

@@ -1,4 +1,4 @@
-"""The operators as modules: what a network holds. Modules own Parameters and build the leaf in `forward`."""
+"""The operators as layers of a network. A layer owns its Parameters and builds the leaf in `forward`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks
-from omegamax.functional import argmax_along, operator_of, with_dim_last
 from omegamax.groups import check_groups
 from omegamax.module_repr import shown
 from omegamax.operator_table import ENTMAX15
@@ -25,6 +24,7 @@ from omegamax.operators.regularizer import KernelRegularizer
 from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.operators.squared_pnorm import SquaredPNorm
+from omegamax.operators.standard_form import argmax_along, operator_of, with_dim_last
 from omegamax.operators.tsallis import Tsallis
 from omegamax.smoothmax import SmoothMax
 
@@ -56,7 +56,7 @@ class Above(nn.Module):
         return self.bound + nn.functional.softplus(self.raw)
 
     def extra_repr(self) -> str:
-        """The bound and the shape."""
+        """Shows the bound and the shape."""
         return f"bound={self.bound}, shape={tuple(self.raw.shape)}"
 
 
@@ -87,16 +87,16 @@ class ArgmaxModule(nn.Module, ABC):
 
     @abstractmethod
     def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Ω with the current values of its parameters."""
+        """Returns Ω with the current values of its parameters."""
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Weights with the shape of scores; True in mask marks what may receive weight."""
+        """Returns weights with the shape of scores; True in mask marks what may receive weight."""
         smooth, gamma = self.regularizer(scores), self.gamma
         gamma = gamma() if isinstance(gamma, Above) else gamma
         return argmax_along(type(self).__name__, smooth, scores, self.dim, gamma, mask)
 
     def extra_repr(self) -> str:
-        """The axis and the hyper-parameters; of a tensor its shape. An `Above` is a module and shows itself."""
+        """Shows the axis and the hyper-parameters, tensors by their shape. PyTorch shows an `Above`, a submodule."""
         names = inspect.signature(type(self).__init__).parameters
         held = {name: getattr(self, name) for name in names if hasattr(self, name)}
         return shown(**held)
@@ -122,7 +122,7 @@ class OperatorModule(ArgmaxModule):
         self._hold(parameter.name, value)
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Ω with the current value of its parameter, which may have learned since it was checked."""
+        """Returns Ω with the current value of its parameter, which training may have changed since it was checked."""
         if self._only_regularizer is not None:
             return self._only_regularizer
         regularizer = self.regularizer_class
@@ -179,7 +179,7 @@ class Entmax15(OperatorModule):
     regularizer_class = Tsallis
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Ω of its order."""
+        """Returns Ω of its order."""
         return operator_of("Entmax15", Tsallis, ENTMAX15.fixed, scores, self.dim)
 
 
@@ -306,6 +306,6 @@ class Groupmax(OperatorModule):
         self._hold_parameter(strength)
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Ω of these groups with the current strength."""
+        """Returns Ω of these groups with the current strength."""
         strength = with_dim_last(_current(self.strength), scores, self.dim)
         return GroupLasso.for_caller("Groupmax", strength, self.groups)

@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number that an operator takes beside the scores, with its default and what is checked of it."""
+    """A number that an operator takes beside the scores, with its default and its range."""
 
     name: str
     default: float | None  # None stands for a number that depends on the row; see `default_text`
@@ -23,12 +23,12 @@ class Parameter:
     expected: str  # what an error says of the range
     fix: str  # what an error proposes
     may_equal_least: bool = True
-    most: float = math.inf  # which is allowed unless it is infinite
+    most: float = math.inf  # the largest value, which is allowed unless it is infinite
     may_be_tensor: bool = True  # one number for each row, and then it can learn
     default_text: str = ""  # where the default is None
 
     def holds(self, low: float, high: float) -> bool:
-        """Whether numbers from `low` to `high` are in the range."""
+        """Says whether numbers from `low` to `high` are in the range."""
         above = low >= self.least if self.may_equal_least else low > self.least
         return above and high <= self.most and high < math.inf
 
@@ -46,12 +46,12 @@ class OperatorFacts:
     parameter: Parameter | None = None
     fixed: Any = None  # the value of the parameter, where the function does not take it
     in_lineups: float | None = None  # the value of the parameter in tables and pictures of all operators
-    is_listed: bool = True  # among them; False where another row of the same regularizer is
+    is_listed: bool = True  # in those tables and pictures; False where another row of the same regularizer is
     grouped: bool = False  # takes the `groups` of positions, which belong to rows of one length
     sparse: bool = True  # weights can be exactly zero
     symmetric: bool = True  # Ω does not depend on the order of the row, so dynamic programs take it
     zero_at_corners: bool = True  # Ω vanishes at every corner of the simplex
-    zero_stays_zero: bool = True  # lower scores that are added to a row give no weight to what had none
+    zero_stays_zero: bool = True  # adding lower scores to a row gives no weight to an entry that had none
     trains: bool = True  # its derivative is not zero everywhere
     exports: bool = True  # to ONNX: its reference solver has no loop that depends on the data
 
@@ -68,7 +68,7 @@ class OperatorFacts:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What the function takes by name beside the temperature and the mask."""
+        """The keywords of the function beside the temperature and the mask."""
         own = () if self.parameter is None or self.fixed is not None else (self.parameter.name,)
         return ("groups", *own) if self.grouped else own
 
@@ -141,23 +141,23 @@ OPERATORS: dict[str, OperatorFacts] = {facts.function: facts for facts in TABLE}
 
 
 def ungrouped() -> list[OperatorFacts]:
-    """The operators that take rows of any length."""
+    """Returns the operators that take rows of any length."""
     return [facts for facts in TABLE if not facts.grouped]
 
 
 def for_attention() -> list[OperatorFacts]:
-    """The operators that a model can be trained with on rows of any length."""
+    """Returns the operators that a model can be trained with on rows of any length."""
     return [facts for facts in ungrouped() if facts.trains]
 
 
 def regularizers(**traits: bool) -> list[str]:
-    """The names of the regularizers with these traits, each once."""
+    """Returns the names of the regularizers with these traits, each once."""
     found = (f.regularizer for f in TABLE if all(getattr(f, trait) is value for trait, value in traits.items()))
     return list(dict.fromkeys(found))
 
 
 def option_help(name: str) -> str:
-    """What an option of this name is for, and its defaults: penalty of fusedmax (0.1) or oscarmax (...)."""
+    """Describes an option of the command line and its defaults: penalty of fusedmax (0.1) or oscarmax (...)."""
     takers = [facts for facts in for_attention() if name in facts.options]
     parameters = [facts.parameter for facts in takers if facts.parameter is not None]
     defaults = [each.default_text or str(each.default) for each in parameters]

@@ -12,10 +12,10 @@ from typing import Any
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.functional import argmax_along, with_dim_last
 from omegamax.groups import check_group_count, check_groups
 from omegamax.operators.proximal import GroupNorm, Monotone, OrderedL1, OscarNorm, TotalVariation
 from omegamax.operators.squared_norm import SquaredNorm
+from omegamax.operators.standard_form import argmax_along, with_dim_last
 
 
 def project_simplex(x: Tensor, dim: int = -1) -> Tensor:

@@ -1,4 +1,4 @@
-"""Names for the command line, configurations and plots: a string to a regularizer. Below there are no strings."""
+"""Finds regularizers by name, for the command line, configurations and plots. Modules below this one take no names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from omegamax.smoothmax import SmoothMax
 
 
 def regularizer(name: str, *, gamma: float = 1.0, **options: Any) -> SmoothMax:
-    """The regularizer whose argmax has this name, e.g. `regularizer("fusedmax", strength=0.1)`."""
+    """Makes the regularizer whose argmax has this name, e.g. `regularizer("fusedmax", strength=0.1)`."""
     if name not in OPERATORS:
         raise ValueError(f"regularizer: name must be one of {', '.join(OPERATORS)}, got {name!r}; choose one of these")
     checks.check_gamma("regularizer", gamma)
@@ -27,7 +27,7 @@ def _build(facts: OperatorFacts, options: dict[str, Any]) -> SmoothMax:
 
 
 def lineup(columns: int, groups: Sequence[int] | None = None) -> dict[str, SmoothMax]:
-    """One of each operator for a row of this many scores, for tables and pictures; groups of three by default."""
+    """Makes one of each operator for a row of this many scores, for tables and pictures; groups of three by default."""
     groups = [position // 3 for position in range(columns)] if groups is None else groups
     found = {}
     for facts in TABLE:

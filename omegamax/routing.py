@@ -1,11 +1,11 @@
-"""How a computation is reached: who records it, and whether native kernels may read its memory.
+"""Finds out what records a computation, and whether native kernels may read its memory.
 
-`context(...)` answers both at once for row operators and kernels:
+`context(...)` says both at once for row operators and kernels:
 
-| context      | who records                                                   | what runs                             |
+| context      | what records                                                  | what runs                             |
 |--------------|---------------------------------------------------------------|---------------------------------------|
-| `NATIVE`     | nobody, and native kernels may read the memory                | the native kernel                     |
-| `PLAIN`      | nobody, on another device or without the extension            | the PyTorch reference                 |
+| `NATIVE`     | nothing, and native kernels may read the memory               | the native kernel                     |
+| `PLAIN`      | nothing, on another device or without the extension           | the PyTorch reference                 |
 | `AUTOGRAD`   | reverse mode, and nothing else                                | an autograd Function around it        |
 | `FORWARD`    | a level of forward-mode AD                                    | the same Function                     |
 | `TRANSFORM`  | a `torch.func` transform                                      | its `setup_context` form, with vmap   |
@@ -13,8 +13,8 @@
 | `GRAPH`      | `torch.compile`, `torch.export`; fake, meta, subclass tensors | the registered operator               |
 | `EXPORT`     | ONNX export, `torch.jit.trace`                                | the PyTorch reference                 |
 
-`omegamax.operators.evaluation` matches the context for row operators. Private names of PyTorch are used in this file
-and in no other.
+`omegamax.operators.evaluation` matches the context for row operators. Private names of PyTorch are used in this file,
+and two of them in `checks.py`, which cannot import it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ try:
 except ImportError as error:  # installed without a compiler: the PyTorch twins do all the work
     native, _missing = None, str(error)
 
-slowness_reported = False  # or need not be, where the user chose the slow kernels
+slowness_reported = False  # True from the start if the user chose the slow kernels
 if os.environ.get("OMEGAMAX_KERNELS", "").lower() == "reference":
     native, slowness_reported = None, True
 
@@ -59,16 +59,16 @@ _n_modes = torch._C._len_torch_dispatch_stack
 _tracing_state = torch._C._get_tracing_state
 
 
-_is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # since PyTorch 2.7
+is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # since PyTorch 2.7
 
 
 def may_break_graph() -> bool:
-    """Whether torch.compile records this call and may leave it out of its graph, as torch.export may not."""
-    return torch.compiler.is_dynamo_compiling() and not _is_exporting()
+    """Says whether torch.compile records this call and may leave it out of its graph, as torch.export may not."""
+    return torch.compiler.is_dynamo_compiling() and not is_exporting()
 
 
 class Context(enum.Enum):
-    """Who records an operation on some inputs; see the table above."""
+    """What records an operation on some inputs; see the table above."""
 
     NATIVE = enum.auto()
     PLAIN = enum.auto()
@@ -80,12 +80,12 @@ class Context(enum.Enum):
     EXPORT = enum.auto()
 
 
-# Members read through their class cost a tenth of a microsecond more, and every call asks.
+# Reading members through their class costs a tenth of a microsecond more in every call.
 _NATIVE, _PLAIN, _AUTOGRAD = Context.NATIVE, Context.PLAIN, Context.AUTOGRAD
 
 
 def context(scores: Any, *others: Any) -> Context:
-    """Who records an operation on these inputs. What is not a tensor among the others is ignored."""
+    """Returns what records an operation on these inputs. What is not a tensor among the others is ignored."""
     if (
         not is_compiling()
         and not transforms_active()
@@ -93,7 +93,7 @@ def context(scores: Any, *others: Any) -> Context:
         and not _n_modes()
         and _tracing_state() is None
     ):
-        # The usual case is one tensor and perhaps a number. It is answered in the time that a small kernel takes.
+        # The usual case is one tensor and perhaps a number. Small kernels take no longer than this test.
         if (
             (not others or (len(others) == 1 and type(others[0]) is float))
             and type(scores) in _PLAIN_TYPES
@@ -104,7 +104,7 @@ def context(scores: Any, *others: Any) -> Context:
         ):
             return _AUTOGRAD if scores.requires_grad and torch.is_grad_enabled() else _NATIVE
         recorded, readable, found = False, native is not None, False
-        for tensor in (scores, *others):  # one loop without calls: backward passes ask about three tensors
+        for tensor in (scores, *others):  # one loop without calls: a backward pass has three tensors
             if type(tensor) in _PLAIN_TYPES and not tensor.is_meta:
                 found, recorded = True, recorded or tensor.requires_grad
                 readable = readable and (_is_readable(tensor) or _is_row_parameter(tensor, scores))
@@ -117,13 +117,13 @@ def context(scores: Any, *others: Any) -> Context:
     return _other_context(_tensors(scores, *others))
 
 
-_LOWEST_ADDRESS = 1 << 16  # no program has memory below
+_LOWEST_ADDRESS = 1 << 16  # no program has memory below this
 
 
 def addresses(arguments: Iterable[Any]) -> list[Any]:
-    """Arguments of a native call: tensors as the addresses of their memory, None as 0, everything else as it is.
+    """Converts arguments of a native call: tensors to the addresses of their memory, None to 0; the rest stays.
 
-    A tensor whose storage has been released keeps its shape: it is refused.
+    A tensor whose storage has been released still has its shape; it raises an error.
     """
     given = []
     for argument in arguments:  # one loop and no calls: small kernels take no longer than this
@@ -141,7 +141,7 @@ def addresses(arguments: Iterable[Any]) -> list[Any]:
 
 
 def address(tensor: Tensor) -> int:
-    """Where the numbers of one tensor are; see `addresses`."""
+    """Returns the address of the numbers of one tensor; see `addresses`."""
     return addresses((tensor,))[0]
 
 
@@ -150,7 +150,7 @@ def _tensors(*inputs: Any) -> list[Tensor]:
 
 
 def _other_context(tensors: list[Tensor]) -> Context:
-    """Who records, where it is not autograd alone."""
+    """Returns what records if it is more than autograd."""
     if is_tracing():
         return Context.EXPORT
     if is_compiling() or not all(map(is_concrete, tensors)):
@@ -161,35 +161,35 @@ def _other_context(tensors: list[Tensor]) -> Context:
 
 
 def _is_readable(tensor: Tensor) -> bool:
-    """Whether native kernels may read a plain tensor; each kernel knows the type of its integers and masks."""
+    """Says whether native kernels may read a plain tensor; each kernel checks the type of its integers and masks."""
     has_native_type = tensor.dtype in _NATIVE_DTYPES or not tensor.is_floating_point()
     return tensor.is_cpu and has_native_type and tensor.layout is _STRIDED
 
 
 def _is_row_parameter(tensor: Tensor, scores: Tensor) -> bool:
-    """Whether a tensor is one number for each row, which native kernels take in double precision, whatever its type."""
+    """Says whether a tensor is one number per row, which native kernels take in double precision, whatever its type."""
     is_small = tensor is not scores and (tensor.ndim == 0 or tensor.shape[-1] == 1 != scores.shape[-1])
     return is_small and tensor.is_cpu and tensor.is_floating_point() and tensor.layout is _STRIDED
 
 
 def in_native_memory(*tensors: Tensor) -> bool:
-    """Whether a native program may read and write these tensors, also where autograd records: it asks for no gradient.
+    """Says whether a native program may read and write these tensors; it may where autograd records them, too.
 
-    Programs of structures ask before they are differentiated, so `context` would say `AUTOGRAD` to them.
+    Programs of structures call this before they are differentiated, where `context` would return `AUTOGRAD`.
     """
     if native is None:
         report_slowness(*tensors)
         return False
     if is_compiling() or transforms_active() or is_tracing() or _n_modes():
         return False
-    for tensor in tensors:  # a generator would cost more than the question
+    for tensor in tensors:  # a generator would cost more than the tests
         if type(tensor) not in _PLAIN_TYPES or not tensor.is_cpu or tensor.dtype not in _NATIVE_DTYPES:
             return False
     return True
 
 
 def needs_grad(*tensors: Any) -> bool:
-    """Whether autograd would have to record an operation on these inputs; numbers among them are ignored."""
+    """Says whether autograd would have to record an operation on these inputs; numbers among them are ignored."""
     if torch.is_grad_enabled():
         for tensor in tensors:
             if isinstance(tensor, Tensor) and tensor.requires_grad:
@@ -198,54 +198,54 @@ def needs_grad(*tensors: Any) -> bool:
 
 
 def is_concrete(tensor: Tensor) -> bool:
-    """Whether the tensor holds numbers (it is not fake or meta) and is of no subclass."""
+    """Says whether the tensor holds numbers (it is not fake or meta) and is of no subclass."""
     return type(tensor) in _PLAIN_TYPES and not tensor.is_meta
 
 
 def is_tracing() -> bool:
-    """Whether `torch.jit.trace` (or the older ONNX exporter) is recording: a bare kernel would become a constant."""
+    """Says whether `torch.jit.trace` (or the older ONNX exporter) records: it would take a kernel for a constant."""
     return _tracing_state() is not None
 
 
 def exporting_to_onnx() -> bool:
-    """Whether `torch.onnx.export` is recording this call; its graph may hold standard operators only.
+    """Says whether `torch.onnx.export` is recording this call; its graph may hold standard operators only.
 
-    `torch.onnx.is_in_onnx_export()` asks the same, but TorchDynamo folds it to False: the exporter's own flag is read.
+    `torch.onnx.is_in_onnx_export()` says the same, but TorchDynamo folds it to False: the exporter's own flag is read.
     """
     flags = sys.modules.get("torch.onnx._internal.exporter._flags")
     return flags is not None and bool(flags._is_onnx_exporting)
 
 
 def apply_without_functorch(function: type[torch.autograd.Function]) -> Callable[..., Any]:
-    """`function.apply` without its look for transforms: for where there are none and inputs passed `unwrap_dead`."""
+    """Returns `function.apply` without its search for transforms. Inputs must have passed `unwrap_dead`."""
     return super(torch.autograd.Function, function).apply  # type: ignore[misc]
 
 
 def dual_level_active() -> bool:
-    """Whether a forward-mode AD level is open."""
+    """Says whether a forward-mode AD level is open."""
     return forward_ad._current_level >= 0
 
 
 def has_tangent(tensor: Any) -> bool:
-    """Whether forward-mode AD carries a tangent with this tensor."""
+    """Says whether forward-mode AD carries a tangent with this tensor."""
     return isinstance(tensor, Tensor) and dual_level_active() and forward_ad.unpack_dual(tensor).tangent is not None
 
 
 def outer_forward_mode() -> Any:
-    """A context for the `jvp` of a Function: PyTorch switches forward mode off there, also that of an outer transform.
+    """Returns a context for the `jvp` of a Function, where PyTorch switches off all forward mode, outer levels too.
 
-    Without it `jacfwd(jacfwd(f))` would be zero in silence. What was saved has to pass `without_tangent` inside it.
+    Without it `jacfwd(jacfwd(f))` would silently be zero. What was saved has to pass `without_tangent` inside it.
     """
     return forward_ad._set_fwd_grad_enabled(True)
 
 
 def without_tangent(tensor: Tensor) -> Tensor:
-    """The tensor without the tangent of the innermost forward-mode level; outer levels keep theirs."""
+    """Returns the tensor without the tangent of the innermost forward-mode level; outer levels keep theirs."""
     return forward_ad.unpack_dual(tensor).primal if tensor.is_floating_point() else tensor
 
 
 def unwrapped(tensor: Tensor) -> Tensor:
-    """The plain tensor inside those of transforms: for constants, which a transform wraps like everything else."""
+    """Returns the plain tensor inside the wrappers of transforms: for constants, which a transform wraps too."""
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
     return tensor
@@ -256,8 +256,19 @@ is_many_gradients = torch._C._functorch.is_legacy_batchedtensor
 
 
 def detached(tensor: Tensor) -> Tensor:
-    """The tensor as a constant. Several gradients at once cannot be detached, and rarely have anything to detach."""
+    """Returns the tensor as a constant. Several gradients at once cannot be detached, and rarely need it."""
     return tensor if is_many_gradients(tensor) else tensor.detach()
+
+
+def context_parallel_active() -> bool:
+    """Whether `torch.distributed.tensor.experimental.context_parallel` has replaced PyTorch's own attention.
+
+    Others replace it too, so its origin decides. The first line is all that graphs record.
+    """
+    attention = torch.nn.functional.scaled_dot_product_attention
+    if attention is torch._C._nn.scaled_dot_product_attention:
+        return False
+    return str(getattr(attention, "__module__", "")).startswith("torch.distributed.tensor.experimental")
 
 
 def report_slowness(*inputs: Any) -> None:
@@ -274,8 +285,13 @@ def report_slowness(*inputs: Any) -> None:
     )
 
 
+def has_hooks(module: torch.nn.Module) -> bool:
+    """Says whether somebody is called when the module is: then it has to be called."""
+    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+
+
 def autocasts(tensor: Tensor) -> bool:
-    """Whether `torch.autocast` is on for the device of a tensor."""
+    """Says whether `torch.autocast` is on for the device of a tensor."""
     return torch.is_autocast_enabled(tensor.device.type)
 
 
@@ -308,7 +324,7 @@ def _tensors_in(values: Any) -> Iterator[Tensor]:
 
 
 def _single(value: Any) -> Any:
-    """Half-precision tensors, also those in (named) tuples, as float32."""
+    """Converts half-precision tensors, also those in (named) tuples, to float32."""
     if isinstance(value, Tensor):
         return value.float() if value.dtype in (torch.float16, torch.bfloat16) else value
     if isinstance(value, tuple):

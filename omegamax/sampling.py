@@ -1,4 +1,4 @@
-"""Drawing from a row's distribution, and perturbing scores so that an argmax becomes a sample.
+"""Draws from a row's distribution, and perturbs scores so that an argmax becomes a sample.
 
 Random numbers come from an explicit `torch.Generator` (or PyTorch's default one), so runs can be repeated.
 """
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.functional import _smooth, argmax_along
 from omegamax.operators.hard import Hard
+from omegamax.operators.standard_form import argmax_along, checked_smooth
 from omegamax.smoothmax import SmoothMax
 
 
@@ -48,7 +48,7 @@ def sample(weights: Tensor, n_samples: int, *, generator: torch.Generator | None
         (n_samples, *weights.shape[:-1], 1), dtype=single.dtype, device=weights.device, generator=generator
     )
     # The first position whose cumulative weight exceeds u · total has positive weight itself, since u · total < total;
-    # the last supported position is the answer where rounding would pass it.
+    # if rounding leads beyond the last supported position, that position is taken.
     position = torch.arange(weights.shape[-1], device=weights.device)
     last = torch.where(single > 0, position, 0).amax(-1, keepdim=True)
     index = torch.searchsorted(cumulative.expand(n_samples, *weights.shape).contiguous(), uniform * total, right=True)
@@ -85,7 +85,7 @@ def gumbel_argmax(
     """
     checks.check_scores("gumbel_argmax", scores)
     noisy = scores + _gumbel_like(scores, generator)
-    return argmax_along("gumbel_argmax", _smooth("gumbel_argmax", regularizer), noisy, dim, gamma, mask)
+    return argmax_along("gumbel_argmax", checked_smooth("gumbel_argmax", regularizer), noisy, dim, gamma, mask)
 
 
 def straight_through_argmax(
@@ -113,7 +113,7 @@ def straight_through_argmax(
     """
     checks.check_scores("straight_through_argmax", scores)
     noisy = scores + _gumbel_like(scores, generator)
-    regularizer = _smooth("straight_through_argmax", regularizer)
+    regularizer = checked_smooth("straight_through_argmax", regularizer)
     soft = argmax_along("straight_through_argmax", regularizer, noisy, dim, gamma, mask)
     hard = argmax_along("straight_through_argmax", Hard(), noisy.detach(), dim, 1.0, mask)
     return hard + (soft - soft.detach())

@@ -1,4 +1,4 @@
-"""The contract: what losses, attention and plots may ask of any smoothed maximum.
+"""The contract: the methods of any smoothed maximum that losses, attention and plots use.
 
     max_Ω(θ)    = max over p in the domain of  <p, θ> − Ω(p)       a number
     argmax_Ω(θ) = the p that attains it = ∇ max_Ω(θ)               weights
@@ -32,7 +32,7 @@ class SmoothMax(abc.ABC):
     sums_to_one: ClassVar[bool] = False  # the weights of a problem sum to one, so max(θ + c) = max(θ) + c
     rows_sum_to_one: ClassVar[bool] = False  # the weights along the last axis sum to one, whatever the event
     zero_at_corners: ClassVar[bool] = False  # Ω vanishes at every corner of the simplex
-    always_positive: ClassVar[bool] = False  # weights of finite scores are: a zero among them was rounded
+    always_positive: ClassVar[bool] = False  # weights of finite scores are positive: a zero among them was rounded
 
     @abc.abstractmethod
     def omega(self, weights: Any) -> Tensor:
@@ -48,4 +48,4 @@ class SmoothMax(abc.ABC):
 
     @abc.abstractmethod
     def max_and_argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> ValueAndWeights:
-        """Both, from one solve."""
+        """Computes max_Ω and argmax_Ω from one solve."""

@@ -1,4 +1,4 @@
-"""A mistyped name is answered with the right one: `om.sparsmax` says "did you mean sparsemax?"."""
+"""Suggests the right name for a mistyped one: `om.sparsmax` says "did you mean sparsemax?"."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError:
-    """The error for a name that a module does not have, with those that look like it."""
+    """Makes the error for a name that a module does not have, with those that look like it."""
     message = f"module {module!r} has no attribute {name!r}"
     public = [] if name.startswith("_") else [each for each in known if not each.startswith("_")]
     near = [each for each in sorted(set(public)) if _likeness(name, each)[0] > 0.7]
@@ -24,7 +24,7 @@ _ROOMS = ("attention", "structures", "losses", "operators", "models", "integrati
 
 
 def no_public_name(name: str, known: Iterable[str]) -> AttributeError:
-    """The error for a name that `omegamax` does not have: the room that has it, or names that look like it."""
+    """Makes the error for a name that `omegamax` does not have: it names the room that has it, or similar names."""
     for room in _ROOMS:
         if name in vars(import_module(f"omegamax.{room}")):
             return AttributeError(f"module 'omegamax' has no attribute {name!r}; it is omegamax.{room}.{name}")
@@ -32,15 +32,16 @@ def no_public_name(name: str, known: Iterable[str]) -> AttributeError:
 
 
 def _likeness(name: str, other: str) -> tuple[float, float]:
-    """How alike two names are, first without regard to upper and lower case."""
+    """Computes how alike two names are, first without regard to upper and lower case."""
     pairs = ((name.lower(), other.lower()), (name, other))
     without, exact = (difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs)
     return without, exact
 
 
 def install(module: str) -> None:
-    """Lets a module that is being imported suggest names. It is done here, where type checkers do not see it: a
-    `__getattr__` written in the module would make them accept every name.
+    """Lets a module that is being imported suggest names.
+
+    A `__getattr__` written in the module would make type checkers accept every name; they do not see this one.
     """
     namespace = vars(sys.modules[module])
 

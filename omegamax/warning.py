@@ -1,4 +1,4 @@
-"""How the library warns, and the one category of its own."""
+"""Warnings of the library, and the one category of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class SlowKernelsWarning(UserWarning):
 
 
 def warn(message: str, kind: type[Warning] = UserWarning) -> None:
-    """A warning that points at the user's line: the nearest outside of omegamax and PyTorch."""
+    """Warns at the user's line: the nearest outside of omegamax and PyTorch."""
     frame, depth = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("omegamax", "torch"):
         frame, depth = frame.f_back, depth + 1

@@ -1,4 +1,4 @@
-"""What to say about an object of the wrong kind: what came, and which object was meant.
+"""Words for errors about an object of the wrong kind: what came, and which object was meant.
 
 People write `normalizer="sparsemax"`, `om.sparsemax`, `om.SquaredNorm` or `nn.Softmax(-1)` where an object such as
 `om.SquaredNorm()` belongs. Names are for the command line; here an object is taken, and the message says which one.
@@ -15,7 +15,7 @@ OBJECTS = {facts.function: f"om.{facts.constructor}" for facts in TABLE}
 
 
 def kind_of(given: Any) -> str:
-    """A few words for what came: "the string 'sparsemax'", "the class SquaredNorm", "int"."""
+    """Describes what came in a few words: "the string 'sparsemax'", "the class SquaredNorm", "int"."""
     if isinstance(given, str):
         return f"the string {given[:40]!r}"
     if isinstance(given, type):
@@ -25,7 +25,7 @@ def kind_of(given: Any) -> str:
 
 
 def instead_of(given: Any, example: str) -> str:
-    """What to do: "use om.SquaredNorm()" where the name of what came tells, else "use for example ..."."""
+    """Says what to do: "use om.SquaredNorm()" if the name of what came shows it, else "use for example ..."."""
     name = given if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)
     near = difflib.get_close_matches(name.lower().replace("_", ""), OBJECTS, 1, 0.85)
     if near:

@@ -69,7 +69,7 @@ class Case:
 
     @property
     def exported(self) -> bool:
-        """To ONNX."""
+        """Whether it is exported to ONNX."""
         return self.facts.exports
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ import torch
 
 from omegamax import routing
 
-routing.slowness_reported = True  # tests that switch the compiled kernels off, or never had them, mean to
+routing.slowness_reported = True  # tests without the compiled kernels run so on purpose
 
 hypothesis.settings.register_profile("omegamax", deadline=None, derandomize=True, database=None, max_examples=15)
 hypothesis.settings.load_profile("omegamax")
@@ -51,12 +51,12 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    gc.freeze()  # thousands of tests live to the end: the collector need not look through them again and again
+    gc.freeze()  # thousands of tests stay to the end: the collector need not search them again and again
 
 
 @pytest.fixture(autouse=True)
 def _seed():
-    torch.default_generator.manual_seed(0)  # torch.manual_seed also notes, at 1 ms a test, what to do once CUDA awakes
+    torch.default_generator.manual_seed(0)  # torch.manual_seed also prepares the seed of CUDA, which takes 1 ms
 
 
 # Where both exist, the quick round takes the kernels that users meet; the full one takes both.

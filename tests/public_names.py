@@ -5,7 +5,7 @@ import inspect
 
 import omegamax as om
 
-ROOMS = ("attention", "losses", "models", "operators", "structures")
+ROOMS = ("attention", "losses", "models", "operators", "spans", "structures")
 
 
 def public_names():

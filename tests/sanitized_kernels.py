@@ -1,6 +1,6 @@
 """A pytest plugin (`-p sanitized_kernels`): the kernels in $OMEGAMAX_SANITIZED take the place of the installed ones.
 
-An editable install is found before anything on PYTHONPATH, so the module is loaded here, before the library asks.
+An editable install is found before anything on PYTHONPATH, so the module is loaded here, before the library imports it.
 """
 
 import importlib.util
@@ -15,7 +15,7 @@ spec.loader.exec_module(sys.modules[spec.name])
 
 
 def pytest_configure():
-    """Nothing runs with other kernels."""
+    """Checks that the library uses these kernels."""
     from omegamax import routing
 
     assert routing.native is sys.modules[spec.name]

@@ -1,4 +1,4 @@
-"""Any differentiable Ω: the dedicated operators again, a certified gap, and an honest warning."""
+"""Any differentiable Ω: the dedicated operators again, a certified gap, and a warning with the true gap."""
 
 import numpy as np
 import pytest

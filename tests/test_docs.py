@@ -26,7 +26,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 @pytest.fixture(autouse=True)
 def as_a_reader_would(tmp_path, monkeypatch):
-    """Default settings, and files written elsewhere."""
+    """Runs the blocks with default settings, in a temporary folder."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
     monkeypatch.chdir(tmp_path)
@@ -82,7 +82,7 @@ def test_public_names_are_in_the_reference():
 
 
 def test_commands_can_be_copied():
-    """Without the prompt of a terminal before them."""
+    """They have no prompt of a terminal before them."""
     for path in PAGES:
         for block in re.findall(r"^ *```.*?\n(.*?)^ *```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
             assert not re.search(r"^ *\$ ", block, re.MULTILINE), f"{path.name} has a prompt in: {block}"

@@ -1,4 +1,4 @@
-"""Long native calls hear signals, and leave the library usable; memory that is gone is refused."""
+"""Signals end long native calls, and the library stays usable; released memory is refused."""
 
 from __future__ import annotations
 

@@ -35,6 +35,7 @@ EXPECTED_IN_ROOMS = """
     attention.PostNorm attention.GaussianMixtureAttention attention.LocationAware attention.MonotonicAttention
     attention.MixedAttention attention.CoverageAttention attention.coverage_loss attention.GridAttention
     attention.DrawAttention attention.DrawWindow attention.GlimpseSensor attention.AttentionOutput
+    attention.sharded_attention attention.attention_over_heads
 """.split()  # noqa: SIM905
 
 

@@ -55,6 +55,15 @@ MODULES = {
         lambda: om.attention.LayerWiseEmbeddings(31, 7, n_hops=5, max_sentences=13),
         "31 7 n_hops=5 13",
     ),
+    "AdaptiveLogLength": (
+        lambda: om.attention.AdaptiveLogLength(3, beta=0.2, delta=0.7),
+        "exponent=<(3, 1, 1)> delta=0.7 beta Above",
+    ),
+    "LengthScaled": (
+        lambda: om.attention.LengthScaled(FUSED, om.attention.LogLength(3)),
+        "0.37 scale LogLength (3, 1, 1)",
+    ),
+    "LogLength": (lambda: om.attention.LogLength(s=0.25), "s=0.25"),
     "LearnedPositions": (lambda: om.attention.LearnedPositions(31, 7), "31 7"),
     "LocationAware": (
         lambda: om.attention.LocationAware(5, 7, 11, n_filters=13, width=17, normalizer=FUSED),

@@ -1,4 +1,4 @@
-"""Without compiled kernels everything is slow: said once, at the first call, unless the user chose it."""
+"""Without compiled kernels everything is slow: a warning says so once, at the first call, unless the user chose it."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A mistyped name is answered with the right one, at run time and by a type checker."""
+"""The error for a mistyped name suggests the right one, at run time and by a type checker."""
 
 import subprocess
 import sys

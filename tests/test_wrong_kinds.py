@@ -12,10 +12,13 @@ from omegamax import registry, wrong_kinds
 
 ROWS, SERIES = torch.zeros(2, 3), torch.zeros(1, 2, 1)
 CHAIN = torch.zeros(3, 2, 2)
+TAGS = ["O", "B-x"]
 ONE = torch.zeros(1, 1)
 TAKES_NORMALIZER = {
     "sparse_attention": lambda n: om.sparse_attention(ONE, ONE, ONE, n),
     "sparse_attention_with_weights": lambda n: om.sparse_attention_with_weights(ONE, ONE, ONE, n),
+    "sharded_attention": lambda n: om.attention.sharded_attention(ONE, ONE, ONE, n),
+    "attention_over_heads": lambda n: om.attention.attention_over_heads(ONE, ONE, ONE, n),
     "Attention": lambda n: om.Attention(om.DotProduct(), normalizer=n),
     "CopyHead": lambda n: om.attention.CopyHead(4, 4, 4, 5, normalizer=n),
     "CoverageAttention": lambda n: om.attention.CoverageAttention(4, 4, 4, normalizer=n),
@@ -24,6 +27,7 @@ TAKES_NORMALIZER = {
     "GridAttention": lambda n: om.attention.GridAttention(om.DotProduct(), normalizer=n),
     "HardAttention": lambda n: om.HardAttention(om.DotProduct(), normalizer=n),
     "KeyValueMemory": lambda n: om.attention.KeyValueMemory(4, normalizer=n),
+    "LengthScaled": lambda n: om.attention.LengthScaled(n),
     "LocationAware": lambda n: om.attention.LocationAware(4, 4, 4, normalizer=n),
     "MemoryNetwork": lambda n: om.attention.MemoryNetwork(om.attention.LayerWiseEmbeddings(5, 4), normalizer=n),
     "MixedAttention": lambda n: om.attention.MixedAttention(
@@ -57,6 +61,7 @@ TAKES_REGULARIZER = {
     "soft_dtw_barycenter": lambda n: om.soft_dtw_barycenter(torch.zeros(3, 2, 1), regularizer=n),
     "soft_dtw_divergence": lambda n: om.soft_dtw_divergence(SERIES, SERIES, regularizer=n),
     "soft_dtw_from_costs": lambda n: om.structures.soft_dtw_from_costs(torch.zeros(1, 2, 2), regularizer=n),
+    "span_probabilities": lambda n: om.spans.span_probabilities(CHAIN, om.spans.TagReader(TAGS), n),
     "straight_through_argmax": lambda n: om.straight_through_argmax(ROWS, n),
     "Chain.max": lambda n: om.Chain().max(CHAIN, n),
     "Chain.argmax": lambda n: om.Chain().argmax(CHAIN, n),

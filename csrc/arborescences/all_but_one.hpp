@@ -1,7 +1,7 @@
 // Every word of a graph as the last one that elimination leaves, for the price of one inverse.
 //
 // Words are split in halves: one half is eliminated and the other one is treated alone, and so on down to one word.
-// What is done with a word that is alone, and with what elimination left behind, is the business of a visitor:
+// A visitor decides what is done with a word that is alone, and with what elimination left behind:
 //
 //     leaf(each, level, word)     the word is alone with the root; false to stop
 //     settled(each, level)        the first half has been treated and is about to be eliminated

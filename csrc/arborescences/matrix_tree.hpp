@@ -1,7 +1,7 @@
 // Sums over all arborescences: the log-partition, the probabilities of arcs, and their derivative.
 //
 // The matrix-tree theorem gives the sum as a determinant and the probabilities as differences of entries of an inverse
-// (Tutte 1948; Koo, Globerson, Carreras & Collins 2007). Neither is computed so: determinants lose everything when the
+// (Tutte 1948; Koo, Globerson, Carreras & Collins 2007). Neither is used here: determinants lose all digits when the
 // graph is close to a cycle that no arc enters. State reduction (state_reduction.hpp) adds, multiplies and divides
 // positive numbers only. It runs on plain doubles as long as no product of two of them can leave their range, which is
 // looked at in every step, and on logarithms otherwise; both are exact to rounding, so that there is no condition
@@ -68,7 +68,7 @@ class Reaching {
         if (!each.extent(level, k).allows(extent)) return false;
         add(extent, to, at.keep);
       }
-      // Before the top was found the root was out of reach: to first order, its share is none.
+      // Before the top is found, the root cannot be reached: its share is zero to first order.
       if (k == at.crown)
         for (std::int64_t m = 0; m < at.keep; ++m) put(row(0) + begin + m, plane_, Field::constant(Field::kZero));
     }

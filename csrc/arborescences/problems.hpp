@@ -11,17 +11,19 @@ template <class T>
 struct ArborescenceBest {
   const T* scores;
   const std::int64_t* lengths;
+  std::int64_t size, single_root;
   T* value;
   T* arcs;  // 0/1
-  std::int64_t size, single_root, columns;
+  std::int64_t columns;
 };
 
 template <class T>
 struct ArborescenceValue {
   const T* scores;
   const std::int64_t* lengths;
+  std::int64_t size, single_root;
   T* value;
-  std::int64_t size, single_root, columns;
+  std::int64_t columns;
 };
 
 template <class T>
@@ -29,8 +31,9 @@ struct ArborescenceMarginals {
   const T* scores;
   const std::int64_t* lengths;
   const T* value;  // -inf where there is no tree, NaN where a score is none
+  std::int64_t size, single_root;
   T* marginals;
-  std::int64_t size, single_root, columns;
+  std::int64_t columns;
 };
 
 template <class T>
@@ -39,8 +42,9 @@ struct ArborescenceTangent {
   const std::int64_t* lengths;
   const T* value;
   const T* direction;
+  std::int64_t size, single_root;
   T* product;
-  std::int64_t size, single_root, columns;
+  std::int64_t columns;
 };
 
 // Here a row is one sample; row i belongs to item i % items.
@@ -51,8 +55,9 @@ struct ArborescenceSample {
   const double* levels;       // (items, size, size): [modifier, head], sums of the probabilities of heads 0..head
   const std::int64_t* roots;  // per sample: the node that the walks end in; -1 where there is no tree
   const std::int64_t* seeds;  // per sample
-  std::int64_t* heads;        // (samples, size): of every node, -1 where it has none
-  std::int64_t size, items, max_steps, columns;
+  std::int64_t size, items, max_steps;
+  std::int64_t* heads;  // (samples, size): of every node, -1 where it has none
+  std::int64_t columns;
 };
 
 }  // namespace omegamax

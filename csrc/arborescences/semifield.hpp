@@ -114,7 +114,7 @@ struct LogMoved : LogRange {
 };
 // clang-format on
 
-// Many numbers added up, in every lane: they are shown once (`see`) and then again (`add`), so that logarithms need one
+// Adds up many numbers in every lane. Each is passed to `see` first and then to `add`, so that logarithms need one
 // exponential each. Where kTwice is false the first round may be left out.
 template <class Field>
 struct Sum;

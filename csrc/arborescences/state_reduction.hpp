@@ -11,8 +11,8 @@
 //
 // With a single root its arcs count to first order only (a tree has one of them): d_k is the sum over words, and row 0
 // is carried along by the same update. A word that no remaining word can be the head of has no such sum: it must be the
-// top of the tree, and from then on plays the root ("crowned"): its d_k is w[0, k], and other words forget their arcs
-// from the root.
+// top of the tree, and is the root from then on ("crowned"): its d_k is w[0, k], and the arcs from the root to other
+// words are dropped.
 #pragma once
 
 #include "arborescences/semifield.hpp"
@@ -31,7 +31,7 @@ struct Weights {
   std::int64_t stride, plane;
   double* row(std::int64_t h) const { return at + h * stride; }
 
-  // An odd number of cache lines: rows a power of two apart would get in each other's way.
+  // An odd number of cache lines: rows a power of two apart would compete for the same places in the cache.
   static std::int64_t stride_of(std::int64_t words) { return whole_vectors(words + 1) | 8; }
   static std::int64_t plane_of(std::int64_t words) { return (words + 1) * stride_of(words); }
 };
@@ -47,7 +47,7 @@ class Reduction {
   static Number at(const double* x, std::int64_t plane) { return number_at(x, plane, Number{}); }
   static Numbers vector_at(const double* x, std::int64_t plane) { return number_at(x, plane, Numbers{}); }
 
-  // What became of a word.
+  // How the elimination of a word ended.
   enum Outcome { kDone, kCrowned, kDead, kOutOfRange };
 
   // Takes out word k, the last of those that remain; row k then holds p. `grounded`: the arcs of the root count in d.
@@ -112,7 +112,7 @@ class Reduction {
     return Field::total(total.result());
   }
 
-  // Hands what leads through word k on to its heads, for `Vectors` vectors of modifiers from m on.
+  // Adds the arcs through word k to those of its heads, for `Vectors` vectors of modifiers from m on.
   template <int Vectors>
   void spread(const Weights& w, std::int64_t k, std::int64_t m) const {
     Numbers through[Vectors];

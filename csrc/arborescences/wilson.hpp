@@ -72,7 +72,7 @@ class Drawing {
     return true;
   }
 
-  // The words of the first half have their heads: they lead there, and nowhere else.
+  // The words of the first half have heads now: a walk goes from each to its head, and nowhere else.
   void settled(const AllButOne<Field>& each, int level) {
     const Halved& at = each.level(level);
     for (std::int64_t k = at.keep + 1; k <= at.size; ++k) {

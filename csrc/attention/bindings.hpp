@@ -261,6 +261,56 @@ inline void bind_attention(nanobind::module_& m, const Table& (*active_table)())
         });
       },
       "Gradients of sparse attention from its support.");
+  m.def(
+      "sparse_attention_dense_gradient",
+      [=](int bytes, At query, At key, At value, At grad_output, const Sizes& sizes, const Operator& op, double dropout,
+          std::uint64_t seed, double scale, bool causal, At lengths, const Spread& mask, const Spread& bias, At refused,
+          At grad_query, At grad_key, At grad_value, At along, At grad_scores, std::int64_t first_row, int threads) {
+        interruptible([&] {
+          nb::gil_scoped_release release;
+          const AttentionShape shape = shape_of(sizes);
+          Interruption interruption(&signal_came);
+          const auto backward = [&](auto zero, auto run_blocks, auto run_sums) {
+            using T = decltype(zero);
+            const auto at = [](At address) { return reinterpret_cast<T*>(address); };
+            const std::int64_t n_parts = shape.gradient_parts(), kv_heads = shape.batch * shape.kv_heads;
+            const std::unique_ptr<T[]> parts(new T[(n_parts - 1) * kv_heads * shape.head_numbers()]);
+            std::vector<std::uint8_t> used(n_parts * kv_heads, 0);
+            run_tasks(run_blocks,
+                      AttentionDenseGradient<T>{
+                          at(query),
+                          at(key),
+                          at(value),
+                          at(grad_output),
+                          shape,
+                          operator_of(op),
+                          {dropout, seed},
+                          scale,
+                          causal,
+                          reinterpret_cast<const std::int64_t*>(lengths),
+                          {reinterpret_cast<const bool*>(mask[0]), mask[1], mask[2], mask[3], mask[4]},
+                          {reinterpret_cast<const T*>(bias[0]), bias[1], bias[2], bias[3], bias[4]},
+                          reinterpret_cast<const std::uint8_t*>(refused),
+                          at(grad_query),
+                          at(grad_key),
+                          at(grad_value),
+                          at(along),
+                          at(grad_scores),
+                          first_row,
+                          parts.get(),
+                          used.data(),
+                          n_parts},
+                      n_parts * kv_heads, 1, threads, interruption);
+            run_tasks(run_sums,
+                      AttentionPartSum<T>{shape, parts.get(), used.data(), n_parts, at(grad_key), at(grad_value)},
+                      kv_heads * shape.key_ranges(), 1, threads, interruption);
+          };
+          const Table& table = active_table();
+          if (bytes == 4) backward(0.0f, table.AttentionDenseGradient_float, table.AttentionPartSum_float);
+          else backward(0.0, table.AttentionDenseGradient_double, table.AttentionPartSum_double);
+        });
+      },
+      "Gradients of sparse attention where the support was not kept.");
 }
 
 }  // namespace omegamax

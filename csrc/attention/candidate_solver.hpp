@@ -1,7 +1,7 @@
 // The exact weights of a row, given the scores of its candidates.
 #pragma once
 
-#include "attention/screening.hpp"
+#include "attention/structured_screening.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -11,13 +11,17 @@ class CandidateSolver {
  public:
   CandidateSolver(Buffer& buffer, std::int64_t keys)
       : scores_(buffer.take<T>(keys + 2 * kLanes<T>)), weights_(buffer.take<T>(keys + 2 * kLanes<T>)),
-        row_(buffer.take<T>(2 * keys + 2 * kLanes<T>)), peaks_(buffer.take<T>(peaks_size<T>(keys))),
+        row_(buffer.take<T>(keys)), peaks_(buffer.take<T>(peaks_size<T>(keys))),
         work_(buffer.take<T>(2 * candidates_size<T>(keys) + peaks_size<T>(keys))),
-        labels_(buffer.take<std::int32_t>(keys)), joined_(buffer.take<bool>(2 * keys + 2)) {}
+        labels_(buffer.take<std::int32_t>(keys)), joined_(buffer.take<bool>(keys)),
+        pulled_(buffer.take<double>(keys)), denoised_(buffer.take<double>(keys + kPad)),
+        tasks_(buffer.take<TotalVariation::Task>(keys / 3 + 1)), variation_(buffer, keys) {}
   static std::int64_t bytes(std::int64_t keys) {
-    return 2 * Buffer::size<T>(keys + 2 * kLanes<T>) + Buffer::size<T>(2 * keys + 2 * kLanes<T>) +
+    return 2 * Buffer::size<T>(keys + 2 * kLanes<T>) + Buffer::size<T>(keys) +
            Buffer::size<T>(peaks_size<T>(keys)) + Buffer::size<T>(2 * candidates_size<T>(keys) + peaks_size<T>(keys)) +
-           Buffer::size<std::int32_t>(keys) + Buffer::size<bool>(2 * keys + 2);
+           Buffer::size<std::int32_t>(keys) + Buffer::size<bool>(keys) + Buffer::size<double>(keys) +
+           Buffer::size<double>(keys + kPad) + Buffer::size<TotalVariation::Task>(keys / 3 + 1) +
+           TotalVariation::bytes(keys);
   }
 
   T* scores() const { return scores_; }
@@ -66,59 +70,87 @@ class CandidateSolver {
   // The k largest scores, in order of their keys; of equal ones the first.
   std::int64_t keep_best(std::int32_t* indices, std::int64_t count, double k) {
     if (static_cast<double>(count) <= k || has_bad(scores_, count)) return count;
-    for (std::int64_t i = 0; i < count; ++i) row_[i] = scores_[i];
     const std::int64_t wanted = static_cast<std::int64_t>(k);
-    const T least = kth_largest(row_, count, wanted);
-    std::int64_t equal = wanted, kept = 0;
-    for (std::int64_t i = 0; i < count; ++i) equal -= scores_[i] > least;
+    T least = nearly_kth_largest(scores_, count, k, 0);
+    std::int64_t above = count_larger(count, least);
+    if (above > wanted) {
+      std::int64_t n = 0;
+      for (std::int64_t i = 0; i < count; ++i) {
+        row_[n] = scores_[i];
+        n += scores_[i] > least;
+      }
+      least = kth_largest(row_, n, wanted);
+      above = count_larger(count, least);
+    }
+    return keep_from(indices, count, least, wanted - above);
+  }
+
+  std::int64_t count_larger(std::int64_t count, T least) const {
+    std::int32_t larger_ones = 0;
+#pragma omp simd reduction(+ : larger_ones)
+    for (std::int64_t i = 0; i < count; ++i) larger_ones += scores_[i] > least;
+    return larger_ones;
+  }
+
+  // Keeps the scores above the least, and the first `equal` that are equal to it.
+  std::int64_t keep_from(std::int32_t* indices, std::int64_t count, T least, std::int64_t equal) {
+    std::int64_t kept = 0;
     for (std::int64_t i = 0; i < count; ++i) {
-      const bool keep = scores_[i] > least || (scores_[i] == least && equal-- > 0);
+      const T score = scores_[i];
+      const bool edge = score == least;
+      const bool keep = score > least || (edge && equal > 0);
+      equal -= edge;
       indices[kept] = indices[i];
-      scores_[kept] = scores_[i];
+      scores_[kept] = score;
       kept += keep;
     }
     return kept;
   }
 
-  // Fusedmax looks at neighbours. What is no candidate lies below L = max - 1 - 4 strength. The set of positions whose
-  // denoised score exceeds t, for any t at or above the threshold of the projection, which is at least L + 2 strength,
-  // minimises the sum of t - x over the set plus strength for each of its ends; a run of scores at or below L costs at
-  // least 2 strength, which is all that it can save, so it is never inside, however long it is. So one score of at
-  // most L stands for each run of keys that are no candidates, and the row is as short as the list.
+  // Fusedmax looks at neighbours. What is no candidate is in none of the sets of positions whose denoised score exceeds
+  // t, for any t from the threshold of the projection on (see `list_fused` in structured_screening.hpp). So candidates
+  // fall into runs; where a run ends inside the row, its end has a neighbour outside of all sets, which costs `strength`
+  // whenever the end is inside of one: as if its score were less by that. Each run is denoised on its own.
   template <class IsRemoved>
   Support solve_fused(std::int32_t* indices, std::int64_t count, double strength, std::int64_t limit,
                       IsRemoved is_removed) {
     T top = -kInfinity<T>;
+    std::int64_t n = 0;
     for (std::int64_t i = 0; i < count; ++i) {
       if (!(scores_[i] < kInfinity<T>)) return {indices, weights_, labels_, 0, true};
       top = larger(scores_[i], top);
+      indices[n] = indices[i];
+      scores_[n] = scores_[i];
+      n += scores_[i] > -kInfinity<T>;
     }
-    if (top == -kInfinity<T>) return {indices, weights_, labels_, 0, false};
-    const T level =
-        static_cast<T>(top - 2 * (1 + 4 * strength)) - larger(top, -top) / 1024;  // below L in spite of rounding
-    std::int64_t columns = 0, next = 0;
-    const auto skip_to = [&](std::int64_t key) {
-      while (next < key && is_removed(next)) ++next;
-      if (next < key) row_[columns++] = level;
-      next = key + 1;
+    if (n == 0 || !valid_strength(strength)) return {indices, weights_, labels_, 0, n > 0};
+    const auto follows = [&](std::int64_t before, std::int64_t key) {  // whether nothing lies between
+      for (++before; before < key && is_removed(before);) ++before;
+      return before == key;
     };
-    for (std::int64_t i = 0; i < count; ++i) {
-      skip_to(indices[i]);
-      labels_[i] = static_cast<std::int32_t>(columns);  // where the candidate is, for now
-      row_[columns++] = scores_[i];
+    for (std::int64_t i = 0; i < n; ++i) pulled_[i] = static_cast<double>(scores_[i]) - static_cast<double>(top);
+    std::int64_t n_tasks = 0;
+    for (std::int64_t first = 0, last; first < n; first = last + 1) {
+      for (last = first; last + 1 < n && follows(indices[last], indices[last + 1]);) ++last;
+      if (first > 0 || !follows(-1, indices[first])) pulled_[first] -= strength;
+      if (last + 1 < n || !follows(indices[last], limit)) pulled_[last] -= strength;
+      const TotalVariation::Task task{pulled_ + first, last + 1 - first, strength, denoised_ + first, joined_ + first};
+      if (!TotalVariation::solve_at_once(task)) tasks_[n_tasks++] = task;
     }
-    skip_to(limit);
-    T value;
-    run(Fusedmax<T>{row_, nullptr, strength, work_, &value, joined_, columns}, 0, 1);
+    variation_.solve(tasks_, n_tasks);
+    double highest = denoised_[0];  // a great strength pulls all down to where a double has few digits left
+    for (std::int64_t i = 1; i < n; ++i) highest = larger(denoised_[i], highest);
+    for (std::int64_t i = 0; i < n; ++i) denoised_[i] -= highest;
+    const SimplexThreshold threshold = project_simplex(denoised_, n);
     std::int64_t kept = 0;
     std::int32_t label = -1;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int32_t column = labels_[i];
-      if (!(work_[column] > 0)) continue;
-      label += kept == 0 || !joined_[column];
+    for (std::int64_t i = 0; i < n; ++i) {
+      const T weight = static_cast<T>(threshold(denoised_[i]));
+      if (!(weight > 0)) continue;
+      label += kept == 0 || !joined_[i];
       indices[kept] = indices[i];
       labels_[kept] = label;
-      weights_[kept++] = work_[column];
+      weights_[kept++] = weight;
     }
     return {indices, weights_, labels_, kept, false};
   }
@@ -126,6 +158,9 @@ class CandidateSolver {
   T *scores_, *weights_, *row_, *peaks_, *work_;
   std::int32_t* labels_;
   bool* joined_;
+  double *pulled_, *denoised_;
+  TotalVariation::Task* tasks_;
+  TotalVariation variation_;
 };
 
 }  // namespace OMEGAMAX_ARCH

@@ -1,50 +1,12 @@
 // The forward pass of sparse attention for blocks of queries: screen, solve on the candidates, average their values.
 #pragma once
 
-#include <cstdlib>
-
-#include "attention/candidate_solver.hpp"
+#include "attention/dense_block.hpp"
 #include "attention/gathered_rows.hpp"
+#include "attention/support_block.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
-
-inline double parameter_of(const AttentionOperator& op, std::int64_t row) {
-  return op.parameters != nullptr ? op.parameters[row] : op.parameter;
-}
-
-template <class T>
-inline void append(SupportBlock<T>& block, std::int64_t row, const typename CandidateSolver<T>::Support& found,
-                   bool labelled) {
-  if (block.size + found.count > block.capacity) {
-    const std::int64_t capacity = 2 * block.capacity + found.count + 1024;
-    const auto grow = [&](auto*& array) {
-      void* larger_array = std::realloc(array, static_cast<std::size_t>(capacity) * sizeof(*array));
-      if (larger_array == nullptr) throw std::bad_alloc();
-      array = static_cast<std::remove_reference_t<decltype(array)>>(larger_array);
-    };
-    grow(block.indices);
-    grow(block.weights);
-    if (labelled) grow(block.labels);
-    block.capacity = capacity;
-  }
-  const std::size_t n = static_cast<std::size_t>(found.count);
-  if (n > 0) {
-    __builtin_memcpy(block.indices + block.size, found.indices, n * sizeof(std::int32_t));
-    __builtin_memcpy(block.weights + block.size, found.weights, n * sizeof(T));
-    if (labelled) __builtin_memcpy(block.labels + block.size, found.labels, n * sizeof(std::int32_t));
-  }
-  block.size += found.count;
-  block.counts[row] = static_cast<std::int32_t>(found.count);
-}
-
-template <class T>
-inline void release(SupportBlock<T>& block) {
-  std::free(block.indices);
-  std::free(block.weights);
-  std::free(block.labels);
-  block = SupportBlock<T>{};
-}
 
 template <class T>
 class ForwardTasks {
@@ -53,14 +15,16 @@ class ForwardTasks {
       : p_(problem), shape_(problem.shape), fine_(problem.keys.fine != 0 && has_vnni()),
         stride_(shape_.key_groups() * kKeyGroup + kApart), peaks_stride_(shape_.key_groups() * kLanes<float> + kApart),
         row_bytes_(4 * shape_.quads()),
-        buffer_(Screening::bytes(shape_.keys) + CandidateSolver<T>::bytes(shape_.keys) +
+        buffer_(Screening::bytes(shape_.keys) + CandidateSolver<T>::bytes(shape_.keys) + DenseBlock<T>::bytes(shape_) +
                 Buffer::size<float>(kTile * stride_) + Buffer::size<float>(kTile * peaks_stride_) +
                 Buffer::size<std::uint8_t>(kTile * row_bytes_) + Buffer::size<std::int8_t>(row_bytes_) +
-                Buffer::size<T>(kTile * shape_.size) + Buffer::size<T>(shape_.keys)),
-        screening_(buffer_, shape_.keys), solver_(buffer_, shape_.keys), y_(buffer_.take<float>(kTile * stride_)),
+                Buffer::size<T>(kTile * shape_.size) + Buffer::size<T>(shape_.keys) +
+                Buffer::size<std::int32_t>(shape_.keys)),
+        screening_(buffer_, shape_.keys), solver_(buffer_, shape_.keys), dense_(buffer_, shape_),
+        y_(buffer_.take<float>(kTile * stride_)),
         peaks_(buffer_.take<float>(kTile * peaks_stride_)), levels_(buffer_.take<std::uint8_t>(kTile * row_bytes_)),
         row_levels_(buffer_.take<std::int8_t>(row_bytes_)), scaled_(buffer_.take<T>(kTile * shape_.size)),
-        dropped_(buffer_.take<T>(shape_.keys)) {
+        dropped_(buffer_.take<T>(shape_.keys)), listed_labels_(buffer_.take<std::int32_t>(shape_.keys)) {
     for (std::int64_t i = 0; i < kTile * row_bytes_; ++i) levels_[i] = 0;
     for (std::int64_t i = 0; i < row_bytes_; ++i) row_levels_[i] = 0;
   }
@@ -77,12 +41,12 @@ class ForwardTasks {
     std::int64_t crowded = 0;
     for (std::int64_t query = first; query < last; query += kTile) {
       const std::int64_t rows = query + kTile < last ? std::int64_t(kTile) : last - query;
-      crowded += answer(query, rows, first, p_.may_refuse != 0 && query == first);
+      crowded += answer(query, rows, first, query == first);
       const std::int64_t done = query + rows - first;
-      const bool too_much = block_ != nullptr && block_->size > p_.budget * (last - first);
-      if (p_.may_refuse != 0 && (2 * crowded > done || too_much)) {
-        p_.refused[task] = 1;
+      const bool too_much = p_.may_refuse != 0 && block_ != nullptr && block_->size > p_.budget * (last - first);
+      if (2 * crowded > done || too_much) {
         if (block_ != nullptr) release(*block_);
+        p_.refused[task] = answer_densely(first, last - first);
         return;
       }
     }
@@ -103,23 +67,6 @@ class ForwardTasks {
     any_wild_ = false;
     for (std::int64_t g = kv_head_ * groups; g < (kv_head_ + 1) * groups; ++g) any_wild_ |= p_.keys.wild[g] != 0;
   }
-
-  Allowed allowed_for(std::int64_t query) const {
-    std::int64_t limit = shape_.keys;
-    if (p_.lengths != nullptr && p_.lengths[head_] < limit) limit = p_.lengths[head_];
-    const std::int64_t seen = shape_.keys - shape_.queries + query + 1;
-    if (p_.causal != 0 && seen < limit) limit = seen > 0 ? seen : 0;
-    return {limit, row_of(p_.mask, query), p_.mask.key_stride};
-  }
-
-  template <class U>
-  const U* row_of(const Broadcast<U>& scores, std::int64_t query) const {
-    if (scores.first == nullptr) return nullptr;
-    return scores.first + head_ / shape_.heads * scores.batch_stride + head_ % shape_.heads * scores.head_stride +
-           query * scores.query_stride;
-  }
-
-  BiasRow<T> bias_for(std::int64_t query) const { return {row_of(p_.bias, query), p_.bias.key_stride}; }
 
   bool sees_wild(const Allowed& allowed) const {
     if (!any_wild_) return false;
@@ -169,7 +116,7 @@ class ForwardTasks {
       quantised_[r] = quantise(scaled, shape_.size, query_levels(fine_), row_levels_);
       for (std::int64_t f = 0; f < row_bytes_; ++f)
         levels_[r * row_bytes_ + f] = static_cast<std::uint8_t>(row_levels_[f] + query_offset(fine_));
-      const std::int64_t limit = allowed_for(query + r).limit;
+      const std::int64_t limit = allowed_for(p_, head_, query + r).limit;
       most = limit > most ? limit : most;
     }
     const std::int64_t at = kv_head_ * shape_.key_groups();
@@ -196,8 +143,8 @@ class ForwardTasks {
   // Lists the candidates of a row of the tile.
   void screen(std::int64_t query, std::int64_t r) {
     const std::int64_t groups = shape_.key_groups();
-    row_ = {allowed_for(query), bias_for(query), parameter_of(p_.op, head_ * shape_.queries + query), 0,
-            Screening::Found::kUnknown};
+    row_ = {allowed_for(p_, head_, query), bias_for(p_, head_, query),
+            parameter_of(p_.op, head_ * shape_.queries + query), 0, Screening::Found::kUnknown};
     const Allowed& allowed = row_.allowed;
     std::int64_t n_allowed = allowed.limit;
     if (p_.op.kind == kOscarAttention) {
@@ -209,7 +156,7 @@ class ForwardTasks {
     if (quantised.finite && quantised.length * longest_ < 1e36f && !sees_wild(allowed))
       row_.found = screening_.prepare(y_ + r * stride_, peaks_ + r * peaks_stride_, allowed, row_.bias, quantised,
                                       p_.keys.residual + kv_head_ * groups, p_.keys.length + kv_head_ * groups);
-    if (row_.found == Screening::Found::kSome) row_.count = screening_.list(p_.op, row_.parameter, n_allowed);
+    if (row_.found == Screening::Found::kSome) row_.count = screening_.list(p_.op, row_.parameter, n_allowed, allowed);
     if (row_.found != Screening::Found::kUnknown) return;
     for (std::int64_t j = 0; j < allowed.limit; ++j)
       if (allowed.at(j)) screening_.indices()[row_.count++] = static_cast<std::int32_t>(j);
@@ -230,6 +177,12 @@ class ForwardTasks {
         [&](std::int64_t j) { return row_.found == Screening::Found::kUnknown || screening_.is_removed(j); });
     write(head_ * shape_.queries + query, place, support, first_candidate);
   }
+
+  // In dense_forward.hpp.
+  bool answer_densely(std::int64_t first, std::int64_t rows);
+  bool all_finite();
+  void write_listed(std::int64_t r);
+  void choose_best(std::int64_t r);
 
   // Scores of -inf are out of the row as masked ones are.
   std::int64_t count_allowed(const Allowed& allowed, const BiasRow<T>& bias) const {
@@ -272,16 +225,19 @@ class ForwardTasks {
   Buffer buffer_;
   Screening screening_;
   CandidateSolver<T> solver_;
+  DenseBlock<T> dense_;
   float *y_, *peaks_;
   std::uint8_t* levels_;
   std::int8_t* row_levels_;
   T *scaled_, *dropped_;
+  std::int32_t* listed_labels_;
   std::int64_t head_ = 0, kv_head_ = 0;
   SupportBlock<T>* block_ = nullptr;
   Quantised quantised_[kTile];
   Screened row_{};
   float longest_ = 0;
-  bool any_wild_ = false;
+  bool any_wild_ = false, values_finite_ = false;
+  std::int64_t checked_ = -1;  // the head whose values were checked
 };
 
 template <class T>

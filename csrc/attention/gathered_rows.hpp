@@ -1,8 +1,7 @@
 // Products with, and sums of, a few rows of a matrix, given by their numbers.
 #pragma once
 
-#include "attention/included.hpp"
-#include "attention/problems.hpp"
+#include "attention/row_inputs.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
@@ -85,28 +84,6 @@ inline void add_scaled(T* to, T weight, const T* from, std::int64_t size) {
     store_lanes(to + at, lanes, load_lanes(to + at, lanes, T(0)) + w * load_lanes(from + at, lanes, T(0)));
   });
 }
-
-// What a weight is multiplied by: 0 where it is dropped. A hash of its place, so the backward pass finds the same.
-class DropoutFactors {
- public:
-  DropoutFactors(const AttentionDropout& dropout, std::int64_t row, std::int64_t keys)
-      : some_(dropout.share > 0), share_(dropout.share), seed_(dropout.seed),
-        first_(static_cast<std::uint64_t>(row) * static_cast<std::uint64_t>(keys)) {}
-
-  bool some() const { return some_; }
-  double at(std::int64_t key) const {
-    std::uint64_t z = seed_ + (first_ + static_cast<std::uint64_t>(key) + 1) * 0x9e3779b97f4a7c15ull;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    z ^= z >> 31;
-    return static_cast<double>(z >> 11) * 0x1p-53 < share_ ? 0.0 : 1 / (1 - share_);
-  }
-
- private:
-  bool some_;
-  double share_;
-  std::uint64_t seed_, first_;
-};
 
 }  // namespace OMEGAMAX_ARCH
 }  // namespace omegamax

@@ -7,5 +7,6 @@
 #include "rows/entmax.hpp"
 #include "rows/entmax_pull.hpp"
 #include "rows/fusedmax.hpp"
+#include "rows/fusedmax_product.hpp"
 #include "rows/oscarmax.hpp"
 #include "rows/softmax.hpp"

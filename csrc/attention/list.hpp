@@ -5,7 +5,13 @@
   X(AttentionKeys)                    \
   X(AttentionForward)                 \
   X(AttentionRowGradient)             \
-  X(AttentionKeyGradient)
+  X(AttentionKeyGradient)             \
+  X(AttentionDenseGradient)           \
+  X(AttentionPartSum)                 \
+  X(QuantisePages)                    \
+  X(DecodeSample)                     \
+  X(DecodeScan)                       \
+  X(DecodeSolve)
 
 namespace omegamax {
 

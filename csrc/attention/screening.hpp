@@ -4,56 +4,18 @@
 // (quantisation.hpp). The threshold of entmax does not fall when scores rise, so the threshold of the lower bounds
 // x - e_g - kRelative |x| is at most that of the scores; and the threshold of some of them, such as the largest of each
 // lane of each group, is at most that of all. A key whose upper bound does not exceed such a threshold has no weight.
-// The same holds for the k-th largest score, and for the windows below the largest score of the other operators.
+// The same holds for the k-th largest score. structured_screening.hpp says what oscarmax and fusedmax add to the
+// threshold of sparsemax.
 #pragma once
 
 #include <cstddef>
 
+#include "attention/best_scores.hpp"
 #include "attention/integer_product.hpp"
+#include "attention/row_inputs.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
-
-// The k-th largest of n numbers, 1 <= k <= n, without NaN among them; their order is lost.
-template <class T>
-inline T kth_largest(T* x, std::int64_t n, std::int64_t k) {
-  std::int64_t low = 0, high = n - 1, wanted = k - 1;
-  while (low < high) {
-    const T pivot = x[low + (high - low) / 2];
-    std::int64_t i = low, j = high;
-    while (i <= j) {
-      while (x[i] > pivot) ++i;
-      while (x[j] < pivot) --j;
-      if (i > j) break;
-      const T kept = x[i];
-      x[i++] = x[j];
-      x[j--] = kept;
-    }
-    if (wanted <= j) high = j;
-    else if (wanted >= i) low = i;
-    else return x[wanted];
-  }
-  return x[wanted];
-}
-
-// The bias of one row of scores: a row of numbers, one number (a stride of 0), or nothing.
-template <class T>
-struct BiasRow {
-  const T* first;
-  std::int64_t stride;
-
-  bool some() const { return first != nullptr; }
-  T at(std::int64_t key) const { return first[key * stride]; }
-};
-
-// What a row may attend to: the first `limit` keys, and of those the ones that a mask allows.
-struct Allowed {
-  std::int64_t limit;
-  const bool* mask;  // or null
-  std::int64_t stride;
-
-  bool at(std::int64_t key) const { return key < limit && (mask == nullptr || mask[key * stride]); }
-};
 
 class Screening {
  public:
@@ -64,11 +26,12 @@ class Screening {
     list_ = buffer.take<float>(n + kRoom);
     scores_ = buffer.take<float>(n + kRoom);
     indices_ = buffer.take<std::int32_t>(n + kRoom);
+    others_ = buffer.take<std::int32_t>(n + kRoom);
   }
   static std::int64_t bytes(std::int64_t keys) {
     const std::int64_t n = padded(keys);
     return Buffer::size<float>(n) + Buffer::size<float>(n / kKeyGroup) + 2 * Buffer::size<float>(n + kRoom) +
-           Buffer::size<std::int32_t>(n + kRoom);
+           2 * Buffer::size<std::int32_t>(n + kRoom);
   }
 
   std::int32_t* indices() const { return indices_; }
@@ -116,29 +79,17 @@ class Screening {
   bool is_removed(std::int64_t key) const { return x_[key] == -kInfinity<float>; }
 
   // Lists the keys that may have weight by the operator, after `prepare`; returns how many.
-  std::int64_t list(const AttentionOperator& op, double parameter, std::int64_t n_allowed) {
+  std::int64_t list(const AttentionOperator& op, double parameter, std::int64_t n_allowed, const Allowed& allowed) {
+    if (op.kind == kOscarAttention) return list_oscar(parameter, static_cast<double>(n_allowed));
+    if (op.kind == kFusedAttention) return list_fused(static_cast<float>(parameter), allowed);
     const double e = parameter - 1;
     float floor = -kInfinity<float>;
-    if (op.kind == kEntmaxAttention) {
-      if (e == 1) floor = peaks_floor<Linear>();
-      else if (e == 0.5) floor = peaks_floor<Square>();
-      else if (e > 0) floor = top_ - static_cast<float>(1 / e) - kSlack;
-    } else if (op.kind == kTopAttention) {
-      floor = top_floor(lows_, groups_ * kLanes<float>, parameter);
-    } else if (op.kind == kOscarAttention) {  // see lowest_useful in csrc/rows, with k = 1
-      floor = oscar_floor(static_cast<double>(n_allowed), parameter);
-    } else if (op.kind == kFusedAttention) {
-      floor = top_ - static_cast<float>((1 + 4 * parameter) * kRoundUp) - kSlack;
-    }
-    std::int64_t count = collect(floor);
-    if (count <= kTightenFrom || op.kind == kFusedAttention) return count;
-    if (op.kind == kOscarAttention) {
-      for (std::int64_t before = 0; before != count;) {
-        before = count;
-        count = filter(count, oscar_floor(static_cast<double>(count), parameter));
-      }
-      return count;
-    }
+    if (op.kind == kTopAttention) floor = top_floor(lows_, groups_ * kLanes<float>, parameter);
+    else if (e == 1) floor = peaks_floor<Linear>();
+    else if (e == 0.5) floor = peaks_floor<Square>();
+    else if (e > 0) floor = top_ - static_cast<float>(1 / e) - kSlack;
+    const std::int64_t count = collect(floor);
+    if (count <= kTightenFrom) return count;
     for (std::int64_t i = 0; i < count; ++i) list_[i] = lowered(scores_[i], bounds_[indices_[i] / kKeyGroup]);
     if (op.kind == kTopAttention) return filter(count, top_floor(list_, count, parameter));
     if (e == 1) return filter(count, power_floor<Linear>(list_, count));
@@ -150,6 +101,7 @@ class Screening {
  private:
   static constexpr std::int64_t kRoom = (kBlock + 1) * kLanes<float>;
   static constexpr std::int64_t kTightenFrom = 24;  // candidates from which a second bound is worth its time
+  static constexpr double kSumsFrom = 64;           // candidates of oscarmax from which sums of all scores pay
   static constexpr float kSlack = 1e-4f;            // more than rounding takes from a threshold, in units of scores
 
   static std::int64_t padded(std::int64_t keys) { return (keys + kKeyGroup - 1) / kKeyGroup * kKeyGroup; }
@@ -183,6 +135,17 @@ class Screening {
 #pragma omp simd
     for (std::int64_t j = 0; j < n; ++j) x[j] = mask[j] ? x[j] : -kInfinity<float>;
   }
+
+  // In structured_screening.hpp.
+  struct Excess {  // by how much scores exceed a level, added up: at least and at most; and how many surely do
+    double count, low, high;
+  };
+  std::int64_t list_oscar(double strength, double n);
+  std::int64_t list_fused(float strength, const Allowed& allowed);
+  void bound_oscar(double strength, double& tau, double& m) const;
+  Excess excess_over(float level) const;
+  double mean_score() const;
+  static double margin(double x) { return kSlack + (x < 0 ? -x : x) * 4 * kRelative; }
 
   // The threshold of the peaks, from that of the largest of several.
   template <class Power>
@@ -236,13 +199,8 @@ class Screening {
 
   float top_floor(const float* lows, std::int64_t count, double k) {
     if (static_cast<double>(count) < k) return -kInfinity<float>;
-    if (lows != list_) __builtin_memcpy(list_, lows, static_cast<std::size_t>(count) * sizeof(float));
-    const float least = kth_largest(list_, count, static_cast<std::int64_t>(k));
+    const float least = nearly_kth_largest(lows, count, k, k / 8 + 1);
     return least - larger(least, -least) * kRelative - kTiny;
-  }
-
-  float oscar_floor(double count, double strength) {
-    return top_ - static_cast<float>((1 + strength * (count - 1)) * kRoundUp) - kSlack;
   }
 
   // Above which an approximate score in a group may belong to a score above the floor: if x is at most this, then
@@ -250,6 +208,18 @@ class Screening {
   float level(float floor, std::int64_t group) const {
     const float bound = bounds_[group];
     return floor - bound - 2 * kRelative * (larger(floor, -floor) + bound);
+  }
+
+  // How many keys may have a score above the floor.
+  std::int64_t count_above(float floor) const {
+    std::int64_t count = 0;
+    const Vector<float> factors = splat(factor_);
+    for (std::int64_t group = 0; group < groups_; ++group) {
+      const Vector<float> levels = splat(level(floor, group));
+      for (std::int64_t v = 0; v < kKeyGroup; v += kLanes<float>)
+        count += __builtin_popcount(where_greater(load(x_ + group * kKeyGroup + v) * factors, levels));
+    }
+    return count;
   }
 
   std::int64_t collect(float floor) {
@@ -296,7 +266,7 @@ class Screening {
   float *lows_, *bounds_, *list_, *scores_;
   const float *x_ = nullptr, *peaks_ = nullptr;
   float factor_ = 1;
-  std::int32_t* indices_;
+  std::int32_t *indices_, *others_;
   std::int64_t groups_ = 0;
   float top_ = 0;
 };

@@ -1,4 +1,4 @@
-// Chains: which sweep for which Omega and form.
+// Chooses the sweep of a chain by Omega and by its form, dense or factored.
 #pragma once
 
 #include "chains/factored_tangent.hpp"
@@ -38,7 +38,7 @@ void sweep(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t end) {
   }
 }
 
-// The best chain does not move, so Hard has no kernel here.
+// The best chain is piecewise constant in the scores, so Hard has no kernel here.
 template <class T>
 void sweep(const ChainTangent<T>& p, std::int64_t begin, std::int64_t end) {
   switch (p.omega) {

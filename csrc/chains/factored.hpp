@@ -23,7 +23,7 @@ inline constexpr double kFaint<double> = 1e-280;
 template <>
 inline constexpr double kLogFaint<double> = -644.7238;
 
-// Numbers too small for full precision would slow the processor down, and weigh nothing.
+// Sets numbers below the smallest normal one to zero: they would slow the processor down, and are too small to matter.
 template <class V>
 inline V without_dust(V x) {
   return x < Format<typename Traits<V>::Number>::kTiny - V{} ? V{} : x;
@@ -85,7 +85,7 @@ class SoftNodes {
     if (!chain_->keeps(place) && held_ != place) read(place - 1, b, a);
     return level(place, b, a);
   }
-  // For those who know the place before.
+  // The same for a caller that knows the place before.
   const T* level(std::int64_t place, const T* b, const T* a) {
     if (chain_->keeps(place)) return state_ + chain_->state_row(place);
     if (held_ != place) climb(b, a, rows_.get());

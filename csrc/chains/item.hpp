@@ -15,8 +15,8 @@ inline std::int64_t padded(std::int64_t n) {
   return (n + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
 }
 
-// What is special about numbers: NaN or +inf among them; finite ones of a size that leaves a float no digits for the
-// small ones beside them (spaced by a thousandth and more; a double has enough).
+// Tells why numbers need special care: some are NaN or +inf, or some are so large that the floats near them are a
+// thousandth or more apart, which would round small numbers beside them away (a double has enough digits).
 enum : int { kBad = 1, kLarge = 2 };
 constexpr float kLargeScore = 16384;
 
@@ -111,13 +111,13 @@ struct ChainItem {
   const T* emissions(std::int64_t place) const { return first + place * n_tags; }
   const T* matrix(std::int64_t place) const { return dense() ? first + place * n_tags * n_tags : transitions; }
 
-  // What is special about the first place of a dense item, or about a factored item anywhere.
+  // Looks at the first place of a dense item, and at all scores of a factored item.
   int look() const {
     if (dense()) return look_at(first, n_tags);
     return look_at(first, length * n_tags) | look_at(start, n_tags) | look_at(end, n_tags) |
            (length > 1 ? look_at(transitions, n_tags * n_tags) : 0);
   }
-  // The value that stands for a special item: an infinite one is to be swept in double.
+  // The value that marks a special item: an infinite one means that the item must be swept in double.
   static double special(int found) { return found & kBad ? kNaN<double> : kInfinity<double>; }
 
   void first_scores(T* to, T pad) const {
@@ -168,7 +168,7 @@ struct ChainOutput {
   bool dense() const { return transitions == nullptr; }
   std::int64_t per_place() const { return dense() ? n_tags * n_tags : n_tags; }
 
-  // All of a dense place 0, where only the first row means anything; the start and the first emissions elsewhere.
+  // Writes place 0: all of it in dense form, where only the first row is used, else the start and the first emissions.
   void begin(const T* visits) {
     if (dense()) fill(first, n_tags * n_tags, T(0));
     write_row(first, visits, n_tags);
@@ -177,7 +177,7 @@ struct ChainOutput {
   void nothing_from(std::int64_t length) {
     fill(first + length * per_place(), (n_places - length) * per_place(), T(0));
   }
-  // An item that has no answer: no structure, or not all numbers.
+  // Fills an item that has no solution: it has no structure, or its scores are not all numbers.
   void unusual(double total, std::int64_t length) {
     const T with = total == -kInfinity<double> ? T(0) : kNaN<T>;
     fill(first, length * per_place(), with);
@@ -195,8 +195,8 @@ struct ChainOutput {
 
 inline bool usual(double total) { return total > -kInfinity<double> && total < kInfinity<double>; }
 
-// One tag is visited at every place: visits add up to 1, but for rounding that would grow with the chain. The visits of
-// a chain without a choice are exact already.
+// Divides the visits of a place by their sum, which is 1 up to rounding: the error would grow with the chain otherwise.
+// The visits of a chain without a choice are exact already.
 template <class T>
 inline void restore_visits(T* visits, std::int64_t width) {
   Vector<T> sum{};
@@ -220,7 +220,7 @@ inline Vector<T> top_of_block(const T* b, const T* matrix, std::int64_t tags, st
   return larger(even, odd);
 }
 
-// On the way down every dense place begins in memory where the processor does not look ahead.
+// Prefetches a dense place: going down the chain, the processor does not do so itself.
 template <class T>
 inline void ask_for_place_before(const T* scores, const T* weights) {
   __builtin_prefetch(scores);

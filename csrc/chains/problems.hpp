@@ -28,17 +28,19 @@ struct ChainParts {
   ChainStrides strides;
 };
 
+// The fields are inputs, parameters and sizes, results, and `columns`, the cost of an item.
 template <class T>
 struct ChainValue {
   ChainParts<T> parts;
   const std::int64_t* lengths;
+  Omega omega;
+  std::int64_t n_places, n_tags;
   double* value;  // a loss is the difference of two of these, which may be large and close to each other
   double* total;  // the same again, for the sweeps that follow
   // Of the nodes, for a row per place (of a factored chain without every eighth): (rows, tags), or null.
   T* values;  // the largest of each place shifted to 0
   T* levels;  // what turns scores into local weights
-  Omega omega;
-  std::int64_t n_places, n_tags, columns;
+  std::int64_t columns;
 };
 
 template <class T>
@@ -48,9 +50,10 @@ struct ChainMarginals {
   const double* total;
   const T* values;
   const T* levels;
-  ChainPointers<T> weights;  // one item after the other
   Omega omega;
-  std::int64_t n_places, n_tags, columns;
+  std::int64_t n_places, n_tags;
+  ChainPointers<T> weights;  // one item after the other
+  std::int64_t columns;
 };
 
 template <class T>
@@ -61,9 +64,35 @@ struct ChainTangent {
   const T* values;
   const T* levels;
   ChainParts<T> direction;
-  ChainPointers<T> weights;  // one item after the other
   Omega omega;
-  std::int64_t n_places, n_tags, columns;
+  std::int64_t n_places, n_tags;
+  ChainPointers<T> weights;  // one item after the other
+  std::int64_t columns;
+};
+
+// The mass of every span of a sequence of tags; see omegamax/kernels/structures/spans.py. `begin` and `end` are (places,
+// types, width), `go_on` is (places, types, width, width), `mass` is (places, max_length, types).
+template <class T>
+struct SpanMass {
+  const T* begin;
+  const T* go_on;
+  const T* end;
+  std::int64_t n_places, max_length, n_types, width;
+  T* mass;
+  std::int64_t columns;
+};
+
+template <class T>
+struct SpanMassGradient {
+  const T* begin;
+  const T* go_on;
+  const T* end;
+  const T* grad;  // of the mass
+  std::int64_t n_places, max_length, n_types, width;
+  T* grad_begin;
+  T* grad_go_on;
+  T* grad_end;
+  std::int64_t columns;
 };
 
 }  // namespace omegamax

@@ -68,7 +68,7 @@ inline void weigh_softly(T* y, std::int64_t width) {
   for (std::int64_t i = 0; i < width; i += kLanes<T>) store<T>(y + i, load(y + i) * inverse);
 }
 
-// How the weights p of a row move when its scores do; `moves` is overwritten. What has no weight does not move.
+// Replaces `moves`, a direction of the scores of a row, by the derivative of its weights p, zero where p is zero.
 template <class T>
 inline void move_softly(const T* p, T* moves, std::int64_t width) {
   const Vector<T> zero{};

@@ -189,7 +189,7 @@ class SparseLocal {
     }
   }
 
-  // Where many places share a matrix, knowing the best of each row, in each vector of columns, is worth its while.
+  // Where many places share a matrix, it pays to store the best score of each row in each vector of columns.
   void prepare(const T* matrix) {
     for (std::int64_t j = 0; j < width_ && tags_ > kFewRows; j += kLanes<T>) {
       T* peaks = peaks_.get() + j / kLanes<T> * width_;

@@ -8,7 +8,7 @@ namespace omegamax {
 namespace OMEGAMAX_ARCH {
 namespace chains {
 
-// A vector of columns that know their thresholds.
+// A vector of columns whose thresholds are known.
 template <class Power, class T>
 struct SparseBlock {
   Vector<T> top, tau;

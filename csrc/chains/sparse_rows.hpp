@@ -1,5 +1,5 @@
-// Rows of scores, one per vector lane, that wait for their thresholds: what can have weight is collected from each, and
-// all are then solved in lockstep.
+// Collects rows of scores, one per vector lane: the candidates of each row are stored first, and the thresholds of all
+// rows are then solved in lockstep.
 #pragma once
 
 #include "chains/sparse.hpp"

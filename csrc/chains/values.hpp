@@ -10,7 +10,7 @@ namespace omegamax {
 namespace OMEGAMAX_ARCH {
 namespace chains {
 
-// The transitions of factored chains, padded, and known to Local.
+// The transitions of factored chains, padded and prepared by Local.
 template <class Local, class T>
 class SharedMatrix {
  public:
@@ -51,7 +51,7 @@ void sweep_up(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
         if (found) break;  // the solvers expect numbers
         matrix = chain.padded_matrix(place, room.get());
       }
-      if (!(total > -kInfinity<double>)) continue;  // nothing is feasible, but what follows may not even be numbers
+      if (!(total > -kInfinity<double>)) continue;  // nothing is feasible, but the scores that follow may be NaN
       if (chain.dense()) local.solve(b, matrix, u, level.get());
       else local.solve_prepared(b, matrix, u, level.get());
       chain.add_emissions(place, u);

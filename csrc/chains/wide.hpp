@@ -69,14 +69,14 @@ class WideItem {
     parts_.read(chain);
   }
   ChainValue<double> value() {
-    return {parts_.parts(), &length_, &value_, &total_, at_, level_, omega_, length_, tags_, 0};
+    return {parts_.parts(), &length_, omega_, length_, tags_, &value_, &total_, at_, level_, 0};
   }
   ChainMarginals<double> marginals(const WideParts& weights) const {
-    return {parts_.parts(), &length_, &total_, at_, level_, weights.weights(), omega_, length_, tags_, 0};
+    return {parts_.parts(), &length_, &total_, at_, level_, omega_, length_, tags_, weights.weights(), 0};
   }
   ChainTangent<double> tangent(const WideParts& along, const WideParts& weights) const {
-    return {parts_.parts(),    &length_, &total_, at_,   level_, along.parts(),
-            weights.weights(), omega_,   length_, tags_, 0};
+    return {parts_.parts(), &length_, &total_,           at_, level_, along.parts(), omega_,
+            length_,        tags_,    weights.weights(), 0};
   }
   double found() const { return value_; }
 

@@ -1,7 +1,7 @@
 // Ctrl-C during a long call: the thread that made the call asks now and then whether to stop, and tells the others.
 //
-// Only the thread of the call may ask Python (a signal handler runs on the main thread), so the others read a flag. Who
-// learns that the call is to stop throws `Interrupted`, which unwinds to the call as any exception does.
+// Only the thread of the call may ask Python (a signal handler runs on the main thread), so the others read a flag. A
+// thread that finds that the call must stop throws `Interrupted`, which unwinds to the call as any exception does.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ class Interruption {
 
   explicit Interruption(Ask ask) : ask_(ask), owner_(std::this_thread::get_id()), begun_(Clock::now()), last_(begun_) {}
 
-  // To be called every so often, from any thread.
+  // Call this now and then, from any thread.
   void check() {
     if (stop_.load(std::memory_order_relaxed)) throw Interrupted();
     if (std::this_thread::get_id() != owner_) return;
@@ -43,12 +43,12 @@ class Interruption {
 
   Ask ask_;
   std::thread::id owner_;
-  Clock::time_point begun_, last_;  // `last_` is the owner's alone
+  Clock::time_point begun_, last_;  // only the owner reads `last_`
   std::atomic<bool> stop_{false};
 };
 
 // The interruption of the call that this thread works for, or nullptr. A kernel in which one row or item may take long
-// looks here; between rows the launch looks itself.
+// checks it; between rows `launch` does.
 inline thread_local Interruption* current_interruption = nullptr;
 
 class InterruptionScope {

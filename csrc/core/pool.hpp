@@ -69,12 +69,12 @@ class Pool {
     wake_.notify_all();
     consume();
     {
-      // Nobody who has not started yet may join any more: the work is gone, and so will be `context`.
+      // A worker that has not started yet must not join any more: the work is done, and `context` will end.
       std::lock_guard<std::mutex> lock(state_);
       pending_.fetch_sub(invited_, std::memory_order_relaxed);
       invited_ = 0;
     }
-    // The others are in their last block: usually a short wait.
+    // The other workers are in their last block, so the wait is usually short.
     if (!spin([this] { return pending_.load(std::memory_order_acquire) == 0; })) {
       std::unique_lock<std::mutex> lock(state_);
       done_.wait(lock, [this] { return pending_.load(std::memory_order_relaxed) == 0; });
@@ -83,7 +83,7 @@ class Pool {
     if (error_ != nullptr) std::rethrow_exception(error_);
   }
 
-  // Makes sure of that many workers, or as many as the system allows.
+  // Starts workers until there are that many, or as many as the system allows.
   int hire(int helpers) {
     while (workers_ < helpers) {
       try {
@@ -97,7 +97,7 @@ class Pool {
   void work() {
     std::uint64_t seen = 0;
     for (;;) {
-      // Calls come in bursts (forward, backward, the next layer): look out for the next one before going to sleep.
+      // Calls come in bursts (forward, backward, the next layer): wait a moment for the next one before sleeping.
       spin([&] { return round_.load(std::memory_order_acquire) != seen; });
       std::unique_lock<std::mutex> lock(state_);
       wake_.wait(lock, [&] { return round_.load(std::memory_order_relaxed) != seen; });
@@ -118,15 +118,15 @@ class Pool {
         if (begin >= total_) return;
         body_(context_, begin, std::min(begin + grain_, total_));
       }
-    } catch (...) {  // no memory: the rest of the work is dropped and the caller hears of it
+    } catch (...) {  // no memory: the rest of the work is dropped and the caller raises
       next_.store(total_, std::memory_order_relaxed);
       std::lock_guard<std::mutex> lock(state_);
       error_ = std::current_exception();
     }
   }
 
-  // Waits for a few microseconds at most; whether the condition came true. Longer would take the processor from
-  // those who have work, among them PyTorch's own threads.
+  // Waits for a few microseconds at most; returns whether the condition became true. A longer wait would take the
+  // processor from threads that have work, among them PyTorch's own.
   template <class Condition>
   static bool spin(Condition condition) {
     for (int i = 0; i < kSpins; ++i) {

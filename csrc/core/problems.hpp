@@ -50,7 +50,9 @@ namespace omegamax {
 #define OMEGAMAX_CHAIN_KERNELS(X) \
   X(ChainValue)                   \
   X(ChainMarginals)               \
-  X(ChainTangent)
+  X(ChainTangent)                 \
+  X(SpanMass)                     \
+  X(SpanMassGradient)
 
 #define OMEGAMAX_GRID_KERNELS(X) \
   X(PairwiseSquared)             \

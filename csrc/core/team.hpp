@@ -52,7 +52,7 @@ class Team {
   };
 
   // Each thread has a share of its own, the same in every call, as PyTorch's threads have: what one call leaves in the
-  // cache of a core, the next one finds there. Who has finished helps the others.
+  // cache of a core, the next one finds there. A thread that has finished helps the others.
   struct Work {
     struct alignas(64) Share {
       std::atomic<std::int64_t> next;
@@ -85,7 +85,7 @@ class Team {
       const int own = work.thread_number() % work.n_shares;
       try {
         for (int i = 0; i < work.n_shares; ++i) work.finish(work.shares[(own + i) % work.n_shares]);
-      } catch (...) {  // no memory: the rest of the work is dropped and the caller hears of it
+      } catch (...) {  // no memory: the rest of the work is dropped and the caller raises
         for (int i = 0; i < work.n_shares; ++i)
           work.shares[i].next.store(work.shares[i].end, std::memory_order_relaxed);
         if (!work.failed.exchange(true)) work.error = std::current_exception();

@@ -14,7 +14,7 @@ namespace OMEGAMAX_ARCH {
 
 struct Linear {
   static constexpr double kOrder = 1;
-  static constexpr int kPeaksFrom = 2;  // blocks in a row from which the detour over its peaks pays
+  static constexpr int kPeaksFrom = 2;  // rows of more blocks than this start with their peaks
   template <class V>
   static V slope(V z, V one) {
     return z > V{} ? one : V{};
@@ -27,7 +27,7 @@ struct Linear {
   static V step(V sum, V slope) {
     return (sum - typename Traits<V>::Number(1)) / slope;
   }
-  // A step after which no other is needed: none, for its end may have fewer scores above it.
+  // The size of a step after which no other is needed. There is none: fewer scores may lie above its end.
   template <class T>
   static T enough(std::int64_t) {
     return 0;
@@ -49,7 +49,7 @@ struct Square {
   static V step(V sum, V slope) {
     return (sum - root(sum)) / slope;
   }
-  // What a step leaves is of second order: the sum of the weights is off by at most n times its square.
+  // The error after a step is of second order: the sum of the weights is off by at most n times the square of the step.
   template <class T>
   static T enough(std::int64_t n) {
     return root(std::numeric_limits<T>::epsilon() / static_cast<T>(4 * n));
@@ -79,7 +79,7 @@ struct Listing {
   }
 };
 
-// All scores of a row, where to list the candidates would be to copy it.
+// All scores of a row, for rows in which nearly all are candidates.
 template <class T>
 struct WholeRow {
   const T* x;
@@ -134,7 +134,7 @@ inline Threshold<T> find_threshold(Scores scores, T tau) {
   }
 }
 
-// Whether most of the peaks are above the floor: then so are many of the scores. The first ones usually tell.
+// Whether most of the peaks are above the floor: then so are many of the scores. Usually the first peaks decide.
 template <class T>
 inline bool most_above(const T* peaks, std::int64_t count, T floor) {
   std::int64_t above = 0;

@@ -1,4 +1,4 @@
-// Square blocks of a matrix turned in registers: as many vectors as a vector has lanes.
+// Transposes square blocks of a matrix in registers: as many vectors as a vector has lanes.
 #pragma once
 
 #include "core/simd.hpp"

@@ -136,7 +136,7 @@ class Aligner {
     return found / static_cast<double>(scale_) + 0.0;  // no negative zero from a negative scale
   }
 
-  // What flows into the last cell; false where there is nothing more to do.
+  // Sets what flows into the last cell; false where there is nothing more to do.
   template <class Ground>
   bool prepare(const GridItem<T>& item, double value, Ground& ground) {
     const bool feasible = value - value == 0;

@@ -15,7 +15,7 @@ namespace OMEGAMAX_ARCH {
 template <class T>
 constexpr int kStripRows = 128 / static_cast<int>(sizeof(T));  // the same for all instruction sets
 constexpr int kTile = 16;
-constexpr int kAhead = 2 * kTile;  // memory is asked for so far ahead: the processor does not follow so many rows
+constexpr int kAhead = 2 * kTile;  // steps to prefetch ahead: the processor does not follow so many rows itself
 
 template <class T>
 struct GridItem {

@@ -11,15 +11,15 @@ namespace omegamax {
 template <class T>
 struct AlignmentGrid {
   const T* scores;
-  std::int64_t item_stride;
-  std::int64_t row_stride;
-  double scale;
   const std::int64_t* lengths;  // two per item, or nullptr for rows and grid_columns
   const std::int32_t* first;    // first and last column of each row of a band, or nullptr
   const std::int32_t* last;
-  std::int64_t band_stride;  // between items
+  std::int64_t item_stride;  // of the scores
+  std::int64_t row_stride;
+  std::int64_t band_stride;  // of the band, between items
   std::int64_t packed;       // whether a stored row begins with the first column of its band
-  Omega omega;               // not kTsallis15
+  double scale;
+  Omega omega;  // not kTsallis15
   std::int64_t rows;
   std::int64_t width;         // of a stored row
   std::int64_t grid_columns;  // of the grid
@@ -81,8 +81,9 @@ template <class T>
 struct PairwiseSquared {
   const T* x;       // (n_points, n_coordinates) per item
   const T* turned;  // (n_coordinates, columns) per item
+  std::int64_t n_points, n_coordinates;
   T* distances;
-  std::int64_t n_points, n_coordinates, columns;
+  std::int64_t columns;
 };
 
 }  // namespace omegamax

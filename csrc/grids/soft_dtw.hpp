@@ -164,8 +164,8 @@ template <class T>
 void run(const SoftDtw<T>& problem, std::int64_t begin, std::int64_t end) {
   // The grid is never written down, and has no checkpoints.
   const std::int64_t n = problem.grid_columns;
-  const AlignmentGrid<T> grid{nullptr,      0, 0, problem.scale, problem.lengths, nullptr, nullptr, 0, 0, problem.omega,
-                              problem.rows, n, n, nullptr};
+  const AlignmentGrid<T> grid{nullptr, problem.lengths, nullptr,       nullptr,      0, 0, 0,
+                              0,       problem.scale,   problem.omega, problem.rows, n, n, nullptr};
   const bool differentiates = problem.to_x != nullptr || problem.to_y != nullptr;
   const std::int64_t strips = grid.rows / kStripRows<T> + 1;
   const bool fits = 3 * static_cast<std::int64_t>(sizeof(T)) * problem.columns <= kCacheBytes;

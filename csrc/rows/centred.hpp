@@ -36,8 +36,8 @@ struct Listed {
   }
 };
 
-// Finds the supports of a few rows at a time. Where a row has weight cannot be foreseen, and to wait for the direction
-// there, row by row, would take longer than to compute with it: meanwhile it is on its way from memory.
+// Finds the supports of a few rows at a time, and prefetches the direction there. The processor cannot foresee where a
+// row has weight, and waiting for the direction row by row would take longer than computing with it.
 template <class T>
 class Supports {
  public:

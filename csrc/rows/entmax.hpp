@@ -55,8 +55,8 @@ void run(const Entmax<T>& problem, std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) one_row(row);
     return;
   }
-  // Which rows go in lockstep depends on their own order only, not on their neighbours; and a row of order 1.5 or 2
-  // goes the way that it goes where all have that order.
+  // Which rows are solved in lockstep depends on their own order only, not on their neighbours; and a row of order
+  // 1.5 or 2 is solved in the same way as where all rows have that order.
   const auto in_panel = [](double alpha) { return alpha > 1 && alpha < 2 && alpha != 1.5; };
   EntmaxPanel<T> panel(n);
   for (std::int64_t first = begin; first < end; first += kLanes<T>) {

@@ -6,8 +6,8 @@
 //     F(t) = max_S  sum_S (x_i - t) - strength Perimeter(S)  =  sum (y_i - t)_+
 //
 // (the coarea formula), so that the threshold is where F = 1. F is convex and its slope is -|S|: Newton's method climbs
-// from below and never passes the threshold. One recursion over the labels "in S" and "not in S" gives F and |S|; how
-// much better it is to be in S, d, is all that it remembers. Level sets are nested: positions off S get no weight, and
+// from below and never passes the threshold. One recursion over the labels "in S" and "not in S" gives F and |S|; its
+// state is one number d, how much better it is to be in S. Level sets are nested: positions off S get no weight, and
 // each run of S is denoised on its own.
 #pragma once
 
@@ -40,7 +40,7 @@ class LevelSets {
 
   // Climbs, for `count` rows.
   void solve(int count) {
-    for (int lane = count; lane < kRows; ++lane) {  // rows of which nothing is asked
+    for (int lane = count; lane < kRows; ++lane) {  // lanes without a row
       strength_[lane] = 1;
       t_[lane] = -1;
       for (std::int64_t i = 0; i < n_; ++i) y_[i * kRows + lane] = 0;

@@ -36,8 +36,8 @@ inline unsigned sign_bits(Doubles x) { return _mm512_movepi64_mask((__m512i)x); 
 template <class T>
 class FusedLanes {
  public:
-  // Solves `count` rows (at most kLanes) and returns a bit for each that it could; the others are written all the
-  // same, with rubbish. `usable`: rows whose strength is at most kLockstepStrength.
+  // Solves `count` rows (at most kLanes) and returns a bit for each that it could; the others get meaningless
+  // numbers. `usable`: rows whose strength is at most kLockstepStrength.
   unsigned run(const T* x, T* weights, T* value, bool* together, std::int64_t n, std::int64_t count, Vector<T> strength,
                unsigned usable) {
     const Columns<T> columns = load_columns(x, n, count, y);

@@ -1,5 +1,5 @@
 // Grouped entries arranged for vectors: a group runs down one lane of a block, so that sums over groups are plain sums
-// of vectors and what follows from them is computed for a vector of groups at a time.
+// of vectors, and the numbers derived from them are computed for a vector of groups at a time.
 #pragma once
 
 #include <cstdint>
@@ -142,7 +142,7 @@ inline void store_from(T* to, Vector<C> x) {
 template <class C, class T>
 constexpr int kParts = kLanes<T> / kLanes<C>;
 
-// Every lane of a long group knows all of it.
+// Gives every lane of a long group the sum over the whole group.
 template <class C, int parts>
 inline void share(Vector<C> (&sums)[parts]) {
   C total = 0;

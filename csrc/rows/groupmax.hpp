@@ -83,7 +83,7 @@ inline void climb(const GroupBlocks& blocks, const T* y, GroupLevel<C, parts>& l
     unsigned moving = 0;
     for (int k = 0; k < parts; ++k) {
       const Vector<C> zero{}, excess = mass.total[k] - C(1), start = C(-1) - level.strength[k], here = level.high[k];
-      const Vector<C> change = mass.slope[k] > zero ? excess / mass.slope[k] : start - here;  // all groups gone: anew
+      const Vector<C> change = mass.slope[k] > zero ? excess / mass.slope[k] : start - here;  // no group left: restart
       const Vector<C> unknown = noise * level.strength[k];
       const Vector<C> next = excess > enough + unknown          ? here + change
                              : excess < above - C(64) * unknown ? here + change

@@ -77,9 +77,9 @@ inline SupportedBlocks project_descending(Pooling::Blocks blocks) {
 //
 //     sum_{i <= k} (x_i - mean)  <=  strength k (d - k)/2    for all k,
 //
-// with the scores sorted downwards. Told without sorting, from bounds of the left side: k (max - mean), (d - k) (mean -
-// min) and, by Cauchy and Schwarz, sqrt(variance k (d - k)). Some rows that are flat are not recognised; no other row
-// is.
+// with the scores sorted downwards. This is decided without sorting, from bounds of the left side: k (max - mean),
+// (d - k) (mean - min) and, by Cauchy and Schwarz, sqrt(variance k (d - k)). Some flat rows are not recognised, but a
+// row that is not flat is never taken for one.
 struct Moments {
   double size, sum, squares, low, high;  // relative to the largest of the row
 };
@@ -100,7 +100,7 @@ struct Flatness {
   double mean;  // relative to the largest
 };
 template <class T>
-inline Flatness find_flatness(const T* x, std::int64_t n, T top, double kept, double strength) {
+OMEGAMAX_INLINE Flatness find_flatness(const T* x, std::int64_t n, T top, double kept, double strength) {
   const T infinity = static_cast<T>(__builtin_inf());
   const double most = strength * kept;  // max - mean and mean - min are at most half of it in a flat row
   const T range = static_cast<T>(most * 1.000001);
@@ -168,18 +168,103 @@ inline void write_flat(const T* x, std::int64_t n, double kept, T* weights, std:
   for (std::int64_t i = 0; labels && i < n; ++i) labels[i] = x[i] == -infinity ? -2 : 0;
 }
 
+// Labels of a row without clusters. The derivative by strength must know which positions are removed. To be called
+// after the last pass over the row: writing labels between two passes was a fifth slower where rows come from memory.
+template <class T>
+inline void clear_labels(const T* x, std::int64_t n, bool removed, std::int32_t* labels) {
+  if (!removed) std::memset(labels, 0xff, n * sizeof(std::int32_t));  // -1
+  for (std::int64_t i = 0; removed && i < n; ++i) labels[i] = x[i] == -kInfinity<T> ? -2 : -1;
+}
+
 constexpr std::int64_t kSortedAtOnce = 24;  // candidates sorted in no more time than it takes to find a better bound
+
+// The candidates of a row, relative to its largest score, with room for as many as the row is long.
+template <class T>
+struct OscarCandidates {
+  T* score;
+  std::int32_t* position;
+  // Downwards; of scores that are known to share a block only the first and the last need be there.
+  T* sorted;
+  std::int32_t* place;
+  double* z;  // x_i + strength i: see `run`
+  double strength;
+
+  static std::int64_t bytes(std::int64_t n) {
+    return 2 * Buffer::size<T>(n + kSlack) + 2 * Buffer::size<std::int32_t>(n + kSlack) +
+           Buffer::size<double>(n + kPad);
+  }
+  OscarCandidates(Buffer& buffer, std::int64_t n)
+      : score(buffer.take<T>(n + kSlack)), position(buffer.take<std::int32_t>(n + kSlack)),
+        sorted(buffer.take<T>(n + kSlack)), place(buffer.take<std::int32_t>(n + kSlack)),
+        z(buffer.take<double>(n + kPad)), strength(0) {}
+
+  // The i-th candidate is the k-th in order.
+  void put(std::int64_t i, std::int64_t k) const {
+    sorted[k] = score[i];
+    place[k] = position[i];
+    z[k] = score[i] + strength * static_cast<double>(k);
+  }
+
+  // Drops the first m candidates that cannot be supported; returns how many are left.
+  std::int64_t drop_useless(std::int64_t m) const {
+    for (std::int64_t i = 0; i < m; ++i) z[i] = score[i];
+    const double level = lowest_useful(z, m, strength);
+    std::int64_t useful = 0;
+    for (std::int64_t i = 0; i < m; ++i) {
+      score[useful] = score[i];
+      position[useful] = position[i];
+      useful += score[i] > level;
+    }
+    return useful;
+  }
+
+  // Moves the middle to its places in the order, and the other candidates to the front; returns how many those are.
+  std::int64_t take_out(const Middle& middle, std::int64_t m) const {
+    const T low = static_cast<T>(middle.low), high = static_cast<T>(middle.high);
+    std::int64_t next = middle.above, rest = 0;
+    for (std::int64_t i = 0; i < m; ++i) {
+      const T x = score[i];
+      const std::int32_t at = position[i];
+      const bool outside = x < low || x > high;
+      place[next] = at;
+      next += !outside;
+      score[rest] = x;
+      position[rest] = at;
+      rest += outside;
+    }
+    sorted[middle.above] = sorted[next - 1] = high;
+    return rest;
+  }
+};
+
+// Sorts and pools many candidates. Most rows have few, and `run` is faster for them without this code inside.
+template <class T>
+__attribute__((noinline)) Pooling::Blocks pool_many(const OscarCandidates<T>& candidates, std::int64_t m,
+                                                    Ordering<T>& order, Pooling& pooling) {
+  const double strength = candidates.strength;
+  const Middle middle = strength > 0 ? find_middle(candidates.score, m, strength) : Middle{0, 0, 0, 0, 0};
+  const std::int64_t rest = middle.size > 0 ? candidates.take_out(middle, m) : m;
+  const auto put = [&](std::int64_t i, std::int64_t k) { candidates.put(i, k < middle.above ? k : k + middle.size); };
+  if (rest <= Ordering<T>::kFew) {
+    Ordering<T>::rank_few(candidates.score, rest, put);
+  } else {
+    for (std::int64_t i = 0; i < rest; ++i) order.set(i, Ordering<T>::ascending(candidates.score[i]));
+    order.sort(rest);
+    for (std::int64_t k = 0; k < rest; ++k) put(order[k], k);
+  }
+  if (middle.size == 0) return pooling.pool(candidates.z, m);
+  const double above = static_cast<double>(middle.above), within = static_cast<double>(middle.size);
+  const double sum = middle.sum + strength * within * (above + (within - 1) / 2);
+  return pooling.pool(candidates.z, m, {sum, within, middle.above + middle.size});
+}
 
 // x_i + strength i differs from z_i above by a constant, which the projection does not see and the value takes back.
 // As for fusedmax, the value needs no penalty: strength sum max(p_i, p_j) = <x - y, p>.
 template <class T>
 void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = problem.columns;
-  Buffer buffer(2 * Buffer::size<T>(n + kSlack) + 2 * Buffer::size<std::int32_t>(n + kSlack) +
-                Buffer::size<double>(n + kPad) + Ordering<T>::bytes(n) + Pooling::bytes(n));
-  T *found = buffer.take<T>(n + kSlack), *sorted = buffer.take<T>(n + kSlack);
-  std::int32_t *position = buffer.take<std::int32_t>(n + kSlack), *place = buffer.take<std::int32_t>(n + kSlack);
-  double* z = buffer.take<double>(n + kPad);
+  Buffer buffer(OscarCandidates<T>::bytes(n) + Ordering<T>::bytes(n) + Pooling::bytes(n));
+  OscarCandidates<T> candidates(buffer, n);
   Ordering<T> order(buffer, n);
   Pooling pooling(buffer, n);
   for (std::int64_t row = begin; row < end; ++row) {
@@ -188,16 +273,12 @@ void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
     std::int32_t* labels = problem.labels ? problem.labels + row * n : nullptr;
     double strength = problem.strengths ? problem.strengths[row] : problem.strength;
     const Extent<T> whole = extent(x, n);
-    if (labels) std::memset(labels, 0xff, n * sizeof(std::int32_t));
-    if (fill_degenerate(whole, !valid_strength(strength), weights, problem.value + row, n)) continue;
-    std::int64_t kept = n;
-    if (whole.removed) {  // the derivative by strength must know how many positions there were
-      const T infinity = static_cast<T>(__builtin_inf());
-      kept = count_kept(x, n);
-      for (std::int64_t i = 0; labels && i < n; ++i) labels[i] = x[i] == -infinity ? -2 : -1;
+    if (fill_degenerate(whole, !valid_strength(strength), weights, problem.value + row, n)) {
+      if (labels) std::memset(labels, 0xff, n * sizeof(std::int32_t));
+      continue;
     }
 
-    const double size = static_cast<double>(kept);
+    const double size = static_cast<double>(whole.removed ? count_kept(x, n) : n);
     if (strength * size > problem.most) strength = problem.most / size;
     if (strength > 0) {
       const Flatness flatness = find_flatness(x, n, whole.top, size, strength);
@@ -208,59 +289,22 @@ void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
       }
     }
 
+    candidates.strength = strength;
     const double window = useful_window(x, n, whole.top, size, strength);
-    std::int64_t m = gather_above(x, n, whole.top, static_cast<T>(-window), found, position);
-    if (strength > 0 && m > kSortedAtOnce) {
-      for (std::int64_t i = 0; i < m; ++i) z[i] = found[i];
-      const double level = lowest_useful(z, m, strength);
-      std::int64_t useful = 0;
-      for (std::int64_t i = 0; i < m; ++i) {
-        found[useful] = found[i];
-        position[useful] = position[i];
-        useful += found[i] > level;
-      }
-      m = useful;
-    }
-
-    Middle middle{0, 0, 0, 0, 0};
-    std::int64_t rest = m;  // candidates outside the middle
-    if (strength > 0 && m > Ordering<T>::kFew) middle = find_middle(found, m, strength);
-    if (middle.size > 0) {
-      const T low = static_cast<T>(middle.low), high = static_cast<T>(middle.high);
-      std::int64_t next = middle.above;
-      rest = 0;
-      for (std::int64_t i = 0; i < m; ++i) {
-        const T score = found[i];
-        const std::int32_t at = position[i];
-        const bool outside = score < low || score > high;
-        place[next] = at;
-        next += !outside;
-        found[rest] = score;
-        position[rest] = at;
-        rest += outside;
-      }
-      sorted[middle.above] = sorted[next - 1] = high;
-    }
-    const auto put = [&](std::int64_t i, std::int64_t k) {  // the i-th candidate comes k-th
-      k += k < middle.above ? 0 : middle.size;
-      sorted[k] = found[i];
-      place[k] = position[i];
-      z[k] = found[i] + strength * static_cast<double>(k);
-    };
-    if (rest <= Ordering<T>::kFew) {
-      Ordering<T>::rank_few(found, rest, put);  // by the distance below the largest
+    std::int64_t m = gather_above(x, n, whole.top, static_cast<T>(-window), candidates.score, candidates.position);
+    if (strength > 0 && m > kSortedAtOnce) m = candidates.drop_useless(m);
+    Pooling::Blocks blocks;
+    if (m <= Ordering<T>::kFew) {
+      Ordering<T>::rank_few(candidates.score, m, [&](std::int64_t i, std::int64_t k) { candidates.put(i, k); });
+      blocks = pooling.pool(candidates.z, m);
     } else {
-      for (std::int64_t i = 0; i < rest; ++i) order.set(i, Ordering<T>::ascending(found[i]));
-      order.sort(rest);
-      for (std::int64_t k = 0; k < rest; ++k) put(order[k], k);
+      blocks = pool_many(candidates, m, order, pooling);
     }
-    const double above = static_cast<double>(middle.above), within = static_cast<double>(middle.size);
-    const Pooling::Block known{middle.sum + strength * within * (above + (within - 1) / 2), within,
-                               middle.size > 0 ? middle.above + middle.size : m};
-    const SupportedBlocks supported = project_descending(pooling.pool(z, m, known));
+    const SupportedBlocks supported = project_descending(blocks);
 
     double value = 0.5 - strength * (size - 1);
     std::memset(weights, 0, n * sizeof(T));
+    if (labels) clear_labels(x, n, whole.removed, labels);
     std::int32_t label = -1;
     std::int64_t k = 0;
     for (const Pooling::Block& block : supported.blocks) {
@@ -268,10 +312,10 @@ void run(const Oscarmax<T>& problem, std::int64_t begin, std::int64_t end) {
       if (!(p > 0)) break;  // after rounding; means do not increase, so nothing more is supported
       value += block.size * p * (block.sum - p / 2);
       // Equal scores are one cluster even where strength is too small to show in z.
-      label += !(strength > 0 && k > 0 && sorted[k] == sorted[k - 1]);
+      label += !(strength > 0 && k > 0 && candidates.sorted[k] == candidates.sorted[k - 1]);
       for (; k < block.stop; ++k) {
-        weights[place[k]] = static_cast<T>(p);
-        if (labels) labels[place[k]] = label;
+        weights[candidates.place[k]] = static_cast<T>(p);
+        if (labels) labels[candidates.place[k]] = label;
       }
     }
     problem.value[row] = static_cast<T>(whole.top + value);

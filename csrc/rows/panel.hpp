@@ -69,7 +69,7 @@ class Panel {
 
     unsigned guessed = 0, added;
     const Vector<T> lowest = tau;
-    if (is_long && padded > 2 * kSample) {         // where there are many, some of them tell roughly what all will
+    if (is_long && padded > 2 * kSample) {         // where there are many, some of them give a guess
       alignas(kVectorBytes) T shares[kLane] = {};  // of the candidates that are looked at for a guess
       for (std::int64_t row = 0; row < count; ++row)
         shares[row] = counts[row] > 2 * kSample ? T(counts[row]) / T(kSample) : T(0);
@@ -82,7 +82,7 @@ class Panel {
     const Vector<T> enough = splat(Power::template enough<T>(n_));
     Vector<T> step;
     for (;;) {
-      // The length of the row decides, not the number of candidates, which is that of the neighbour who has most.
+      // The length of the row decides, not the number of candidates, which is the largest number of all neighbours.
       step = is_long ? long_lockstep_step<Power, T>(y, padded, tau) : lockstep_step<Power, T>(y, padded, tau);
       // A guess may be too high: then the step is down, to below the root, from where all others are up.
       const Vector<T> next = larger(tau + step, lowest), size = choose<T>(guessed, absolute(step), step);
@@ -132,7 +132,7 @@ class Panel {
   static constexpr int kLane = kLanes<T>;
   static constexpr std::int64_t kSample = 4 * kLane;
 
-  // Some of the scores tell roughly what all will. That may be too high: but a step from anywhere ends below the root.
+  // Guesses from some of the scores. The guess may be too high, but a step from anywhere ends below the root.
   template <class Power>
   static Threshold<T> find_crowded(WholeRow<T> scores, T bound) {
     const T share = T(scores.count) / T(kSample);

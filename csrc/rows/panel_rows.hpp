@@ -1,5 +1,5 @@
-// As many rows as a vector has lanes, of which each gives first its peaks and then its candidates as columns: one row
-// per lane. What is done with a row is decided by that row, and padding is too low to matter: what becomes of it does
+// Takes as many rows as a vector has lanes, and gives first their peaks and then their candidates as columns, one row
+// per lane. How a row is treated depends on that row alone, and padding is too low to matter, so that its result does
 // not depend on its neighbours.
 #pragma once
 
@@ -143,7 +143,7 @@ class PanelRows {
 
  private:
   // The maxima over positions with the same rest modulo kLanes, one vector for each row; returns a bit for each row of
-  // numbers. Nearly always that is all of them, and one look at the end tells.
+  // numbers. Nearly always that is all of them, which one comparison at the end tells.
   unsigned write_short_peaks(const T* x, std::int64_t count) const {
     const Vector<T> infinity = splat(kInfinity<T>);
     using Bits = std::conditional_t<sizeof(T) == 4, __mmask16, __mmask8>;

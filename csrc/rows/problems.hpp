@@ -1,5 +1,5 @@
-// What the kernels on rows read and write: pointers to row-major rows. The fields are, in this order, what is known
-// (scores, or weights and what belongs to them), parameters, a direction, results, and `columns`.
+// What the kernels on rows read and write: pointers to row-major rows. The fields are, in this order, inputs (scores,
+// or weights and what belongs to them, and a direction), parameters, results, and `columns`.
 #pragma once
 
 #include <cstdint>
@@ -66,9 +66,9 @@ struct Entmax {
 template <class T>
 struct EntmaxProduct {
   const T* weights;
+  const T* direction;
   const double* alphas;
   double alpha;
-  const T* direction;
   T* product;
   std::int64_t columns;
 };
@@ -88,9 +88,9 @@ struct EntmaxSlope {
 template <class T>
 struct EntmaxPull {
   const T* weights;
+  const T* direction;
   const double* alphas;
   double alpha;
-  const T* direction;
   T* product;
   T* along;  // one per row
   std::int64_t columns;
@@ -110,8 +110,8 @@ struct Sqpnormmax {
 template <class T>
 struct SqpnormmaxProduct {
   const T* weights;
-  double p;
   const T* direction;
+  double p;
   T* product;
   std::int64_t columns;
 };
@@ -130,9 +130,9 @@ struct Normmax {
 template <class T>
 struct NormmaxProduct {
   const T* weights;
+  const T* direction;
   const double* alphas;
   double alpha;
-  const T* direction;
   T* product;
   std::int64_t columns;
 };
@@ -244,10 +244,10 @@ struct Groupmax {
 template <class T>
 struct GroupmaxProduct {
   const T* weights;
+  const T* direction;
   const std::int64_t* groups;
   const double* strengths;
   double strength;
-  const T* direction;
   T* product;
   std::int64_t columns;
 };

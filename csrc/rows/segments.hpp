@@ -10,7 +10,7 @@ namespace OMEGAMAX_ARCH {
 
 constexpr unsigned char kFalls = 0, kJoined = 1, kRises = 2;
 
-// Where a segment begins, and how the solution comes there.
+// Where a segment begins, and whether the solution falls or rises there.
 struct TvCut {
   std::int64_t at;
   unsigned char direction;

@@ -3,7 +3,7 @@
 //     minimise  sum over i of costs[i, column(i)]   over one-to-one maps of rows into columns,  rows <= columns
 //
 // Shortest augmenting paths with prices v of columns (Jonker & Volgenant, Computing 1987; Crouse, IEEE TAES 2016 for
-// rectangular problems). Throughout, an assigned pair has the lowest costs - v of its row, and columns that nobody has
+// rectangular problems). Throughout, an assigned pair has the lowest costs - v of its row, and columns without a row
 // cost nothing (v = 0) unless all columns will be taken; an assignment of all rows is then optimal. +inf forbids. Ties
 // go to the lowest index.
 #pragma once
@@ -55,11 +55,11 @@ class Assignment {
     return complete();
   }
 
-  // The same after the costs have changed, from the prices and pairs that are there: any prices will do to begin with,
-  // and a pair stays if it still is its row's best, so what is found is as optimal as from nothing.
+  // The same after the costs have changed. It starts from the present prices, since any will do, and from the pairs
+  // that still are the best of their rows, so the result is as optimal as that of `solve`.
   bool solve_again() {
     bool moved = true;
-    while (moved) {  // each round takes a price away, for good
+    while (moved) {  // each round removes a price, which does not come back
       for (std::int64_t i = 0; i < rows_; ++i) {
         const std::int64_t j = column_[i];
         if (j == kFree || row(i)[j] - price_[j] <= lowest_of(i)) continue;

@@ -3,8 +3,8 @@
 //     v[t, c] = max over Omega of (v[t - 1, c], v[t - 1, c - 1] + score of entry t)        v[0, 0] = 0
 //
 // Each local problem has two candidates, so its solution is one number, `taken`. Counts that cannot reach lo by the
-// end, or that exceed the position, are left out. The counts at the end are weighed by the caller, who owns Omega. All
-// sums are in double precision: scores of 1e4 add up over many positions.
+// end, or that exceed the position, are left out. The caller applies Omega to the counts at the end. All sums are in
+// double precision: scores of 1e4 add up over many positions.
 #pragma once
 
 #include "core/buffer.hpp"

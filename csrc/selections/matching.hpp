@@ -1,9 +1,9 @@
-// Matchings of rows with columns: every row of the smaller side exactly once, or, with scores for staying alone, every
-// row and column at most once. A MAP oracle (sparsemap/oracle.hpp) and the kernel for a batch.
+// Matchings of rows with columns: every row of the smaller side is matched exactly once or, where being unmatched has a
+// score, every row and column at most once. A MAP oracle (sparsemap/oracle.hpp) and the kernel for a batch.
 //
-// Places are those of pairs (rows, columns), then of rows alone, then of columns alone. An item with scores for staying
-// alone is an assignment problem of rows + columns on both sides: row i alone is given a column of its own, column j
-// alone a row of its own, and these meet at no cost.
+// Places are those of pairs (rows, columns), then of unmatched rows, then of unmatched columns. An item with scores for
+// the unmatched is an assignment problem of rows + columns on both sides: row i gets a column of its own, which stands
+// for being unmatched, column j gets such a row, and the added rows and columns match each other at no cost.
 #pragma once
 
 #include "core/problems.hpp"
@@ -22,7 +22,7 @@ class Matching {
       : rows_(rows), columns_(columns), alone_(may_be_alone),
         search_(sides(rows, columns, may_be_alone, false), sides(rows, columns, may_be_alone, true)) {}
 
-  // Of the first r rows and c columns; `row` and `column` are scores for staying alone. `again`: the sizes are those of
+  // Of the first r rows and c columns; `row` and `column` are scores of unmatched ones. `again`: the sizes are those of
   // the call before and the scores are near.
   template <class T>
   Found find(const T* pairs, const T* row, const T* column, std::int64_t r, std::int64_t c, bool again) {
@@ -34,7 +34,7 @@ class Matching {
     return (again ? search_.solve_again() : search_.solve()) ? Found::kMatching : Found::kNothing;
   }
 
-  // The column of a row, or -1: alone, or not among those of this item.
+  // The column of a row, or -1: it is unmatched, or not among the rows of this item.
   std::int64_t column_of(std::int64_t i) const {
     if (i >= r_) return -1;
     const std::int64_t j = turned_ ? search_.owner(i) : search_.column(i);
@@ -97,7 +97,7 @@ class Matching {
 
 // The oracle of SparseMAP, which asks many times for one item, with scores that change little: what was found for them
 // is where the next search begins. Another item starts anew, so an item does not depend on those before it.
-// sizes: rows, columns, whether they may stay alone; integers: lengths of rows, of columns.
+// sizes: rows, columns, whether they may be unmatched; integers: lengths of rows, of columns.
 class MatchingOracle {
  public:
   explicit MatchingOracle(const OracleSpec& spec)
@@ -123,7 +123,7 @@ class MatchingOracle {
       if (matching_.column_is_alone(j)) add(found, rows_ * columns_ + rows_ + j);
   }
 
-  // Rows and columns sum to one. Where a side is larger, or may stay alone, its sums are bounded only.
+  // Rows and columns sum to one. Where a side is larger, or may be unmatched, its sums are bounded only.
   bool equalities(std::int64_t item, EqualitySystem& found) const {
     const std::int64_t n = row_lengths_[item];
     if (alone_ || column_lengths_[item] != n) return false;

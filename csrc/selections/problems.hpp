@@ -7,7 +7,7 @@
 
 namespace omegamax {
 
-// The best matching of each item. `row` and `column` are scores for staying alone, or null; `columns_of` gets the
+// The best matching of each item. `row` and `column` are scores of unmatched ones, or null; `columns_of` gets the
 // column of each row or -1; `prices` (the larger of rows and width, zero where unwritten), if not null, those of
 // matching.hpp.
 template <class T>
@@ -17,10 +17,11 @@ struct MatchingBest {
   const T* column;
   const std::int64_t* row_lengths;
   const std::int64_t* column_lengths;
+  std::int64_t rows, width;
   T* value;
   std::int64_t* columns_of;
   double* prices;
-  std::int64_t rows, width, columns;
+  std::int64_t columns;
 };
 
 // The best lo to hi entries of each item.
@@ -28,9 +29,10 @@ template <class T>
 struct Selection {
   const T* scores;  // (width)
   const std::int64_t* lengths;
+  std::int64_t width, lo, hi;
   T* value;
   T* chosen;  // (width): 0 or 1
-  std::int64_t width, lo, hi, columns;
+  std::int64_t columns;
 };
 
 // Sweeps over (position, count), see budget.hpp. `omega` is kShannon or kSquaredNorm; what one sweep leaves to another
@@ -39,10 +41,10 @@ template <class T>
 struct BudgetUp {
   const T* scores;  // (width)
   const std::int64_t* lengths;
-  double* taken;  // (width, hi + 1 padded): probability of having taken the entry, given the count so far
-  double* last;   // (hi + 1): values of the counts at the end
   std::int64_t width, lo, hi;
   Omega omega;
+  double* taken;  // (width, hi + 1 padded): probability of having taken the entry, given the count so far
+  double* last;   // (hi + 1): values of the counts at the end
   std::int64_t columns;
 };
 
@@ -51,8 +53,9 @@ struct BudgetDown {
   const std::int64_t* lengths;
   const double* taken;
   const double* goal;  // (hi + 1): probability of each count at the end
-  T* marginals;        // (width)
-  std::int64_t width, lo, hi, columns;
+  std::int64_t width, lo, hi;
+  T* marginals;  // (width)
+  std::int64_t columns;
 };
 
 template <class T>
@@ -60,10 +63,10 @@ struct BudgetMoveUp {
   const std::int64_t* lengths;
   const double* taken;
   const T* direction;  // (width)
-  double* moved;       // as taken: its derivative
-  double* last;        // (hi + 1): derivatives of the values
   std::int64_t width, lo, hi;
   Omega omega;
+  double* moved;  // as taken: its derivative
+  double* last;   // (hi + 1): derivatives of the values
   std::int64_t columns;
 };
 
@@ -74,8 +77,9 @@ struct BudgetMoveDown {
   const double* moved;
   const double* goal;
   const double* moved_goal;
+  std::int64_t width, lo, hi;
   T* product;  // (width)
-  std::int64_t width, lo, hi, columns;
+  std::int64_t columns;
 };
 
 }  // namespace omegamax

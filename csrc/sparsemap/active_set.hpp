@@ -42,7 +42,7 @@ class ActiveSet {
         n_regularized_(n_regularized), gradient_(scores, scores + n_parts), hot_(n_parts, 0.0) {}
 
   const std::vector<Member>& members() const { return members_; }
-  std::vector<Member> take_members() { return std::move(members_); }  // the last that is asked of a set
+  std::vector<Member> take_members() { return std::move(members_); }  // the set must not be used afterwards
   const std::vector<double>& probabilities() const { return p_; }
   std::int64_t size() const { return static_cast<std::int64_t>(members_.size()); }
   double factor(std::int64_t i, std::int64_t j) const { return factor_.at(j, i); }  // of G = L L', j <= i
@@ -121,7 +121,7 @@ class ActiveSet {
     settle();
   }
 
-  // Leaves no member.
+  // Removes all members.
   void clear() { members_.clear(), p_.clear(), slack_.clear(), lowered_.clear(), factor_.clear(); }
 
   // numbers -= A Z A' numbers, on the regularised parts: what is orthogonal to the affine hull remains.
@@ -136,11 +136,11 @@ class ActiveSet {
   }
 
  private:
-  static constexpr double kNothing = 4 * std::numeric_limits<double>::epsilon();  // a probability of zero, rounded
-  static constexpr double kDoubtful = 1e-7;    // a pivot of G, squared and relative, of which rounding may take digits
-  static constexpr double kDependent = 1e-16;  // the squared distance to the hull, relative, that is none
-  static constexpr double kUnmoved = 1e-9;     // of the largest difference of slacks: the others count as equal
-  static constexpr double kGrown = 1e6;        // a squared norm so many lifts large asks for another lift
+  static constexpr double kNothing = 4 * std::numeric_limits<double>::epsilon();  // up to this it counts as zero
+  static constexpr double kDoubtful = 1e-7;    // smaller pivots of G (squared, relative) may be rounding errors
+  static constexpr double kDependent = 1e-16;  // squared distances to the hull (relative) up to this count as zero
+  static constexpr double kUnmoved = 1e-9;     // of the largest difference: slacks that differ by less count as equal
+  static constexpr double kGrown = 1e6;        // a squared norm of more lifts than this needs another lift
 
   static double dot(const std::vector<double>& a, const std::vector<double>& b) {
     double total = 0;

@@ -1,4 +1,4 @@
-// SparseMAP as Python sees it: a solve leaves its findings in an object, which then writes them into tensors.
+// SparseMAP as Python sees it: a solve returns an object, which then writes its results into tensors.
 #pragma once
 
 #include <nanobind/nanobind.h>

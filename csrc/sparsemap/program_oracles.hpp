@@ -59,10 +59,10 @@ class ChainOracle {
                                         factored_ ? more + tags_ * tags_ : nullptr,
                                         factored_ ? more + tags_ * tags_ + tags_ : nullptr};
     table.ChainValue_double(
-        {parts, lengths_ + item, &value, &total, values_.get(), nullptr, Omega::kHard, places_, tags_, 0}, 0, 1);
+        {parts, lengths_ + item, Omega::kHard, places_, tags_, &value, &total, values_.get(), nullptr, 0}, 0, 1);
     if (!feasible(value, found)) return;
     table.ChainMarginals_double(
-        {parts, lengths_ + item, &total, values_.get(), nullptr, weights, Omega::kHard, places_, tags_, 0}, 0, 1);
+        {parts, lengths_ + item, &total, values_.get(), nullptr, Omega::kHard, places_, tags_, weights, 0}, 0, 1);
     gather(weights_.get(), n_parts_, found);
   }
 
@@ -111,11 +111,11 @@ class ProjectiveOracle : private ChartOracle {
   explicit ProjectiveOracle(const OracleSpec& spec) : ChartOracle(spec) {}
   void best(std::int64_t item, const double* scores, Vertex& found) {
     double value;
-    table.ProjectiveValue_double({scores, lengths_ + item, charts_.get(), &value, size_, option_, Omega::kHard, 0}, 0,
+    table.ProjectiveValue_double({scores, lengths_ + item, size_, option_, Omega::kHard, charts_.get(), &value, 0}, 0,
                                  1);
     if (!feasible(value, found)) return;
     table.ProjectiveMarginals_double(
-        {lengths_ + item, charts_.get(), visits_.get(), weights_.get(), size_, option_, Omega::kHard, 0}, 0, 1);
+        {lengths_ + item, charts_.get(), size_, option_, Omega::kHard, visits_.get(), weights_.get(), 0}, 0, 1);
     gather(weights_.get(), n_parts_, found);
   }
 };
@@ -125,11 +125,11 @@ class ConstituencyOracle : private ChartOracle {
   explicit ConstituencyOracle(const OracleSpec& spec) : ChartOracle(spec) {}
   void best(std::int64_t item, const double* scores, Vertex& found) {
     double value;
-    table.ConstituencyValue_double({scores, lengths_ + item, charts_.get(), &value, size_, option_, Omega::kHard, 0}, 0,
+    table.ConstituencyValue_double({scores, lengths_ + item, size_, option_, Omega::kHard, charts_.get(), &value, 0}, 0,
                                    1);
     if (!feasible(value, found)) return;
     table.ConstituencyMarginals_double(
-        {scores, lengths_ + item, charts_.get(), visits_.get(), weights_.get(), size_, option_, Omega::kHard, 0}, 0, 1);
+        {scores, lengths_ + item, charts_.get(), size_, option_, Omega::kHard, visits_.get(), weights_.get(), 0}, 0, 1);
     gather(weights_.get(), n_parts_, found);
   }
 };

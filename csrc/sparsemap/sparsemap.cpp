@@ -31,8 +31,8 @@ struct FunctionAsk {
   bool equalities(EqualitySystem&) { return false; }
 };
 
-// How many items threads have taken, and are done with. A thread that waits for others at the end of a parallel call
-// hears no signal: so the one that made the call waits here, as long as all items are taken.
+// Counts the items that threads have taken and finished. A thread that waits at the end of a parallel call cannot react
+// to signals, so when all items are taken, the thread that made the call waits here for the others.
 class Progress {
  public:
   explicit Progress(std::int64_t n_items) : n_items_(n_items) {}

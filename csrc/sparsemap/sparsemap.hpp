@@ -122,7 +122,7 @@ class SparsemapSearch {
         found_.ending = Ending::kOptimal;
         return;
       }
-      // A gap wins about its square, which may be less than the value can show: but not for ever.
+      // A step gains about the square of the gap, which may be too little to show in the value: allow that a few times.
       const double value = set_.value();
       if (value > best || gap < 0.5 * least) n_idle = 0;
       best = std::max(best, value), least = std::min(least, gap);

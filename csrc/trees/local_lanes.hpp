@@ -148,7 +148,7 @@ struct SquaredNormLanes {
 
   template <class T>
   static Vector<T> moved_weight(Vector<T> q, Vector<T> along, Vector<T> centre) {
-    return zero_unless<T>(q, (along - centre) + T(0) * q);  // hands on a NaN
+    return zero_unless<T>(q, (along - centre) + T(0) * q);  // keeps NaN
   }
 };
 

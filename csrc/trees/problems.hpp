@@ -14,33 +14,33 @@ template <class T>
 struct ProjectiveValue {
   const T* scores;  // (size, size): head, modifier
   const std::int64_t* lengths;
-  T* charts;
-  T* value;
   std::int64_t size, single_root;
   Omega omega;  // not kTsallis15
+  T* charts;
+  T* value;
   std::int64_t columns;
 };
 
 template <class T>
 struct ProjectiveMarginals {
   const std::int64_t* lengths;
-  T* charts;
-  T* visits;
-  T* marginals;
+  T* charts;  // only read
   std::int64_t size, single_root;
   Omega omega;  // not kTsallis15
+  T* visits;
+  T* marginals;
   std::int64_t columns;
 };
 
 template <class T>
 struct ProjectiveTangent {
   const std::int64_t* lengths;
-  T* charts;
-  T* visits;
+  T* charts;  // only read
+  T* visits;  // only read
   const T* direction;
-  T* product;
   std::int64_t size, single_root;
   Omega omega;  // not kTsallis15
+  T* product;
   std::int64_t columns;
 };
 
@@ -48,10 +48,10 @@ template <class T>
 struct ConstituencyValue {
   const T* scores;  // (size, size, labels)
   const std::int64_t* lengths;
-  T* charts;
-  T* value;
   std::int64_t size, labels;
   Omega omega;  // not kTsallis15
+  T* charts;
+  T* value;
   std::int64_t columns;
 };
 
@@ -59,11 +59,11 @@ template <class T>
 struct ConstituencyMarginals {
   const T* scores;
   const std::int64_t* lengths;
-  T* charts;
-  T* visits;
-  T* marginals;
+  T* charts;  // only read
   std::int64_t size, labels;
   Omega omega;  // not kTsallis15
+  T* visits;
+  T* marginals;
   std::int64_t columns;
 };
 
@@ -71,12 +71,12 @@ template <class T>
 struct ConstituencyTangent {
   const T* scores;
   const std::int64_t* lengths;
-  T* charts;
-  T* visits;
+  T* charts;  // only read
+  T* visits;  // only read
   const T* direction;
-  T* product;
   std::int64_t size, labels;
   Omega omega;  // not kTsallis15
+  T* product;
   std::int64_t columns;
 };
 

@@ -1,4 +1,4 @@
-"""Attention: score functions × normalizers, and the layers made from them."""
+"""Attention: score functions, normalizers, and the layers made from them."""
 
 from omegamax.attention.attention import Attention as Attention
 from omegamax.attention.attention import AttentionOutput as AttentionOutput
@@ -18,6 +18,11 @@ from omegamax.attention.glimpse import GlimpseSensor as GlimpseSensor
 from omegamax.attention.grid import GridAttention as GridAttention
 from omegamax.attention.hard import HardAttention as HardAttention
 from omegamax.attention.hard import HardAttentionOutput as HardAttentionOutput
+from omegamax.attention.key_cache import KeyCache as KeyCache
+from omegamax.attention.length_scaled import AdaptiveLogLength as AdaptiveLogLength
+from omegamax.attention.length_scaled import LengthScale as LengthScale
+from omegamax.attention.length_scaled import LengthScaled as LengthScaled
+from omegamax.attention.length_scaled import LogLength as LogLength
 from omegamax.attention.location.coverage import CoverageAttention as CoverageAttention
 from omegamax.attention.location.coverage import coverage_loss as coverage_loss
 from omegamax.attention.location.gaussian_mixture import GaussianMixtureAttention as GaussianMixtureAttention
@@ -62,6 +67,8 @@ from omegamax.attention.scores import Cosine as Cosine
 from omegamax.attention.scores import DotProduct as DotProduct
 from omegamax.attention.scores import ScaledDotProduct as ScaledDotProduct
 from omegamax.attention.scores import Score as Score
+from omegamax.attention.shards.attention_over_heads import attention_over_heads as attention_over_heads
+from omegamax.attention.shards.sharded_attention import sharded_attention as sharded_attention
 from omegamax.attention.sparse_attention import SparseAttentionOutput as SparseAttentionOutput
 from omegamax.attention.sparse_attention import sparse_attention as sparse_attention
 from omegamax.attention.sparse_attention import sparse_attention_with_weights as sparse_attention_with_weights

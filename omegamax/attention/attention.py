@@ -9,11 +9,28 @@ from __future__ import annotations
 from abc import ABC
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-from omegamax.attention.masking import allowed_pairs, average, values_or_keys, zero_idle, zero_unread
+from omegamax import routing
+from omegamax.attention.masking import (
+    Visibility,
+    average,
+    batch_shape,
+    values_or_keys,
+    visible_keys,
+    zero_idle,
+    zero_unread,
+)
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
-from omegamax.attention.scores import Score, score_or_default
+from omegamax.attention.scores import (
+    DotProduct,
+    ScaledDotProduct,
+    Score,
+    dot_product_factors,
+    score_or_default,
+)
+from omegamax.attention.sparse_layers import sparse_output
 from omegamax.module_repr import shown, unless
 from omegamax.operators.shannon import Shannon
 
@@ -109,14 +126,44 @@ class Attention(ScoredAttention):
         `mask` is boolean and broadcasts to (..., Q, K): True means "may attend"; `lengths` counts the keys of an item;
         `causal` lets query i see keys up to i (from the end, where there are fewer queries than keys). A value that no
         query may attend to may be anything, NaN too. A query that may attend to nothing gets zeros.
+
+        With `need_weights=False`, long sequences take `sparse_attention` where the score is a product and the
+        normalizer is sparse: faster, without a (Q, K) tensor, differentiable once. Ask for the weights to differentiate
+        twice.
         """
         value = values_or_keys("Attention", key, value)
-        allowed = allowed_pairs("Attention", query, key, mask=mask, lengths=lengths, causal=causal)
+        seen = visible_keys("Attention", query, key, mask=mask, lengths=lengths, causal=causal)
+        output = None if need_weights else self._attend_sparsely(query, key, value, seen)
+        if output is not None:
+            return AttentionOutput(output, None)
+        allowed = seen.mask(query.shape[-2], key.shape[-2], device=query.device)
         output, weights = self._attend(query, key, value, allowed)
         return AttentionOutput(output, weights if need_weights else None)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Turns scores into weights and weights into averages of the values; no other method does so."""
+        """Turns scores into weights and weights into averages of the values, by dense scores."""
         weights = self.scores_and_weights(query, key, allowed).weights
         dropped = nn.functional.dropout(weights, self.dropout, self.training)
         return average(dropped, value, allowed), weights
+
+    def _attend_sparsely(self, query: Tensor, key: Tensor, value: Tensor, seen: Visibility) -> Tensor | None:
+        """The averages without dense scores; None where that does not exist or does not pay."""
+        batch = batch_shape(query, key)
+        if torch.broadcast_shapes(batch, value.shape[:-2]) != batch or routing.has_hooks(self.score):
+            return None
+        if not isinstance(self.score, (DotProduct, ScaledDotProduct)):  # gradients of its weights see the padding
+            query = zero_idle(query, seen.allowed, key.shape[-2], causal=seen.causal)
+            key = zero_unread(key, seen.allowed, query.shape[-2])
+        factors = dot_product_factors(self.score, query, key)
+        if factors is None:
+            return None
+        return sparse_output(
+            factors.query.expand(*batch, -1, -1),
+            factors.key.expand(*batch, -1, -1),
+            value.expand(*batch, -1, -1),
+            self.normalizer,
+            mask=seen.allowed,
+            causal=seen.causal,
+            scale=factors.scale,
+            dropout=self.dropout if self.training else 0.0,
+        )

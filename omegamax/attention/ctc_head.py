@@ -121,8 +121,8 @@ class CTCHead(nn.Module):
     ) -> list[list[CTCHypothesis]]:
         """Finds the likeliest labels of every item, summed over the paths that spell them, best first.
 
-        A prefix beam search: `width` prefixes survive each frame. With a width as large as the number of prefixes the
-        answer is exact; else log-probabilities are lower bounds.
+        It is a prefix beam search: `width` prefixes survive each frame. With a width as large as the number of prefixes
+        the result is exact; else log-probabilities are lower bounds.
 
         Arguments:
             log_probs: (batch, T, n_classes)

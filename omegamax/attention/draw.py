@@ -41,7 +41,7 @@ def _filters(centre: Tensor, stride: Tensor, variance: Tensor, patch_size: int, 
     mean = centre.unsqueeze(-1) + step * stride.unsqueeze(-1)  # (..., N)
     pixel = torch.arange(1, size + 1, dtype=centre.dtype, device=centre.device)
     exponent = -(pixel - mean.unsqueeze(-1)).square() / (2 * variance[..., None, None])
-    return exponent.softmax(-1)  # a filter that is far outside holds on to the nearest pixels instead of dividing by 0
+    return exponent.softmax(-1)  # a filter far outside puts its weight on the nearest pixels; nothing is divided by 0
 
 
 class DrawAttention(nn.Module):

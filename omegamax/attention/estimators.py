@@ -72,7 +72,7 @@ class MovingAverage(nn.Module):
         before = self.value.to(reward.dtype)
         if self.training and reward.numel():
             seen = reward.detach().to(self.value.dtype)
-            possible = seen.isfinite()  # an impossible answer would stay in the average for ever
+            possible = seen.isfinite()  # a reward of −inf would stay in the average for ever
             n_seen = possible.sum()
             mean = torch.where(possible, seen, 0).sum() / n_seen.clamp(min=1)
             after = self.decay * self.value + (1 - self.decay) * mean
@@ -205,7 +205,7 @@ class Marginalize(Estimator):
 class SometimesSoft(Estimator):
     """Replaces the choices of an item by their average, with a given probability: soft attention for that item.
 
-    In training only. It lowers the variance of `Reinforce`; the score function of a replaced item is zero.
+    It does so in training only, and lowers the variance of `Reinforce`; the score function of a replaced item is zero.
     Xu et al., ICML 2015.
 
     Arguments:

@@ -1,6 +1,6 @@
 """A glimpse sensor: patches around one location, sharp in the middle and coarse around it.
 
-Patches of width N, sN, s²N, ... pixels around one location, each brought down to N × N by averaging. Together they cost
+Patches of N, sN, s²N, ... pixels around one location are each brought down to N × N by averaging. Together they have
 k N² numbers whatever the size of the image. Mnih, Heess, Graves & Kavukcuoglu, "Recurrent models of visual attention",
 NIPS 2014.
 """

@@ -1,4 +1,4 @@
-"""Hard attention: look at one place instead of averaging over all.
+"""Hard attention: it reads one place instead of averaging over all.
 
     s ~ Multinoulli(argmax_Ω(score(query, key))),      output = value[s]
 

@@ -1,4 +1,4 @@
-"""Which keys a query may attend to, and how padding is kept out of the result.
+"""Masks say which keys a query may attend to, and padding is kept out of the result.
 
 A mask is boolean, broadcasts to scores (..., Q, K), and True means "may attend". `allowed` is such a mask; None means
 that everything is allowed.
@@ -10,20 +10,62 @@ anything.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from omegamax import checks
+from omegamax.attention.whole_sequence import check_whole_sequence
 
 
 def allowed_pairs(
     who: str, query: Tensor, key: Tensor, *, mask: Tensor | None, lengths: Tensor | None, causal: bool = False
 ) -> Tensor | None:
     """Combines all masks of queries (..., Q, dq) and keys (..., K, dk) into one; see `attention_mask`."""
+    check_whole_sequence(who, query, key)
     if mask is None and lengths is None and not causal:
         return None
     shape = (*batch_shape(query, key), query.shape[-2], key.shape[-2])
     return attention_mask(who, query.new_zeros(()).expand(shape), mask=mask, lengths=lengths, causal=causal)
+
+
+def visible_keys(
+    who: str, query: Tensor, key: Tensor, *, mask: Tensor | None, lengths: Tensor | None, causal: bool = False
+) -> Visibility:
+    """Combines all masks of queries (..., Q, dq) and keys (..., K, dk); see `visibility`."""
+    check_whole_sequence(who, query, key)
+    if mask is None and lengths is None:
+        return Visibility(None, causal)
+    shape = (*batch_shape(query, key), query.shape[-2], key.shape[-2])
+    return visibility(who, query.new_zeros(()).expand(shape), mask=mask, lengths=lengths, causal=causal)
+
+
+class Visibility(NamedTuple):
+    """Which keys a query may attend to: a mask, and whether the future is left out too.
+
+    The two are apart where the mask holds for all queries alike, so that nobody has to make a (Q, K) tensor.
+    """
+
+    allowed: Tensor | None  # broadcasts to (..., Q, K); None where everything is allowed
+    causal: bool
+
+    def mask(self, n_queries: int, n_keys: int, *, device: torch.device) -> Tensor | None:
+        """Both in one mask that broadcasts to (..., Q, K)."""
+        if not self.causal:
+            return self.allowed
+        past = causal_mask(n_queries, n_keys, device=device)
+        return past if self.allowed is None else self.allowed & past
+
+
+def visibility(
+    who: str, scores: Tensor, *, mask: Tensor | None, lengths: Tensor | None, causal: bool = False
+) -> Visibility:
+    """Combines all masks of scores (..., Q, K), but leaves `causal` apart where the others are the same for all Q."""
+    allowed = attention_mask(who, scores, mask=mask, lengths=lengths)
+    if allowed is None or allowed.shape[-2] == 1:  # then the last query sees every key that is allowed at all
+        return Visibility(allowed, causal)
+    return Visibility(Visibility(allowed, causal).mask(*scores.shape[-2:], device=scores.device), False)
 
 
 def attention_mask(
@@ -75,11 +117,19 @@ def zero_unread(x: Tensor, allowed: Tensor | None, n_queries: int) -> Tensor:
     return x if allowed is None else torch.where(is_read(allowed, n_queries, x.shape[-2]), x, 0)
 
 
-def zero_idle(query: Tensor, allowed: Tensor | None, n_keys: int) -> Tensor:
+def zero_idle(query: Tensor, allowed: Tensor | None, n_keys: int, *, causal: bool = False) -> Tensor:
     """Replaces queries (..., Q, features) that may attend to no key by zeros."""
+    if causal and allowed is None:
+        allowed = torch.ones((1, 1), dtype=torch.bool, device=query.device)
     if allowed is None:
         return query
-    return torch.where(allowed.expand(*allowed.shape[:-1], n_keys).any(-1, keepdim=True), query, 0)
+    allowed = allowed.expand(*allowed.shape[:-1], n_keys)
+    some = allowed.any(-1, keepdim=True)
+    if causal and n_keys:  # a query sees something where the first key that is allowed is not in its future
+        n_queries = query.shape[-2]
+        last = torch.arange(n_keys - n_queries, n_keys, device=query.device).unsqueeze(-1)
+        some = some & (allowed.to(torch.uint8).argmax(-1, keepdim=True) <= last)
+    return torch.where(some, query, 0)
 
 
 def finite_where_unread(x: Tensor, allowed: Tensor | None) -> Tensor:

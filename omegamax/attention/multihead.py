@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.masking import finite_where_unread, is_read, zero_idle, zero_unread
+from omegamax.attention.masking import Visibility, finite_where_unread, is_read, zero_idle, zero_unread
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
+from omegamax.attention.sparse_layers import sparse_output
+from omegamax.attention.whole_sequence import check_whole_sequence
 from omegamax.module_repr import shown
 from omegamax.operators.shannon import Shannon
 
@@ -26,6 +28,12 @@ class Masks(NamedTuple):
 
     bias: Tensor | None  # added to scores
     allowed: Tensor | None  # True = may attend
+    causal: bool = False  # whether the future is left out too; `allowed` is then the same for all queries
+
+    def merged(self, query: Tensor, key: Tensor) -> Masks:
+        """Returns masks without `causal`, for queries (..., Q, features) and keys (..., K, features)."""
+        seen = Visibility(self.allowed, self.causal)
+        return Masks(self.bias, seen.mask(query.shape[-2], key.shape[-2], device=query.device))
 
 
 _NO_MASKS = Masks(None, None)
@@ -84,8 +92,8 @@ class MultiheadAttention(nn.MultiheadAttention):
             self._resize_keys(key_size * num_heads)
         check_normalizer("MultiheadAttention", normalizer)
         self.normalizer = normalizer
-        # TransformerEncoderLayer's fast path, in eval without gradients, would compute softmax with our weights and
-        # never call us. This flag keeps it off; `_project` looks at the weights themselves.
+        # TransformerEncoderLayer's fast path, in eval without gradients, would compute softmax with the weights of this
+        # layer and never call it. This flag keeps it off; `_project` does not read it.
         self._qkv_same_embed_dim = False
 
     def forward(  # type: ignore[override]
@@ -110,7 +118,10 @@ class MultiheadAttention(nn.MultiheadAttention):
             attn_mask: (Q, K) or (batch · heads, Q, K), True means "may NOT attend"; a floating one is added to the
                 scores
             average_attn_weights: whether returned weights are averaged over heads
-            is_causal: a hint that `attn_mask` is causal
+            is_causal: a hint that `attn_mask` is causal: without `need_weights` it is then not read, as in PyTorch
+
+        With `need_weights=False`, long sequences take `sparse_attention` where the normalizer is sparse: faster,
+        without a (Q, K) tensor, differentiable once. Ask for the weights to differentiate twice.
         """
         if query.is_nested:
             masked = key_padding_mask is not None or attn_mask is not None
@@ -129,15 +140,16 @@ class MultiheadAttention(nn.MultiheadAttention):
         self._check(query, key, value, key_padding_mask, attn_mask)
         masks = _NO_MASKS
         if key_padding_mask is not None or attn_mask is not None:
-            masks = self._masks(len(query), key_padding_mask, attn_mask)
+            causal = is_causal and not need_weights and query.shape[1] == key.shape[1]
+            masks = self._masks(len(query), key_padding_mask, None if causal else attn_mask)._replace(causal=causal)
             if masks.allowed is not None:
-                query, key, value = self._without_padding(query, key, value, masks.allowed)
-        output, weights = self._attend(*self._project(query, key, value), masks)
+                query, key, value = self._without_padding(query, key, value, masks)
+        output, weights = self._attend(*self._project(query, key, value), masks, need_weights=need_weights)
         if unbatched:
-            output, weights = output.squeeze(0), weights.squeeze(0)
+            output, weights = output.squeeze(0), None if weights is None else weights.squeeze(0)
         elif not self.batch_first:
             output = output.transpose(0, 1)
-        if not need_weights:
+        if weights is None:
             return output, None
         return output, weights.mean(-3) if average_attn_weights else weights
 
@@ -166,6 +178,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
     ) -> None:
         """Checks shapes and kinds; a mask of another size would be padded or cut in silence. The batch comes first."""
+        check_whole_sequence("MultiheadAttention", query, key, value)
         (batch, n_queries, _), n_keys = query.shape, key.shape[1]
         if key.dim() != 3 or key.shape[:2] != value.shape[:2] or len(key) != batch:
             raise ValueError(
@@ -191,16 +204,17 @@ class MultiheadAttention(nn.MultiheadAttention):
                 )
 
     def _without_padding(
-        self, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor
+        self, query: Tensor, key: Tensor, value: Tensor, masks: Masks
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Replaces padding by zeros, before the projections see it."""
-        allowed = allowed.any(1)  # by some head
+        assert masks.allowed is not None
+        allowed = masks.allowed.any(1)  # by some head
         if query is key:  # padding is among the queries too, where PyTorch takes finite numbers as they are
             query = seen = finite_where_unread(key, allowed)
         else:
             seen = zero_unread(key, allowed, query.shape[1])
             always = self.bias_k is not None or self.add_zero_attn  # there is something to attend to
-            query = zero_idle(query, None if always else allowed, key.shape[1])
+            query = query if always else zero_idle(query, allowed, key.shape[1], causal=masks.causal)
         return query, seen, seen if value is key else zero_unread(value, allowed, query.shape[1])
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -238,27 +252,42 @@ class MultiheadAttention(nn.MultiheadAttention):
         if self.in_proj_bias is not None:
             self.in_proj_bias = nn.Parameter(new(2 * size + self.embed_dim).zero_())
 
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, masks: Masks) -> tuple[Tensor, Tensor]:
+    def _attend(
+        self, query: Tensor, key: Tensor, value: Tensor, masks: Masks, *, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
         """Turns scores into weights and weights into outputs; no other method of this layer does so.
 
         Projected queries, keys and values (batch, length, features of all heads) give the output (batch, queries,
-        embed_dim) and weights (batch, heads, queries, keys).
+        embed_dim) and, where they are needed, weights (batch, heads, queries, keys).
         """
         if self.bias_k is not None or self.add_zero_attn:
-            key, value, masks = self._with_extra_keys(key, value, masks)
+            key, value, masks = self._with_extra_keys(key, value, masks.merged(query, key))
         per_head = (self.num_heads, -1)
         query = query.unflatten(-1, per_head).transpose(1, 2)  # (batch, heads, queries, features of a head)
         key = key.unflatten(-1, per_head).transpose(1, 2)
         value = value.unflatten(-1, per_head).transpose(1, 2)
-        bias, allowed = masks
+        heads = weights = None
+        if not need_weights:
+            bias, allowed, causal = masks
+            dropout = self.dropout if self.training else 0.0
+            heads = sparse_output(
+                query, key, value, self.normalizer, mask=allowed, causal=causal, bias=bias, dropout=dropout
+            )
+        if heads is None:
+            heads, weights = self._attend_densely(query, key, value, masks.merged(query, key))
+        return self.out_proj(heads.transpose(1, 2).flatten(-2)), weights if need_weights else None
+
+    def _attend_densely(self, query: Tensor, key: Tensor, value: Tensor, masks: Masks) -> tuple[Tensor, Tensor]:
+        """Computes the outputs and weights of all heads from dense scores (batch, heads, queries, keys)."""
+        bias, allowed, _ = masks
         if allowed is not None:  # a projection may have overflowed where nobody looks
             read = is_read(allowed, query.shape[-2], key.shape[-2])
             key, value = torch.where(read, key, 0), torch.where(read, value, 0)
-        scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)  # (batch, heads, queries, keys)
+        scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
         scores = scores if bias is None else scores + bias.to(scores.dtype)
         weights = normalize(self.normalizer, scores, allowed)
         weights = nn.functional.dropout(weights, self.dropout, self.training)
-        return self.out_proj((weights @ value).transpose(1, 2).flatten(-2)), weights
+        return weights @ value, weights
 
     def _with_extra_keys(self, key: Tensor, value: Tensor, masks: Masks) -> tuple[Tensor, Tensor, Masks]:
         """Appends the learned key and the key of zeros, which every query may attend to."""
@@ -289,8 +318,9 @@ class MultiheadAttention(nn.MultiheadAttention):
             if mask is None:
                 continue
             if mask.dtype is not torch.bool:
-                bias = mask if bias is None else bias + mask
-                mask = mask == -torch.inf
+                added, mask = mask, mask == -torch.inf
+                added = added.masked_fill(mask, 0)  # the gradient of a temperature would be zero times infinity
+                bias = added if bias is None else bias + added
             allowed = ~mask if allowed is None else allowed & ~mask
         return Masks(bias, allowed)
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from omegamax.attention.whole_sequence import check_whole_sequence
 from omegamax.modules import ArgmaxModule
 from omegamax.smoothmax import SmoothMax
 from omegamax.wrong_kinds import instead_of, kind_of
@@ -31,7 +32,7 @@ def check_normalizer(who: str, normalizer: Any) -> None:
     """Raises unless the normalizer is a SmoothMax of one or two event axes, or a layer along the last axis.
 
     Arguments:
-        who: the name that speaks in the error
+        who: the name at the beginning of the error
         normalizer: what was given
     """
     if isinstance(normalizer, ArgmaxModule):
@@ -62,6 +63,7 @@ def normalize(normalizer: Normalizer, scores: Tensor, mask: Tensor | None) -> Te
         scores: (..., Q, K)
         mask: boolean, broadcasts to the scores; True means "may receive weight"
     """
+    check_whole_sequence("omegamax.attention")
     if scores.numel() == 0:  # no keys, no queries or no items, which structures refuse
         return scores
     if isinstance(normalizer, nn.Module):

@@ -34,7 +34,7 @@ class RelativeBias:
             )
 
     def dense(self, n_queries: int, n_keys: int) -> Tensor:
-        """The bias of every pair, (..., heads, Q, K), for `n_queries` Q and `n_keys` K."""
+        """Returns the bias of every pair, (..., heads, Q, K), for `n_queries` Q and `n_keys` K."""
         key = torch.arange(n_keys, device=self.table.device)
         query = torch.arange(n_queries, device=self.table.device).unsqueeze(-1)
         return self.table[..., key - query + n_queries - 1]

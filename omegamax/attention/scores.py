@@ -1,4 +1,4 @@
-"""Score functions: how well a key answers a query.
+"""Score functions: they measure how well a key matches a query.
 
     DotProduct        q · k
     ScaledDotProduct  q · k / √d           the spread of scores does not grow with d
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +26,7 @@ class Score(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """Scores how well each key answers each query."""
+        """Scores how well each key matches each query."""
 
 
 class DotProduct(Score):
@@ -113,13 +114,38 @@ class Cosine(Score):
         self.sharpness = sharpness
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """A vector of zeros has cosine 0 with everything, and no gradient."""
+        """Computes the scores; a vector of zeros has cosine 0 with everything, and no gradient."""
         _check_sizes(self, query, key)
         query, key = (_direction(x) for x in (query, key))
         return self.sharpness * (query @ key.transpose(-1, -2))
 
     def extra_repr(self) -> str:
         return f"sharpness={self.sharpness}"
+
+
+class DotProductFactors(NamedTuple):
+    """Scores as scale · query keyᵀ."""
+
+    query: Tensor  # (..., Q, size)
+    key: Tensor  # (..., K, size)
+    scale: float | None  # None is 1/√size
+
+
+def dot_product_factors(score: nn.Module, query: Tensor, key: Tensor) -> DotProductFactors | None:
+    """Returns what a score function multiplies, or None where its scores are no product of two vectors."""
+    if type(score) not in (DotProduct, ScaledDotProduct, Bilinear, Cosine):  # a subclass may compute something else
+        return None
+    if isinstance(score, Bilinear):
+        return DotProductFactors(query @ score.weight, key, 1.0)
+    if isinstance(score, Score):
+        _check_sizes(score, query, key)
+    if isinstance(score, Cosine):
+        return DotProductFactors(_direction(query), _direction(key), score.sharpness)
+    if isinstance(score, ScaledDotProduct) and isinstance(score.scale, Tensor):
+        return DotProductFactors(query * score.scale, key, 1.0)
+    if isinstance(score, ScaledDotProduct):
+        return DotProductFactors(query, key, score.scale)
+    return DotProductFactors(query, key, 1.0)
 
 
 def _direction(x: Tensor) -> Tensor:

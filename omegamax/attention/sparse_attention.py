@@ -17,13 +17,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax import checks
+from omegamax import checks, routing
+from omegamax.attention.inputs import check_inputs, checked_bias, spread, with_heads
+from omegamax.attention.key_counts import count_keys
+from omegamax.attention.length_scaled import LengthScaled
 from omegamax.attention.masking import attention_mask, zero_idle, zero_unread
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 from omegamax.attention.relative_bias import RelativeBias
 from omegamax.attention.sparse_attention_function import NATIVE_OPERATORS, Settings, SparseAttention
+from omegamax.attention.sparse_attention_operator import recorded
 from omegamax.attention.top_k import TopK
-from omegamax.kernels.sparse_attention import MAX_SIZE, can_run, dense_attention
+from omegamax.attention.whole_sequence import check_whole_sequence
+from omegamax.kernels.sparse_attention import MAX_SIZE, can_be_recorded, can_run, dense_attention
 from omegamax.modules import Above, ArgmaxModule
 from omegamax.operators.scaled import Scaled
 from omegamax.operators.tsallis import Tsallis
@@ -38,6 +43,28 @@ class SparseAttentionOutput(NamedTuple):
     output: Tensor  # (..., heads, Q, features)
     weights: Tensor  # sparse CSR, (rows, K): a row for each query of each head of each item, in that order
     support_sizes: Tensor  # (..., heads, Q): how many weights of each row are not zero
+
+    def head(self, *index: int) -> Tensor:
+        """Returns the weights of one head of one item, sparse CSR, (Q, K); `index` has a number for each leading axis.
+
+        >>> x = torch.eye(4).reshape(1, 2, 2, 4)  # one item, two heads, two vectors
+        >>> om.sparse_attention_with_weights(x, x, x, SquaredNorm(), scale=2.0).head(0, 1).to_dense()
+        tensor([[1., 0.],
+                [0., 1.]])
+        """
+        lead, n_queries = self.output.shape[:-2], self.output.shape[-2]
+        if len(index) != len(lead) or not all(-n <= i < n for i, n in zip(index, lead)):
+            raise ValueError(
+                f"SparseAttentionOutput: head needs one number for each of the axes {tuple(lead)}, got {index}; count "
+                "from 0"
+            )
+        start = 0
+        for i, n in zip(index, lead):
+            start = start * n + i % n
+        offsets = self.weights.crow_indices()[start * n_queries : (start + 1) * n_queries + 1]
+        held = slice(int(offsets[0]), int(offsets[-1]))
+        columns, weights = self.weights.col_indices()[held], self.weights.values()[held]
+        return _csr(offsets - offsets[0], columns, weights, self.weights.shape[1])
 
 
 def sparse_attention(
@@ -56,9 +83,11 @@ def sparse_attention(
     """argmax_Ω(scale · query keyᵀ + bias) value, computed from the keys that can have weight.
 
     The sparse way exists on a CPU for `SquaredNorm`, `Tsallis` above order 1, `Oscar`, `Fused` and `TopK`, also inside
-    `Scaled` and as layers (`om.Entmax()`, ...), in eager mode. Any other normalizer, and any other context
-    (`torch.func` transforms, forward mode, `torch.compile`, export, another device), takes dense scores: the same
-    result, and memory that grows with Q · K. The sparse way is differentiable once; differentiating twice raises.
+    `Scaled` and `LengthScaled` and as layers (`om.Entmax()`, ...), in eager mode and in graphs of `torch.compile`. Any
+    other normalizer, and any other context (`torch.func` transforms, forward mode, export, another device, under
+    `torch.compile` a temperature that is a tensor or `LengthScaled`), takes dense scores: the same result, and memory
+    that grows with Q · K. So does a `RelativeBias` whose rows have different temperatures. The sparse way is
+    differentiable once; differentiating twice raises.
 
     Arguments:
         query: (..., heads, Q, size)
@@ -130,6 +159,24 @@ def sparse_attention_with_weights(
     return SparseAttentionOutput(output, csr, sizes)
 
 
+def sparse_output_or_none(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    normalizer: Normalizer,
+    *,
+    mask: Tensor | None,
+    causal: bool,
+    bias: Tensor | None,
+    scale: float | None,
+    dropout: float,
+) -> Tensor | None:
+    """`sparse_attention`, or None where it would take dense scores: for layers, which have their own."""
+    call = _Call(query, key, value, normalizer, mask, causal, None, bias, scale, dropout)
+    settings, inputs = call.prepared(keeps_all=False)
+    return None if settings is None else call.output(settings, inputs)
+
+
 def _csr(offsets: Tensor, columns: Tensor, weights: Tensor, n_keys: int) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
@@ -153,7 +200,8 @@ class _Call:
         dropout: float,
     ) -> None:
         who = "sparse_attention"
-        _check_inputs(who, query, key, value)
+        check_inputs(who, query, key, value)
+        check_whole_sequence(who, query, key, value)
         check_normalizer(who, normalizer)
         if scale is not None:
             checks.check_finite(who, "scale", scale, "leave it out for 1 / √size")
@@ -161,7 +209,7 @@ class _Call:
             raise ValueError(f"{who}: dropout must lie in [0, 1), got {dropout}; 0 switches it off")
         self.dtype, self.has_heads = query.dtype, query.dim() > 2
         self.query, self.key, self.value = (
-            _with_heads(x.float() if x.dtype in _HALVES else x) for x in (query, key, value)
+            with_heads(x.float() if x.dtype in _HALVES else x) for x in (query, key, value)
         )
         self.normalizer, self.causal, self.dropout = normalizer, causal, float(dropout)
         self.scale = 1 / math.sqrt(max(1, query.shape[-1])) if scale is None else float(scale)
@@ -174,34 +222,22 @@ class _Call:
         if lengths is not None:
             lengths = checks.check_lengths(who, self.shape[:-2], lengths)
             checks.check_counts(who, "lengths", lengths, self.n_keys, "count the keys of each item")
-        self.mask, self.lengths, self.bias = mask, lengths, self._checked_bias(who, bias)
-
-    def _checked_bias(self, who: str, bias: Any) -> Tensor | RelativeBias | None:
-        if bias is None:
-            return None
-        table = bias.table if isinstance(bias, RelativeBias) else bias
-        checks.check_floating(who, table, name="bias")
-        onto = (*self.shape[:-2], self.n_queries + self.n_keys - 1) if table is not bias else self.shape
-        padded = (1,) * (len(onto) - table.dim()) + tuple(table.shape)
-        fits = len(padded) == len(onto) and all(a in (1, b) for a, b in zip(padded, onto))
-        if not fits or (table is not bias and table.shape[-1] != onto[-1]):
-            raise ValueError(
-                f"{who}: bias must broadcast to {tuple(onto)}, got {tuple(table.shape)}; a bias for each key has the "
-                "shape (1, K)"
-            )
-        table = table.to(self.query.dtype)
-        return RelativeBias(table) if isinstance(bias, RelativeBias) else table
+        self.mask, self.lengths = mask, lengths
+        self.bias = checked_bias(who, bias, self.shape, self.query.dtype)
+        self.in_graph = False  # whether the registered operator takes the place of the Function
 
     def prepared(self, *, keeps_all: bool) -> tuple[Settings | None, tuple[Any, ...]]:
         """What the sparse way takes, or (None, ()) where there is none."""
-        smooth, gammas = self._operator()
+        smooth, gammas, factor = self._operator()
         if type(smooth) not in NATIVE_OPERATORS or not 0 < self.query.shape[-1] <= MAX_SIZE:
             return None, ()
         parameter: Any = next(iter(smooth.parameters()), None) if not isinstance(smooth, TopK) else None
         table = self.bias.table if isinstance(self.bias, RelativeBias) else self.bias
-        tensors = [self.query, self.key, self.value]
-        tensors += [t for t in (parameter, table, *gammas, self.mask, self.lengths) if isinstance(t, Tensor)]
-        if not can_run(tensors) or 0 in self.like_scores.shape or self.value.shape[-1] == 0:
+        tensors = self._tensors(parameter, *gammas, factor)
+        self.in_graph = not can_run(tensors)
+        if self.in_graph and (keeps_all or not can_be_recorded(tensors)):
+            return None, ()
+        if 0 in self.like_scores.shape or self.value.shape[-1] == 0:
             return None, ()
         if isinstance(smooth, Tsallis):
             if parameter is None and smooth.alpha == 1:
@@ -211,6 +247,8 @@ class _Call:
         if isinstance(parameter, Tensor):
             checks.check_row_parameter("sparse_attention", smooth.learnable or "", parameter, self.like_scores)
             parameter = self._spread(parameter if parameter.dim() else parameter.reshape(1))
+        if routing.is_compiling() and any(isinstance(gamma, Tensor) for gamma in gammas):
+            return None, ()  # whether it is safe depends on its numbers, which a graph does not know
         if any(float(gamma.detach().min() if isinstance(gamma, Tensor) else gamma) < _SAFE_GAMMA for gamma in gammas):
             return None, ()
         query, scale = self.query, self.scale
@@ -221,6 +259,9 @@ class _Call:
             else:
                 scale /= gamma
             table = None if table is None else self._divided(table, gamma)
+        if factor is not None:
+            query = query * factor.to(query.dtype)
+            table = None if table is None else self._multiplied(table, factor)
         relative = isinstance(self.bias, RelativeBias)
         batch = self.lead.numel()
         inputs = tuple(
@@ -234,13 +275,19 @@ class _Call:
         if self.lengths is not None:
             heads = self.shape[:-2]
             lengths = self.lengths.reshape(self.lengths.shape + (1,) * (len(heads) - self.lengths.dim())).expand(heads)
-            lengths = lengths.long().contiguous().clone()
-        seed = int(torch.randint(1 << 62, ())) if self.dropout > 0 else 0
+            lengths = lengths.long().reshape(-1).clone()
+        seed: int | Tensor = torch.randint(1 << 62, ()) if self.dropout > 0 else 0
         mask = None if self.mask is None else self._spread(self.mask).contiguous()
         settings = Settings(
             smooth, scale, bool(self.causal), lengths, mask, relative, self.dropout, seed, keeps_all, []
         )
         return settings, (*inputs, parameter, bias)
+
+    def _tensors(self, *more: Any) -> list[Tensor]:
+        """All tensors of the call, and those among `more`."""
+        table = self.bias.table if isinstance(self.bias, RelativeBias) else self.bias
+        found = (self.query, self.key, self.value, table, self.mask, self.lengths, *more)
+        return [x for x in found if isinstance(x, Tensor)]
 
     def _divided(self, table: Tensor, gamma: float | Tensor) -> Tensor:
         """The bias over γ; a table by distance stays one where γ is the same for all queries."""
@@ -250,10 +297,23 @@ class _Call:
             return table / gamma.to(table.dtype)
         return table / gamma.to(table.dtype).squeeze(-1)
 
-    def _operator(self) -> tuple[Any, list[float | Tensor]]:
-        """The innermost operator, and the temperatures around it."""
+    def _multiplied(self, table: Tensor, factor: Tensor) -> Tensor:
+        """The bias times a factor for each row, which may be 0; −inf stays."""
+        factor = factor.to(table.dtype)
+        if isinstance(self.bias, RelativeBias):
+            factor = factor.squeeze(-1)
+        out = table == -torch.inf
+        return torch.where(out, table, torch.where(out, 0, table) * factor)
+
+    def _operator(self) -> tuple[Any, list[float | Tensor], Tensor | None]:
+        """The innermost operator, the temperatures around it, and what scores are multiplied by."""
         smooth: Any = self.normalizer
         gammas: list[float | Tensor] = []
+        factor = None
+        if isinstance(smooth, LengthScaled):
+            if not can_run(self._tensors(*smooth.parameters())):
+                return None, [], None  # keys are counted by reading biases, which other contexts cannot do
+            smooth, factor = smooth.normalizer, smooth.factor(self.like_scores, self._key_counts())
         if isinstance(smooth, ArgmaxModule):
             gammas.append(smooth.gamma() if isinstance(smooth.gamma, Above) else smooth.gamma)
             smooth = smooth.regularizer(self.like_scores)
@@ -261,23 +321,30 @@ class _Call:
             gammas.append(smooth.gamma)
             smooth = smooth.inner
         if isinstance(self.bias, RelativeBias):
-            per_query = [g for g in gammas if isinstance(g, Tensor) and g.dim() > 1 and g.shape[-2] > 1]
+            per_query = [g for g in (*gammas, factor) if isinstance(g, Tensor) and g.dim() > 1 and g.shape[-2] > 1]
             smooth = None if per_query else smooth
-        return smooth, [gamma for gamma in gammas if isinstance(gamma, Tensor) or gamma != 1]
+        return smooth, [gamma for gamma in gammas if isinstance(gamma, Tensor) or gamma != 1], factor
+
+    def _key_counts(self) -> Tensor:
+        """How many keys each query may attend to, broadcasts to (..., Q, 1)."""
+        return count_keys(
+            self.shape,
+            mask=self.mask,
+            lengths=self.lengths,
+            causal=self.causal,
+            bias=self.bias,
+            device=self.query.device,
+        )
 
     def _spread(self, tensor: Tensor) -> Tensor:
         """A tensor that broadcasts to the scores, as (batch or 1, heads or 1, Q or 1, K or 1)."""
-        rank = len(self.shape)
-        tensor = tensor.reshape((1,) * (rank - tensor.dim()) + tuple(tensor.shape))
-        if all(size == 1 for size in tensor.shape[:-3]):
-            return tensor.reshape(1, *tensor.shape[-3:])
-        return tensor.expand(*self.lead, *tensor.shape[-3:]).reshape(-1, *tensor.shape[-3:])
+        return spread(tensor, self.lead)
 
     def output(self, settings: Settings | None, inputs: tuple[Any, ...]) -> Tensor:
         """The output by the sparse way, or by the dense one where there are no settings."""
         if settings is None:
             return self.dense()[0]
-        found = SparseAttention.apply(settings, *inputs)
+        found = recorded(settings, *inputs) if self.in_graph else SparseAttention.apply(settings, *inputs)
         return self._shaped(found.reshape(*self.lead, *found.shape[1:]))
 
     def dense(self) -> tuple[Tensor, Tensor]:
@@ -304,46 +371,3 @@ class _Call:
     def _shaped(self, output: Tensor) -> Tensor:
         output = output if self.has_heads else output.squeeze(-3)
         return output.to(self.dtype)
-
-
-def _with_heads(x: Tensor) -> Tensor:
-    return x if x.dim() > 2 else x.unsqueeze(0)
-
-
-def _check_inputs(who: str, query: Any, key: Any, value: Any) -> None:
-    for name, x in (("query", query), ("key", key), ("value", value)):
-        checks.check_floating(who, x, name=name)
-        if x.dim() < 2:
-            raise ValueError(
-                f"{who}: {name} must have the shape (..., heads, length, features), got {tuple(x.shape)}; use "
-                "unsqueeze(0) for a single vector"
-            )
-        if x.dtype is not query.dtype or x.device != query.device:
-            raise TypeError(
-                f"{who}: query, key and value must share their dtype and device, got {query.dtype} on {query.device} "
-                f"and a {name} of {x.dtype} on {x.device}; convert them with .to(query)"
-            )
-    if query.shape[-1] != key.shape[-1]:
-        raise ValueError(
-            f"{who}: query and key must have features of one size, got {query.shape[-1]} and {key.shape[-1]}; project "
-            "one of them"
-        )
-    if key.shape[-2] != value.shape[-2]:
-        raise ValueError(
-            f"{who}: there must be one value per key, got {value.shape[-2]} values and {key.shape[-2]} keys; both have "
-            "them on their last axis but one"
-        )
-    heads, kv_heads, value_heads = (x.shape[-3] if x.dim() > 2 else 1 for x in (query, key, value))
-    if kv_heads != value_heads or kv_heads == 0 or heads % kv_heads:
-        raise ValueError(
-            f"{who}: keys and values must have the same number of heads, and the queries a multiple of it, got "
-            f"{heads} heads of queries, {kv_heads} of keys and {value_heads} of values; repeat them with "
-            "repeat_interleave(n, -3)"
-        )
-    try:
-        torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value)))
-    except RuntimeError:
-        shapes = [tuple(x.shape[:-3]) for x in (query, key, value)]
-        raise ValueError(
-            f"{who}: the batch axes of query, key and value must broadcast, got {shapes}; they come before the heads"
-        ) from None

@@ -1,14 +1,9 @@
-"""Sparse attention under autograd: native where rows have few weights, dense products by blocks where they have many.
-
-A block of queries in which most keys may have weight is refused by the native kernel. It is then computed from dense
-scores of a few rows at a time, keeps nothing, and is computed again in the backward pass. So memory never grows with
-Q · K.
-"""
+"""Sparse attention under autograd: what the native calls need, and the gradients of what they do not know."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -25,11 +20,11 @@ from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.operators.tsallis import Tsallis
 
 NATIVE_OPERATORS = (SquaredNorm, Tsallis, Oscar, Fused, TopK)
-_ONCE = (
-    "sparse_attention: the gradient can be taken once, got a second differentiation; compute the weights with "
-    "Attention(normalizer=...), which is differentiable twice"
+ONCE = (
+    "sparse_attention: the gradient can be taken once, got a second differentiation; call the layer with "
+    "need_weights=True, which takes dense scores and is differentiable twice"
 )
-_ELEMENTS = 1 << 18  # of a dense block of scores, or two blocks of queries where they have more
+_ELEMENTS = 1 << 18  # of dense gradients of scores, or two blocks of queries where they have more
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +38,7 @@ class Settings:
     mask: Tensor | None  # (batch or 1, heads or 1, Q or 1, K or 1)
     relative: bool  # whether the bias is a table by distance, (batch or 1, heads or 1, Q + K − 1)
     dropout: float
-    seed: int
+    seed: int | Tensor  # of dropout; a tensor inside a graph
     keeps_all: bool  # whether the whole support is wanted, however large
     found: list[kernel.Support]  # receives the support where it is wanted
 
@@ -83,7 +78,51 @@ class Settings:
             added = kernel.Strides(bias, shape[2] - 1, (batch, head, -1, 1))
         elif bias is not None:
             added = kernel.Strides(bias, 0, _strides(bias.expand(shape)))
-        return kernel.Rows(self.scale, self.causal, self.lengths, mask, added, self.dropout, self.seed)
+        return kernel.Rows(self.scale, self.causal, self.lengths, mask, added, self.dropout, int(self.seed))
+
+    def with_lengths_for_padding(self, shape: tuple[int, int, int, int]) -> Settings:
+        """A mask that keeps the first keys of each item, as lengths: keys beyond them cost nothing."""
+        if self.mask is None or self.mask.shape[1:3] != (1, 1):
+            return self
+        kept = self.mask.expand(-1, 1, 1, shape[3]).sum(-1, keepdim=True)  # (batch or 1, 1, 1, 1)
+        if not torch.equal(self.mask.expand(-1, 1, 1, shape[3]), torch.arange(shape[3]) < kept):
+            return self
+        lengths = kept.expand(*shape[:2], 1, 1).reshape(-1)
+        lengths = lengths if self.lengths is None else torch.minimum(lengths, self.lengths)
+        return replace(self, lengths=lengths.contiguous(), mask=None)
+
+
+class ForwardPass(NamedTuple):
+    """What the forward pass computes, and what the backward pass needs of it beside the inputs."""
+
+    settings: Settings
+    output: Tensor  # (batch, heads, Q, features)
+    support: kernel.Support | None  # None where it was not wanted
+    refused: Tensor  # (batch, heads, blocks)
+
+
+def forward_pass(
+    settings: Settings,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    parameter: Tensor | None,
+    bias: Tensor | None,
+    *,
+    wants_support: bool,
+) -> ForwardPass:
+    """Output and support of contiguous inputs (batch, heads, length, features); autograd must not record."""
+    shape = (*query.shape[:3], key.shape[2])
+    settings = settings.with_lengths_for_padding(shape)
+    operator, rows = settings.row_operator(parameter, query.shape), settings.rows(shape, bias)
+
+    # The k best are few however flat a row is.
+    may_refuse = not settings.keeps_all and not isinstance(settings.operator, TopK)
+
+    output, support, refused = kernel.forward(
+        query, key, value, operator, rows, wants_support=wants_support, may_refuse=may_refuse
+    )
+    return ForwardPass(settings, output, support, refused)
 
 
 class SparseAttention(torch.autograd.Function):
@@ -100,56 +139,54 @@ class SparseAttention(torch.autograd.Function):
         bias: Tensor | None,
     ) -> Tensor:
         """Saves the support for the backward pass."""
-        shape = (*query.shape[:3], key.shape[2])
-        operator, rows = settings.row_operator(parameter, query.shape), settings.rows(shape, bias)
         wanted = any(ctx.needs_input_grad) or settings.keeps_all
-
-        # The k best are few however flat a row is.
-        may_refuse = not settings.keeps_all and not isinstance(settings.operator, TopK)
-
-        def run(may_refuse: bool) -> kernel.NativeOutput:
-            return kernel.forward(query, key, value, operator, rows, wants_support=wanted, may_refuse=may_refuse)
-
-        output, support, refused = run(may_refuse)
-        some_refused = bool(refused.any())
-        if some_refused and not all(bool(x.isfinite().all()) for x in (key, value)):
-            # Dense products would spread what is not finite to rows that may not read it.
-            output, support, refused = run(False)
-            some_refused = False
-        blocks = _Blocks(settings, query, key, value, parameter, bias, refused) if some_refused else None
-        if blocks is not None:
-            blocks.forward(output)
-        if settings.keeps_all and support is not None:
-            settings.found.append(support)
-        ctx.settings, ctx.some_refused = settings, some_refused
-        ctx.save_for_backward(query, key, value, parameter, bias, refused, *(support or ()))
-        return output
+        found = forward_pass(settings, query, key, value, parameter, bias, wants_support=wanted)
+        if settings.keeps_all and found.support is not None:
+            settings.found.append(found.support)
+        ctx.settings = found.settings
+        ctx.save_for_backward(query, key, value, parameter, bias, found.refused, *(found.support or ()))
+        return found.output
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients that raise where they are differentiated again."""
         saved = ctx.saved_tensors  # read once: under checkpointing each reading computes them again
+        inputs, refused, support = saved[:5], saved[5], kernel.Support(*saved[6:])
         with torch.no_grad():
-            found = _gradients(ctx, saved, grads[0])
-        origins = grads[0], *(tensor for tensor in saved[:5] if tensor is not None)
-        return None, *(None if grad is None else once(_ONCE, grad, *origins) for grad in found)
+            found = gradients(ctx.settings, inputs, refused, support, grads[0], wanted=ctx.needs_input_grad[1:])
+        origins = grads[0], *(tensor for tensor in inputs if tensor is not None)
+        return None, *(None if grad is None else once(ONCE, grad, *origins) for grad in found)
 
 
-def _gradients(ctx: Any, saved: tuple[Any, ...], grad_output: Tensor) -> tuple[Tensor | None, ...]:
-    """Gradients of queries, keys, values, the parameter and the bias."""
-    settings = ctx.settings
-    query, key, value, parameter, bias, refused, *kept = saved
-    support = kernel.Support(*kept)
+def gradients(
+    settings: Settings,
+    inputs: tuple[Any, ...],
+    refused: Tensor,
+    support: kernel.Support,
+    grad_output: Tensor,
+    *,
+    wanted: Sequence[bool],
+) -> tuple[Tensor | None, ...]:
+    """Gradients of queries, keys, values, the parameter and the bias; of the last two only where they are wanted."""
+    query, key, value, parameter, bias = inputs
     grad_output = grad_output.contiguous()
     shape = (*query.shape[:3], key.shape[2])
     operator, rows = settings.row_operator(parameter, query.shape), settings.rows(shape, bias)
-    wants_along = parameter is not None and ctx.needs_input_grad[4]
+    wants_along = parameter is not None and wanted[3]
     found = kernel.backward(query, key, value, grad_output, support, operator, rows, wants_along=wants_along)
     grad_bias = None
-    if bias is not None and ctx.needs_input_grad[5]:
+    if bias is not None and wanted[4]:
         grad_bias = _bias_gradient(settings, bias, shape, support, found.scores)
-    if ctx.some_refused:
-        _Blocks(settings, query, key, value, parameter, bias, refused).backward(grad_output, found, grad_bias)
+    if bool(refused.any()):
+        known = query, key, value, grad_output
+        if grad_bias is None:
+            kernel.add_dense_gradients(*known, refused, operator, rows, found)
+        else:
+            for chunk in _chunks(refused, shape):
+                grads = query.new_empty(chunk.rows.stop - chunk.rows.start, shape[3])
+                row = (chunk.item * shape[1] + chunk.head) * shape[2] + chunk.rows.start
+                kernel.add_dense_gradients(*known, chunk.only, operator, rows, found, first_row=row, grad_scores=grads)
+                _add_to_bias(chunk, grads, grad_bias, settings.relative, shape[2])
     grad_parameter = None
     if found.along is not None:
         grad_parameter = -found.along.unsqueeze(-1).sum_to_size(parameter.shape).to(parameter.dtype)
@@ -185,146 +222,38 @@ def _place(indices: tuple[Tensor, ...], tensor: Tensor) -> Tensor:
 
 
 class _Chunk(NamedTuple):
-    """Some rows of one head, and the keys that they may attend to."""
+    """Some refused blocks of one head, next to each other."""
 
     item: int
     head: int
     rows: slice
-    keys: slice
+    only: Tensor  # as `refused`: these blocks and no others
 
 
-@dataclass(frozen=True, eq=False)
-class _Blocks:
-    """The blocks of queries that the native kernel refused, in dense products of a few rows."""
+def _chunks(refused: Tensor, shape: tuple[int, int, int, int]) -> Iterator[_Chunk]:
+    """The refused blocks, as many at once as dense gradients of scores have room for."""
+    at_once = max(2, _ELEMENTS // max(1, shape[3]) // kernel.QUERY_BLOCK)
+    for item, heads in enumerate(refused.tolist()):
+        for head, blocks in enumerate(heads):
+            first = 0
+            while first < len(blocks):
+                last = first
+                while last < len(blocks) and blocks[last] and last - first < at_once:
+                    last += 1
+                if last > first:
+                    only = torch.zeros_like(refused)
+                    only[item, head, first:last] = True
+                    rows = slice(first * kernel.QUERY_BLOCK, min(last * kernel.QUERY_BLOCK, shape[2]))
+                    yield _Chunk(item, head, rows, only)
+                first = max(last, first + 1)
 
-    settings: Settings
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    parameter: Tensor | None
-    bias: Tensor | None
-    refused: Tensor
 
-    def forward(self, output: Tensor) -> None:
-        """Writes the output of the refused rows."""
-        for chunk in self._chunks():
-            weights = self._operator(chunk).solve_weights(self._scores(chunk))
-            factors = self._dropout(chunk, weights)
-            weights = weights if factors is None else weights * factors
-            output[chunk.item, chunk.head, chunk.rows] = weights @ self._of_keys(self.value, chunk)
-
-    def backward(self, grad_output: Tensor, found: kernel.Gradients, grad_bias: Tensor | None) -> None:
-        """Adds the gradients of the refused rows."""
-        for chunk in self._chunks():
-            operator = self._operator(chunk)
-            grad = grad_output[chunk.item, chunk.head, chunk.rows]
-            certificate = operator.solve_certificate(self._scores(chunk))
-            direction = grad @ self._of_keys(self.value, chunk).T
-            factors = self._dropout(chunk, direction)
-            weights = certificate[0]
-            if factors is not None:
-                direction, weights = direction * factors, weights * factors
-            if found.along is not None and isinstance(operator, Operator):
-                product, (along,) = operator.pull_back(certificate, direction)
-                found.along[chunk.item, chunk.head, chunk.rows] = along.squeeze(-1)
-            else:
-                product = operator.hessian_product(certificate, direction)
-            self._of_keys(found.value, chunk).addmm_(weights.T, grad)
-            query = self.query[chunk.item, chunk.head, chunk.rows]
-            self._of_keys(found.key, chunk).addmm_(product.T, query, alpha=self.settings.scale)
-            found.query[chunk.item, chunk.head, chunk.rows] = (product @ self._of_keys(self.key, chunk)).mul_(
-                self.settings.scale
-            )
-            if grad_bias is not None:
-                self._add_to_bias(chunk, product, grad_bias)
-
-    def _chunks(self) -> Iterator[_Chunk]:
-        """Neighbouring refused blocks, as many at once as scores have room for."""
-        n_queries, n_keys = self.query.shape[2], self.key.shape[2]
-        at_once = max(2, _ELEMENTS // max(1, n_keys) // kernel.QUERY_BLOCK)
-        refused = self.refused.tolist()
-        for item, heads in enumerate(refused):
-            for head, blocks in enumerate(heads):
-                first = 0
-                while first < len(blocks):
-                    last = first
-                    while last < len(blocks) and blocks[last] and last - first < at_once:
-                        last += 1
-                    if last > first:
-                        rows = slice(first * kernel.QUERY_BLOCK, min(last * kernel.QUERY_BLOCK, n_queries))
-                        yield _Chunk(item, head, rows, slice(0, self._limit(item, head, rows)))
-                    first = max(last, first + 1)
-
-    def _limit(self, item: int, head: int, rows: slice) -> int:
-        """How many keys the rows can see together."""
-        limit = self.key.shape[2]
-        if self.settings.causal:
-            limit = max(0, limit - self.query.shape[2] + rows.stop)
-        if self.settings.lengths is not None:
-            limit = min(limit, int(self.settings.lengths[item * self.query.shape[1] + head]))
-        return limit
-
-    def _of_keys(self, tensor: Tensor, chunk: _Chunk) -> Tensor:
-        """The keys or values of a chunk, (keys, features)."""
-        return tensor[chunk.item, chunk.head // (self.query.shape[1] // self.key.shape[1]), chunk.keys]
-
-    def _operator(self, chunk: _Chunk) -> Operator | TopK:
-        """The operator with the parameters of the rows."""
-        operator = self.settings.operator
-        if self.parameter is None or isinstance(operator, TopK):
-            return operator
-        per_row = self.parameter.detach().expand(*self.query.shape[:3], 1)
-        return operator.with_parameters((per_row[chunk.item, chunk.head, chunk.rows],))
-
-    def _scores(self, chunk: _Chunk) -> Tensor:
-        query = self.query[chunk.item, chunk.head, chunk.rows] * self.settings.scale
-        scores = query @ self._of_keys(self.key, chunk).T
-        if self.bias is not None:
-            scores += self._bias(chunk)
-        allowed = self._allowed(chunk)
-        return scores if allowed is None else scores.masked_fill_(~allowed, -torch.inf)
-
-    def _shape(self) -> tuple[int, int, int, int]:
-        batch, heads, n_queries, _ = self.query.shape
-        return batch, heads, n_queries, self.key.shape[2]
-
-    def _bias(self, chunk: _Chunk) -> Tensor:
-        assert self.bias is not None
-        if not self.settings.relative:
-            return self.bias.expand(self._shape())[chunk.item, chunk.head, chunk.rows, chunk.keys]
-        table = self.bias.expand(*self._shape()[:2], self.bias.shape[-1])[chunk.item, chunk.head]
-        return table[self._steps(chunk)]
-
-    def _steps(self, chunk: _Chunk) -> Tensor:
-        """Where each pair of a query and a key looks into a table by distance."""
-        key, query = torch.arange(chunk.keys.stop), torch.arange(chunk.rows.start, chunk.rows.stop).unsqueeze(-1)
-        return key - query + self.query.shape[2] - 1
-
-    def _add_to_bias(self, chunk: _Chunk, product: Tensor, grad_bias: Tensor) -> None:
-        own = grad_bias[chunk.item % len(grad_bias), chunk.head % grad_bias.shape[1]]  # of size 1: shared by all
-        if self.settings.relative:
-            own.index_add_(0, self._steps(chunk).reshape(-1), product.reshape(-1))
-            return
-        part = own[chunk.rows] if own.shape[0] > 1 else own
-        part = part[:, chunk.keys] if own.shape[1] > 1 else part
-        part += product.sum_to_size(part.shape)
-
-    def _allowed(self, chunk: _Chunk) -> Tensor | None:
-        """Which of the keys each row may attend to; None where all are allowed."""
-        allowed = None
-        if self.settings.mask is not None:
-            allowed = self.settings.mask.expand(self._shape())[chunk.item, chunk.head, chunk.rows, chunk.keys]
-        if self.settings.causal:
-            key, query = torch.arange(chunk.keys.stop), torch.arange(chunk.rows.start, chunk.rows.stop).unsqueeze(-1)
-            past = key <= query + (self.key.shape[2] - self.query.shape[2])
-            allowed = past if allowed is None else allowed & past
-        return allowed
-
-    def _dropout(self, chunk: _Chunk, like: Tensor) -> Tensor | None:
-        """What the weights are multiplied by: the same in both passes."""
-        share = self.settings.dropout
-        if share == 0:
-            return None
-        place = (chunk.item * self.query.shape[1] + chunk.head) * self.query.shape[2] + chunk.rows.start
-        generator = torch.Generator().manual_seed((self.settings.seed + 0x9E3779B9 * (place + 1)) % (1 << 63))
-        return (torch.rand(like.shape, generator=generator, dtype=like.dtype) >= share) / (1 - share)
+def _add_to_bias(chunk: _Chunk, grads: Tensor, grad_bias: Tensor, relative: bool, n_queries: int) -> None:
+    """Adds the dense gradients of some rows of scores where several scores may share a number of the bias."""
+    own = grad_bias[chunk.item % len(grad_bias), chunk.head % grad_bias.shape[1]]  # of size 1: shared by all
+    if relative:
+        key, query = torch.arange(grads.shape[1]), torch.arange(chunk.rows.start, chunk.rows.stop).unsqueeze(-1)
+        own.index_add_(0, (key - query + n_queries - 1).reshape(-1), grads.reshape(-1))
+        return
+    part = own[chunk.rows] if own.shape[0] > 1 else own
+    part += grads.sum_to_size(part.shape)

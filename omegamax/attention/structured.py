@@ -31,7 +31,7 @@ class ChainNormalizer(NormalizerModule):
 
         z_1 ... z_K in {0, 1},   score(z) = Σ z_i score_i + Σ transitions[z_{i−1}, z_i]
 
-    The 2 × 2 transitions learn. A row's weights need not sum to one: it selects as many keys as it likes. A masked key
+    The 2 × 2 transitions learn. A row's weights need not sum to one: it selects any number of keys. A masked key
     is taken out, and its neighbours become adjacent. `regularizer` smooths the chain; None takes SparseMAP.
     """
 
@@ -67,7 +67,7 @@ class TreeNormalizer(NormalizerModule):
     """Attends to the head in a dependency tree: weights[m, h] is the probability that word h is the head of word m.
 
     Scores are (..., N, N), a row per modifier. The root is an N + 1st choice of every word, with a learned score; its
-    probability is what a row lacks to one. A word whose column is masked for everybody (padding) is taken out; other
+    probability is what a row lacks to one. A word that is masked for all words (padding) is taken out; other
     masked entries are arcs that are forbidden. `smooth` is `Smoothed` or `SparseMAP` of a `ProjectiveTree` or an
     `Arborescence`.
     """
@@ -100,7 +100,7 @@ class TreeNormalizer(NormalizerModule):
         mask = _present(scores, mask)
         if mask is None:
             return self._heads(scores, None)
-        present = mask.any(-2)  # a word that nobody may attend to is not there
+        present = mask.any(-2)  # a word that no word may attend to is taken out
         order = _present_first(present)
         rows, columns = order.unsqueeze(-1).expand(scores.shape), order.unsqueeze(-2).expand(scores.shape)
         allowed = torch.where(mask, scores, -torch.inf).gather(-2, rows).gather(-1, columns)

@@ -41,7 +41,7 @@ class TopK(SmoothMax):
         return torch.where(positive.sum(-1) > self.k, torch.inf, entropy)
 
     def max(self, scores: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
-        """The log-sum-exp of the k largest."""
+        """Computes the log-sum-exp of the k largest."""
         return self.max_and_argmax(scores, mask=mask, lengths=lengths).value
 
     def argmax(self, scores: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
@@ -61,7 +61,7 @@ class TopK(SmoothMax):
         return ValueAndWeights(value, weights)
 
     def keep_best(self, scores: Tensor) -> Tensor:
-        """The scores with −inf in place of all but the k largest."""
+        """Replaces all scores but the k largest by −inf."""
         if self.k >= scores.shape[-1]:
             return scores
         order = scores.detach().sort(dim=-1, descending=True, stable=True).indices[..., : self.k]
@@ -69,14 +69,10 @@ class TopK(SmoothMax):
         bad = scores.detach().isnan().any(-1, keepdim=True)
         return torch.where(kept | bad, scores, -torch.inf)
 
-    # What blocks of sparse attention ask of every operator; see `omegamax.operators.operator`.
-
-    def solve_weights(self, scores: Tensor) -> Tensor:
-        """The weights, where nothing will be differentiated."""
-        return self.argmax(scores)
+    # The methods of an operator that attention over several processes calls; see `omegamax.operators.operator`.
 
     def solve_certificate(self, scores: Tensor) -> tuple[Tensor, ...]:
-        """The weights tell the derivative all it needs."""
+        """Returns the weights, which are all that the derivative needs."""
         return (self.argmax(scores),)
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
-"""The command `omegamax`. It turns strings into objects and calls a recipe; it does nothing else.
+"""The command `omegamax`. It turns options into objects, calls the library, and prints or draws the results.
 
 Each command is a module with HELP, DESCRIPTION, EXAMPLES, `add_arguments(parser)` and `run(options)`. None of them
-loads PyTorch before it runs, so that --help answers at once.
+loads PyTorch before it runs, so that --help is quick.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from omegamax.training.settings import MAX_THREADS
 HELP = "print the metrics of a trained model"
 DESCRIPTION = """\
 Prints the metrics of a trained model on a split of its own data, or on other
-data."""
+data, and how many input tokens it read in a second."""
 EXAMPLES = """\
 examples:
   omegamax evaluate runs/dates-fusedmax         the best model on the test data
@@ -53,7 +54,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--beam", metavar="N", type=at_least(1, MAX_BEAM), help="hypotheses while decoding (default: as trained)"
     )
     parser.add_argument(
-        "--batch-size", metavar="N", type=at_least(1, 1_000_000), default=64, help="examples at a time (default: 64)"
+        "--batch-size", metavar="N", type=at_least(1, 1_000_000), help="examples at a time (default: as trained)"
     )
     parser.add_argument(
         "--threads",
@@ -77,12 +78,19 @@ def load_run(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
     names = {each.name for each in dataclasses.fields(found.task.settings)}
     for name in wanted:
         if name not in names:
-            raise CommandError(f"{options.run_directory} is a task without --{name}; leave it out")
+            raise CommandError(f"{options.run_directory} is a task without --{name.replace('_', '-')}; leave it out")
+    options.batch_size = options.batch_size or _trained_batch_size(found.card)
     if not wanted:
         return found
     with as_command_errors(ValueError):
         settings = dataclasses.replace(found.task.settings, **wanted)
         return found._replace(task=type(found.task).restore(settings, found.task.assets()))
+
+
+def _trained_batch_size(card: Any) -> int:
+    """Returns the batch size of training; 64 if the checkpoint names none that can be."""
+    size = card.training.get("batch_size")
+    return size if type(size) is int and 1 <= size <= 1_000_000 else 64
 
 
 def choose_threads(
@@ -109,6 +117,7 @@ def run(options: argparse.Namespace) -> None:
         examples = read_split(found.task, options.split)
         threads = choose_threads(options, found, examples, processes)
         with threads, progress_bar("evaluating", shown=processes.is_rank_zero) as on_batch:
+            began = time.perf_counter()
             metrics = evaluate(
                 found.task,
                 found.model,
@@ -117,5 +126,7 @@ def run(options: argparse.Namespace) -> None:
                 processes=processes,
                 on_batch=on_batch,
             )
+            seconds = time.perf_counter() - began
+        metrics["tokens_per_second"] = sum(found.task.length(example) for example in examples) / seconds
         if processes.is_rank_zero:
             print(json.dumps(metrics) if options.json else table({options.split: metrics}))

@@ -12,7 +12,7 @@ from omegamax.data.printable import printable
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Prints texts as they are, and makes room for the longest command, whose indentation argparse forgets."""
+    """Prints texts as they are, and leaves room for the longest command, whose indentation argparse does not count."""
 
     def add_argument(self, action: argparse.Action) -> None:
         """Measures commands with their indentation."""
@@ -23,7 +23,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that answers a mistake with one sentence and a guess at what was meant.
+    """A parser that reports a mistake in one sentence, with a guess at what was meant.
 
     `fill` adds the arguments when the parser is first used: there are hundreds of options, and `omegamax --help`
     prints none of them.

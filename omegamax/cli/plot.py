@@ -73,6 +73,25 @@ def _curves(runs: Sequence[Path]) -> Any:
     return plots.learning_curves(curves, metric=metric)
 
 
+def _loss_curves(runs: Sequence[Path]) -> Any:
+    from omegamax import plots
+    from omegamax.training.metrics_log import METRICS, read_metrics
+    from omegamax.training.runs import read_run_config
+
+    curves, intervals = {}, set()
+    for name, path in zip(_names(runs), runs):
+        config = read_run_config(path)
+        if config is None or not (path / METRICS).exists():
+            raise CommandError(f"{path} is not a run; give directories that omegamax train has written")
+        intervals.add(int(config["training"]["log_every"]))
+        curves[name] = [_nan_for_none(record["loss"]) for record in read_metrics(path) if record["event"] == "step"]
+    if len(intervals) > 1:
+        raise CommandError(f"these runs log every {sorted(intervals)} steps; draw those with the same --log-every")
+    if not any(curves.values()):
+        raise CommandError(f"{runs[0]} has logged no step; train it longer, or with a smaller --log-every")
+    return plots.learning_curves(curves, metric="loss", unit=f"{intervals.pop()} steps")
+
+
 def _common_metric(metrics: set[str], whose: str) -> str:
     """Returns the metric that all of them watch, in words; raises CommandError if there are several."""
     if len(metrics) > 1:
@@ -135,6 +154,7 @@ DRAWINGS: dict[str, Drawing] = {
     "alignments": Drawing("hard, soft and sparse alignments of two series", _library("alignment_comparison")),
     "trees": Drawing("dependency arcs with probabilities", _library("dependency_arcs")),
     "curves": Drawing("the metric after each epoch", _curves, "RUN..."),
+    "loss-curves": Drawing("the training loss over the steps", _loss_curves, "RUN..."),
     "lengths": Drawing("the metric by length of the input", _lengths, "COMPARISON..."),
 }
 

@@ -10,9 +10,11 @@ from typing import IO
 from omegamax.cli.errors import CommandError
 from omegamax.cli.evaluate import add_run, choose_threads, load_run
 from omegamax.cli.output import check_absent
+from omegamax.cli.parser import at_least
 from omegamax.data.files import write_user_file
 from omegamax.data.printable import printable
 from omegamax.errors import os_error_text
+from omegamax.recipes.settings import MAX_LENGTH
 
 _MAX_LINE, _MAX_INPUT = 1 << 20, 1 << 30  # bytes
 
@@ -24,6 +26,7 @@ examples:
   printf 'fr\\tvendredi 3 mars 2017\\n' | omegamax predict runs/dates-fusedmax
                                                   locale, tab, text
   omegamax predict runs/en-de --input en.txt --out de.txt --beam 5
+  echo "ada keeps the" | omegamax predict runs/language --temperature 0.8
   torchrun --nproc-per-node=2 -m omegamax predict runs/en-de --input en.txt"""
 
 
@@ -33,6 +36,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input", metavar="FILE", type=Path, help="one input per line (default: standard input)")
     parser.add_argument("--out", metavar="FILE", type=Path, help="one output per line (default: standard output)")
     parser.add_argument("--overwrite", action="store_true", help="replace the file that --out names")
+    parser.add_argument(
+        "--max-length",
+        metavar="N",
+        type=at_least(1, MAX_LENGTH),
+        help="tokens of an output at most (default: as trained)",
+    )
+    parser.add_argument(
+        "--temperature",
+        metavar="X",
+        type=float,
+        help="draw the tokens of a continuation; smaller is safer, 0 takes the most likely (default: as trained)",
+    )
+    parser.add_argument("--sampling-seed", metavar="N", type=int, help="seed of the draws (default: as trained)")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -45,7 +61,8 @@ def run(options: argparse.Namespace) -> None:
     from omegamax.training.progress import progress_bar
 
     with join_processes(options.device) as processes:
-        found = load_run(options, processes.device)
+        sampling = {"temperature": options.temperature, "sampling_seed": options.sampling_seed}
+        found = load_run(options, processes.device, max_length=options.max_length, **sampling)
         lines = processes.on_rank_zero(lambda: read_input(options.input))
         examples = read_examples(found.task, lines)
         threads = choose_threads(options, found, examples, processes)

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Lists claims, or computes them one after the other."""
-    # Nothing here or in the catalogue loads PyTorch: --list answers at once.
+    # Nothing here or in the catalogue loads PyTorch, so that --list is quick.
     from omegamax.reproductions import report
 
     width = min(120, shutil.get_terminal_size((80, 24)).columns)

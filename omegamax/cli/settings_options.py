@@ -1,7 +1,7 @@
 """Settings as options: each field of a settings dataclass is a flag and a key of a TOML file.
 
 The value of a setting is taken from the first of these that has it: the command line, the TOML file, the run that is
-resumed, the defaults of the task (`TASKS`), the defaults of the dataclass.
+resumed, the values of --quick, the defaults of the task (`TASKS`), the defaults of the dataclass.
 """
 
 from __future__ import annotations
@@ -55,6 +55,9 @@ def add_task_settings(parser: argparse.ArgumentParser, entry: TaskEntry, *, with
     add_settings(parser, kind, "attention", own={}, names=attention)
     add_settings(parser, kind, "the task", own={}, names=own)
     add_settings(parser, TrainingSettings, "training", own=entry.training, names=training)
+    if entry.quick:
+        shown = ", ".join(f"{flag(name)} {value}" for name, value in entry.quick.items())
+        parser.add_argument("--quick", action="store_true", help=f"a run of less than a minute, to try it: {shown}")
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -72,7 +75,8 @@ def chosen_settings(
     known = {**get_type_hints(TrainingSettings), **get_type_hints(kind)}
     from_file = read_config(options.config, known) if options.config else {}
     given = {name: getattr(options, name) for name in known if hasattr(options, name)}
-    values = {**(stored or {}), **from_file, **given}
+    quick = entry.quick if getattr(options, "quick", False) else {}
+    values = {**quick, **(stored or {}), **from_file, **given}
     return _make(kind, values), _make(TrainingSettings, {**entry.training, **values})
 
 

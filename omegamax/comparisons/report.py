@@ -33,8 +33,8 @@ def write_report(comparison: Comparison, settings: Mapping[str, Any], training: 
     """Writes out/index.html, and its pictures also as files in out/figures; returns the path of the page."""
     page = Page(f"{comparison.task}: attention under {len(comparison.models)} normalizers")
     page.paragraph(
-        "The same model, data and seeds; only the map from scores to attention weights differs. Metrics are on test "
-        "data that was looked at once, after training, by the model that was best on the development data.",
+        "Model, data and seeds are the same; only the map from scores to attention weights differs. Metrics are on "
+        "test data that was used once, after training, by the model that was best on the development data.",
     )
     _add_table(page, comparison)
     _add_curves(page, comparison, training.log_every, out)
@@ -148,7 +148,8 @@ def _add_attention(page: Page, comparison: Comparison, level: str, out: Path) ->
         maps = {name: _to_draw(each.attention) for name, each in shown.items() if each.attention is not None}
         target = next(iter(shown.values())).target
         page.heading(join_tokens(next(iter(maps.values())).columns, level), level=3)
-        page.verdicts(target, [(name, each.output, each.output == target) for name, each in shown.items()])
+        if target:
+            page.verdicts(target, [(name, each.output, each.output == target) for name, each in shown.items()])
         figure = plots.attention_maps(
             {name: each.weights for name, each in maps.items()},
             {name: each.rows for name, each in maps.items()},

@@ -82,7 +82,7 @@ def mean_of(several: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def deviation_of(several: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Returns the standard deviation of each number over seeds, with n - 1 below; nothing for one seed.
+    """Returns the standard deviation of each number over seeds, divided by n - 1; nothing for one seed.
 
     >>> deviation_of([{"a": 1.0}, {"a": 3.0}])
     {'a': 1.4142135623730951}

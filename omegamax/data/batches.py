@@ -1,7 +1,7 @@
 """Which examples make a batch: a function of seed, epoch and lengths alone, so that a resumed run finds its place.
 
 Examples are shuffled, cut into pools of many batches, sorted by length within a pool, and cut into batches, which are
-shuffled again: neighbours in length share a batch, so little is padding, and no epoch repeats another's order.
+shuffled again: a batch has examples of similar length, so little is padding, and every epoch has another order.
 """
 
 from __future__ import annotations

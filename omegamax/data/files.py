@@ -5,7 +5,7 @@ make reading wait, and a device would never end. So files inside a run directory
 module. A path that the user named is the user's own choice, so links to it are followed (`write_user_file`).
 
 A process may be killed at any moment. So a new file gets a name that starts with `.unfinished-`, is written to the disk
-and then renamed: whoever opens the real name finds the old content or the new one, never a part of it.
+and then renamed: a reader of the real name finds the old content or the new one, never a part of it.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def _lock(file: IO[str]) -> None:
     except ImportError:  # Windows
         import msvcrt
 
-        file.seek(1 << 30)  # a byte that nobody reads
+        file.seek(1 << 30)  # a byte far beyond the content
         msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
         file.seek(0)
     else:

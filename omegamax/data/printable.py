@@ -1,4 +1,4 @@
-"""Text of strangers, made safe to print.
+"""Makes text from outside safe to print.
 
 Vocabularies, names of tasks, paths and lines of a file may hold characters that change what a terminal or a page shows:
 ESC moves the cursor, a newline imitates a second message, U+202E reverses the rest of the line. Every text that comes

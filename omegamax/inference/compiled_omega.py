@@ -1,4 +1,4 @@
-"""Which Ω the compiled programs know."""
+"""Finds the number of an Ω in compiled programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_ALPHA = {1.0: Omega.SHANNON, 1.5: Omega.TSALLIS15, 2.0: Omega.SQUARED_NORM}
 
 
 def compiled_omega(regularizer: Regularizer) -> Omega | None:
-    """The number of Ω in compiled programs, None for one that they do not know or whose parameter is a tensor."""
+    """Returns the number of Ω in compiled programs, None if it is not compiled or its parameter is a tensor."""
     if isinstance(regularizer, Tsallis):
         return None if isinstance(regularizer.alpha, Tensor) else _OF_ALPHA.get(float(regularizer.alpha))
     return _OF_TYPE.get(type(regularizer))

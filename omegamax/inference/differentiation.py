@@ -218,7 +218,8 @@ def _one_by_one(function: Any, info: Any, in_dims: tuple[int | None, ...], input
     return stacked, (0,) * len(stacked)
 
 
-for _function in (_Value, _Marginals):  # PyTorch reads it in every call; computing it costs more than a small sweep
+# PyTorch reads the signature of `forward` in every call, and computing it costs more than a small sweep.
+for _function in (_Value, _Marginals):
     _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[union-attr]
 
 

@@ -35,7 +35,7 @@ class Program(abc.ABC):
         """Computes DP_Ω, (batch,), in float64 if it is a dynamic program: a loss is a difference of such values."""
 
     def value_before_marginals(self, parts: Parts) -> tuple[Tensor, State]:
-        """Does the same where the marginals will be asked for next: some of their work may be done already."""
+        """Computes the same for a caller that needs the marginals next; it may do some of their work already."""
         return self.value(parts)
 
     @abc.abstractmethod
@@ -53,9 +53,8 @@ class Program(abc.ABC):
     def scaled(self, scale: float) -> Program | None:
         """Returns the program of f(x) = DP_Ω(scale · x) / scale, which makes no scaled copy of x.
 
-        It is None if there is none.
-
-        With scale 1/γ this is DP_{γΩ}; with −1/γ it reads costs and gives a cost. ∇f = E(scale · x).
+        With scale 1/γ this is DP_{γΩ}; with −1/γ it reads costs and gives a cost. ∇f = E(scale · x). Returns None if
+        there is no such program.
         """
         return None
 

@@ -21,7 +21,7 @@ from omegamax.structures.structure import Structure
 
 _MAX_NUMBERS = 4096  # in a tensor, so that a configuration stays readable
 _MAX_DEPTH = 8
-_LARGEST = 1e6  # of a number that is read: a file must not ask for a search without end
+_LARGEST = 1e6  # the largest number that is read: a file must not start a search without end
 _TYPES = {str(t).removeprefix("torch."): t for t in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
 
 

@@ -1,6 +1,6 @@
 """Keeps the choice of attention in the config.json of a Hugging Face model, which transformers itself does not write.
 
-Without this a model that was trained with sparsemax answers with softmax after `save_pretrained` and `from_pretrained`.
+Without this a model that was trained with sparsemax computes softmax after `save_pretrained` and `from_pretrained`.
 With it, config.json says
 
     "attn_implementation": "omegamax.sparsemax",                    which transformers reads

@@ -6,7 +6,8 @@
 
 A model calls attention by name with (module, query, key, value, mask) and more; the function that `register` puts there
 computes argmax_Ω(scaling · query keyᵀ + position_bias + mask) value. The mask is made under the same name: without it
-the library drops padding and causality in silence. Saved models keep their attention; see `saved_attention.py`.
+the library drops padding and causality in silence. Where nobody asks for weights (`output_attentions`), long sequences
+take `sparse_attention`, which is differentiable once. Saved models keep their attention; see `saved_attention.py`.
 """
 
 from __future__ import annotations
@@ -22,10 +23,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from omegamax import checks, operator_table, registry
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
+from omegamax.attention.sparse_layers import may_be_sparse, sparse_output
 from omegamax.extras import how_to_install
 from omegamax.integrations import saved_attention
+from omegamax.integrations.attention_call import read_mask, wants_weights
 
-_REGISTERED: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {}  # under each name, and under that in saved files
+_REGISTERED: dict[
+    str, Callable[..., tuple[Tensor, Tensor | None]]
+] = {}  # under each name, and under that in saved files
 _NORMALIZERS: dict[str, Normalizer] = {}
 _MEANT_FOR_OTHERS = ("eager", "sdpa", "flash", "flex", "paged")  # transformers looks for these inside a name
 
@@ -79,6 +84,21 @@ def _hooks() -> tuple[Any, Any, Any]:
     return AttentionInterface, AttentionMaskInterface, eager_mask
 
 
+def generation_cache() -> Any:
+    """Makes a cache for one call of `generate`, whose steps over long pasts read keys in 8 bits; see `KeyCache`.
+
+    model.generate(**words, past_key_values=generation_cache())
+
+    It serves models whose attention is a sparse normalizer that was registered, on a CPU. The tokens are those of the
+    library's own cache. An encoder-decoder takes two, `EncoderDecoderCache(generation_cache(), generation_cache())`.
+    Models with sliding windows need the library's own.
+    """
+    _hooks()  # says how to install the library
+    from omegamax.integrations.generation_cache import GenerationCache
+
+    return GenerationCache()
+
+
 def _check_name(name: str, *, taken: set[str]) -> None:
     if not re.fullmatch(r"[A-Za-z][\w.\-]*", name) or any(word in name for word in _MEANT_FOR_OTHERS):
         raise ValueError(
@@ -89,7 +109,7 @@ def _check_name(name: str, *, taken: set[str]) -> None:
         raise ValueError(f"register: name must be free, got {name!r}, which another library registered; choose another")
 
 
-def _attention(normalizer: Normalizer) -> Callable[..., tuple[Tensor, Tensor]]:
+def _attention(normalizer: Normalizer) -> Callable[..., tuple[Tensor, Tensor | None]]:
     def attend(
         module: nn.Module,
         query: Tensor,  # (batch, heads, Q, size)
@@ -102,15 +122,27 @@ def _attention(normalizer: Normalizer) -> Callable[..., tuple[Tensor, Tensor]]:
         softcap: float | None = None,  # Gemma 2: scores are squeezed into (−softcap, softcap)
         s_aux: Tensor | None = None,  # gpt-oss: the score, per head, of attending to nothing
         cache: Any = None,
-        **_: Any,
-    ) -> tuple[Tensor, Tensor]:
-        """Returns the output (batch, Q, heads, size) and weights (batch, heads, Q, K)."""
+        **options: Any,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Returns the output (batch, Q, heads, size) and weights (batch, heads, Q, K), None where nobody wants them."""
         if cache is not None:
             raise ValueError(
                 "omegamax.integrations.transformers: attention must see whole sequences, got the paged cache of "
                 "continuous batching; use model.generate"
             )
         own = getattr(module, "normalizer", None)
+        used = own if isinstance(own, Normalizer) else normalizer
+        if softcap is None and s_aux is None and not wants_weights(module, options):
+            share = dropout if module.training else 0.0
+            output = None
+            if hasattr(key, "_omegamax_key_cache") and share == 0 and position_bias is None:
+                from omegamax.integrations.generation_cache import cached_output
+
+                output = cached_output(query, key, value, used, attention_mask, scaling)
+            if output is None:
+                output = _sparse_output(query, key, value, used, attention_mask, position_bias, scaling, share)
+            if output is not None:
+                return output.transpose(1, 2).contiguous(), None
         scores = _scores(query, key, scaling)
         if position_bias is not None:
             scores = scores + position_bias.to(scores.dtype)
@@ -121,12 +153,34 @@ def _attention(normalizer: Normalizer) -> Callable[..., tuple[Tensor, Tensor]]:
             nothing = s_aux.to(scores.dtype).reshape(-1, 1, 1).expand(*scores.shape[:-1], 1)
             scores = torch.cat([scores, nothing], -1)
             allowed = None if allowed is None else nn.functional.pad(allowed, (0, 1), value=True)
-        weights = normalize(own if isinstance(own, Normalizer) else normalizer, scores, allowed)
+        weights = normalize(used, scores, allowed)
         weights = weights[..., : key.shape[-2]].to(value.dtype)
         weights = nn.functional.dropout(weights, dropout, module.training)
         return _average(weights, value), weights
 
     return attend
+
+
+def _sparse_output(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    normalizer: Normalizer,
+    attention_mask: Tensor | None,
+    position_bias: Tensor | None,
+    scaling: float | None,
+    dropout: float,
+) -> Tensor | None:
+    """Computes the output (batch, heads, Q, size) without dense scores; None where that is impossible or slower."""
+    if not may_be_sparse(normalizer, query.shape[-2], key.shape[-2]):
+        return None
+    mask = read_mask(attention_mask, key.shape[-2])
+    bias = mask.bias
+    if position_bias is not None:
+        bias = position_bias if bias is None else bias + position_bias
+    return sparse_output(
+        query, key, value, normalizer, mask=mask.allowed, causal=mask.causal, bias=bias, scale=scaling, dropout=dropout
+    )
 
 
 def _scores(query: Tensor, key: Tensor, scaling: float | None) -> Tensor:
@@ -176,8 +230,8 @@ def check(model: nn.Module, **inputs: Any) -> tuple[str, ...]:
         )
     counter = _SoftmaxCounter()
 
-    def spied(attend: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., tuple[Tensor, Tensor]]:
-        def spy(module: nn.Module, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    def spied(attend: Callable[..., tuple[Tensor, Tensor | None]]) -> Callable[..., tuple[Tensor, Tensor | None]]:
+        def spy(module: nn.Module, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
             callers.append(names.get(id(module), type(module).__name__))
             with counter.paused():
                 return attend(module, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""The few scores of each row that can have weight: solvers on the simplex need to see no others."""
+"""The few scores of each row that can have weight: solvers on the simplex need no others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Places(NamedTuple):
     slot: Tensor  # among the candidates of the row
 
     def take(self, rows: Tensor, count: int, fill: float) -> Tensor:
-        """The candidates of rows (m, n) as (m, count), the rest filled up."""
+        """Returns the candidates of rows (m, n) as (m, count); places behind the last hold `fill`."""
         taken = rows.new_full((len(rows), count), fill)
         taken[self.row, self.slot] = rows[self.row, self.column]
         return taken
@@ -32,10 +32,10 @@ class Candidates(NamedTuple):
 
     gap: Tensor  # (..., k), 0 for the largest; inf for -inf and behind the last candidate
     places: Places | None  # None means that the candidates are the rows as they are
-    top: Tensor  # (..., 1), the largest score, NaN if any score is
+    top: Tensor  # (..., 1), the largest score, NaN if any score is NaN
 
     def put(self, numbers: Tensor, into: Tensor) -> Tensor:
-        """Numbers (..., k) of the candidates at their places in the rows, the entries of `into` elsewhere."""
+        """Puts numbers (..., k) of the candidates at their places in the rows; elsewhere the entries of `into` stay."""
         if self.places is None:
             return numbers
         row, column, slot = self.places
@@ -45,9 +45,9 @@ class Candidates(NamedTuple):
 
 
 def candidates(rows: Tensor, window: float | Tensor) -> Candidates:
-    """The scores of rows (..., n), n > 0, that are less than `window` below the largest.
+    """Finds the scores of rows (..., n), n > 0, that are less than `window` below the largest.
 
-    All of them where they are many, and inside a traced program, where a shape cannot depend on the data.
+    Returns all scores if most are, and inside a traced program, where a shape cannot depend on the data.
     """
     top = rows.amax(-1, keepdim=True)
     if not unrolled() and rows.numel():
@@ -61,7 +61,7 @@ def candidates(rows: Tensor, window: float | Tensor) -> Candidates:
 
 
 def narrowed(found: Candidates, window: Tensor) -> Candidates:
-    """The candidates whose gap is below a smaller `window`: all of them as before where they are many."""
+    """Returns the candidates whose gap is below a smaller `window`, or all of them as before if most are."""
     if unrolled() or not found.gap.numel():
         return found
     near = found.gap < window
@@ -78,7 +78,7 @@ def narrowed(found: Candidates, window: Tensor) -> Candidates:
 
 
 def within(rows: Tensor, top: Tensor, window: float | Tensor) -> Tensor:
-    """Which scores are less than `window` below the largest; rounding errors drop none of them."""
+    """Says which scores are less than `window` below the largest; rounding errors drop none of them."""
     least = top - window
     return rows > least - 4 * torch.finfo(rows.dtype).eps * (top.abs() + least.abs())
 
@@ -96,7 +96,7 @@ def _places(near: Tensor) -> Places:
 
 
 def at_their_places(weights: Tensor, found: Candidates, rows: Tensor) -> Tensor:
-    """Weights (..., k) of the candidates as weights of the rows, zero elsewhere; undefined rows become NaN."""
+    """Puts weights (..., k) of the candidates into rows, zero elsewhere; undefined rows become NaN."""
     empty = torch.where(found.top < torch.inf, 0, torch.nan).to(rows.dtype)
     if found.places is None:
         return torch.where(found.top.isfinite(), weights.to(rows.dtype), empty)
@@ -104,13 +104,13 @@ def at_their_places(weights: Tensor, found: Candidates, rows: Tensor) -> Tensor:
 
 
 def value_above(above: Tensor, found: Candidates, rows: Tensor) -> Tensor:
-    """The value of each row, given how far (..., 1) it is above the largest score."""
+    """Returns the value of each row, given how far (..., 1) it is above the largest score."""
     value = torch.where(found.top.isfinite(), found.top + above, found.top)
     return torch.where(found.top == torch.inf, torch.nan, value).squeeze(-1).to(rows.dtype)
 
 
 def row_sum(rows: Tensor) -> Tensor:
-    """The sum of each row, (..., 1), one entry after the other: zeros between them do not change its last bit.
+    """Sums each row, (..., 1), one entry after the other: zeros between them do not change its last bit.
 
     So a row's result does not depend on how many candidates its neighbours have.
     """
@@ -118,10 +118,10 @@ def row_sum(rows: Tensor) -> Tensor:
 
 
 def unrolled() -> bool:
-    """Whether a program is being recorded, which can neither look at the data nor stop early."""
+    """Says whether a program is being recorded, which can neither read the data nor stop early."""
     return routing.is_compiling() or routing.exporting_to_onnx() or routing.is_tracing()
 
 
 def may_stop(settled: Tensor) -> bool:
-    """Whether an iteration can end because all rows are settled. Until then the settled ones must stay as they are."""
+    """Says whether an iteration can end because all rows are settled. Until then the settled ones must not change."""
     return not unrolled() and bool(settled.all())

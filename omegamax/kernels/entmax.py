@@ -36,7 +36,7 @@ def entmax(rows: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _order_three_halves(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """P = (c - y)_+^2 with y = gap/2. Newton's method on the norm of (c - y)_+, convex in c, from above."""
+    """Solves p = (c - y)_+^2 with y = gap/2 by Newton's method on the norm of (c - y)_+, convex in c, from above."""
     found = candidates(rows, 2.0)
     y = found.gap / 2
     c = torch.ones_like(found.top)
@@ -95,7 +95,7 @@ def _relative_powers(d: Tensor, e: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _orders_up_to_two(d: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
-    """Orders up to 2. Newton's method on the norm (sum (c - e d)_+^(1/e))^e, convex in c, kept honest by bisection."""
+    """Solves orders up to 2 by Newton's method on the norm (sum (c - e d)_+^(1/e))^e, convex in c, and bisection."""
     high, low = torch.ones_like(d[..., :1]) + 0 * e, torch.zeros_like(d[..., :1]) + 0 * e
     c, settled = high, torch.zeros_like(high, dtype=torch.bool)
     for iteration in range(32):
@@ -108,7 +108,7 @@ def _orders_up_to_two(d: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
         high, low = torch.where(step >= 0, c, high), torch.where(step < 0, c, low)
         following = (c - step).maximum(low).minimum(high)
         if iteration % 3 == 2:
-            # The midpoint in logarithms when there is a lower end, a tenth of the upper end before that.
+            # Bisection takes the midpoint in logarithms; without a lower end, a tenth of the upper end.
             middle = torch.where(low > 0, (low * high).sqrt(), 0.1 * high)
             far = (low < 0.99 * high) & (step.abs() > 0.01 * following)
             following = torch.where(far, middle, following)
@@ -121,9 +121,9 @@ def _orders_up_to_two(d: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _orders_above_two(d: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
-    """Orders above 2: the support by bisection over the sorted scores, then its least weight w by Newton's method.
+    """Solves orders above 2: finds the support by bisection over the sorted scores, then its least weight w by Newton.
 
-    The multiplier itself would not do: on a flat row it is w^e from the lowest score, below the rounding of the scores.
+    The multiplier is no good unknown: on a flat row it is w^e from the lowest score, below the rounding of the scores.
     With b = e (d_last - d) >= 0 the others are (w^e + b)^(1/e), and the sum of all is convex and increasing in w.
     """
     last = _last_supported(d, e)
@@ -146,7 +146,7 @@ def _orders_above_two(d: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _last_supported(d: Tensor, e: Tensor) -> Tensor:
-    """The largest d with a weight: the last for which sum (e (d - d_i))_+^(1/e) < 1, the weights if its own were 0."""
+    """Finds the largest d with a weight: the last with sum (e (d - d_i))_+^(1/e) < 1, the weights if its own were 0."""
     ordered = d.sort(dim=-1).values
     yes = torch.zeros_like(d[..., :1], dtype=torch.int64)
     no = yes + d.shape[-1]
@@ -161,7 +161,7 @@ def _last_supported(d: Tensor, e: Tensor) -> Tensor:
 
 @kernel
 def entmax_product(weights: Tensor, alpha: float | Tensor, direction: Tensor) -> Tensor:
-    """Jacobian of entmax times a direction.
+    """Multiplies a direction by the Jacobian of entmax.
 
     J = diag(s) - s s' / (1's) with s = p^(2 - alpha) on the support, zero elsewhere.
     """
@@ -196,5 +196,5 @@ def entmax_product(weights: Tensor, alpha: float | Tensor, direction: Tensor) ->
 def _(weights: Tensor, alpha: float | Tensor, direction: Tensor) -> Tensor:
     weights, direction = weights.contiguous(), direction.contiguous()
     product = torch.empty_like(direction)
-    launch("entmax_product", direction, weights, *native_parameter(alpha, direction), direction, product)
+    launch("entmax_product", direction, weights, direction, *native_parameter(alpha, direction), product)
     return product

@@ -14,7 +14,7 @@ from omegamax.kernels.per_row import native_parameter
 
 @kernel
 def entmax_pull(weights: Tensor, alpha: float | Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
-    """J v, the Jacobian of entmax times a direction, and <J v, ∂_α ∇Ω(p)>, shape (..., 1).
+    """Computes J v, the Jacobian of entmax times a direction, and <J v, ∂_α ∇Ω(p)>, shape (..., 1).
 
     The first is differentiable; the second is not.
     """
@@ -30,5 +30,5 @@ def _(weights: Tensor, alpha: float | Tensor, direction: Tensor) -> tuple[Tensor
     product, along = torch.empty_like(direction), direction.new_empty(*direction.shape[:-1], 1)
     if direction.shape[-1] == 0:
         return product, along.zero_()
-    launch("entmax_pull", direction, weights, *native_parameter(alpha, direction), direction, product, along)
+    launch("entmax_pull", direction, weights, direction, *native_parameter(alpha, direction), product, along)
     return product, along

@@ -1,4 +1,4 @@
-"""How the Tsallis entropy and its gradient move with α, at fixed weights."""
+"""The derivatives of the Tsallis entropy and of its gradient with respect to α, at fixed weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from omegamax.kernels.per_row import native_parameter
 
 @kernel
 def entmax_slope(weights: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
-    """∂_α Ω(p), shape (..., 1), and ∂_α ∇Ω(p) up to a constant, shaped as weights and zero off the support.
+    """Computes ∂_α Ω(p), shape (..., 1), and ∂_α ∇Ω(p) up to a constant, shaped as weights and zero off the support.
 
     With ε = α − 1 and L = log p:
 
@@ -33,7 +33,7 @@ def entmax_slope(weights: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor
 
 
 def _g(y: Tensor) -> Tensor:
-    """Its derivative at zero has to come from somewhere: the first terms of the series."""
+    """Computes g by the first terms of its series near zero, so that autograd finds the derivative there."""
     near = y.abs() < 1e-5
     small, large = torch.where(near, y, 0), torch.where(near, 1, y)
     return torch.where(near, 1 + small / 2 * (1 + small / 3), large.expm1() / large)
@@ -43,7 +43,7 @@ _SERIES = [(k + 1) / math.factorial(k + 2) for k in range(18)]
 
 
 def _h(y: Tensor) -> Tensor:
-    """The closed form loses ε/y² to cancellation near zero, where the series converges at once."""
+    """Computes h by its series near zero, where the closed form loses ε/y² to cancellation."""
     near = y.abs() < 1
     small, large = torch.where(near, y, 0), torch.where(near, 1, y)
     series = torch.full_like(y, _SERIES[-1])

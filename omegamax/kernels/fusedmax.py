@@ -16,7 +16,7 @@ from omegamax.kernels.tv1d import above, split
 
 @solver(constants=torch.bool)
 def fusedmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Sparse weights that prefer to be equal to their neighbours'.
+    """Computes sparse weights that are equal on contiguous segments.
 
         argmax_{p >= 0, sum p = 1}  <p, x> - 1/2 (||p||^2 - 1) - strength * sum_i |p_{i+1} - p_i|
 
@@ -86,13 +86,13 @@ class _Row(NamedTuple):
 
 
 def _solve(row: _Row, strength: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Weights and segments of the candidates, (rows, count), and the value above the largest score."""
+    """Computes weights and segments of the candidates, (rows, count), and the value above the largest score."""
     x, real, joined, pull = row
     joined = joined & (strength > 0)
     edges = torch.where(joined[1:], strength, 0)
     tied = torch.cat([joined[1:] & (x[1:] == x[:-1]), torch.zeros_like(joined[:1])])
     # F(t), the sum of what the denoised row has above t, is convex, and known from the set of positions above t. From
-    # the left Newton's method comes to F(t) = 1 without passing it, so that set contains the support.
+    # the left Newton's method reaches F(t) = 1 without passing it, so that set contains the support.
     t = -1 - 2 * strength
     for _ in range(_STEPS):
         inside = above(x - t + strength * pull, edges, tied) & real
@@ -101,14 +101,14 @@ def _solve(row: _Row, strength: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         size = inside.sum(0).clamp(min=1)
         slack = 8 * torch.finfo(x.dtype).eps * (1 + strength)
         t = t.maximum((torch.where(inside, x, 0).sum(0) + strength * ends - 1) / size - slack)
-    # Outside of that set nothing matters: it draws the ends of the runs inside down.
+    # Positions outside of that set only draw down the ends of the runs inside it.
     down = torch.where(step, -1.0, 0.0).to(x.dtype)
     edge = torch.zeros_like(x[:1])
     pull = torch.where(inside, pull + torch.cat([edge, down]) + torch.cat([down, edge]), 0)
     joined = joined & inside & torch.cat([torch.zeros_like(inside[:1]), inside[:-1]])
     segments = split(torch.where(inside, x, 0), strength, joined, pull)
 
-    # Relative to the largest, whose pull is most often the others': its large part then drops out exactly.
+    # Scores are taken relative to the largest, which most often has the same pull: the large part drops out exactly.
     y = torch.where(inside, segments.mean + strength * segments.pull, -torch.inf)
     best = y.argmax(0, keepdim=True)
     relative = segments.mean - segments.mean.gather(0, best)
@@ -123,7 +123,7 @@ def _solve(row: _Row, strength: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @kernel
 def fusedmax_product(weights: Tensor, joined: Tensor, direction: Tensor) -> Tensor:
-    """Jacobian of fusedmax times a direction: its mean over each segment minus its mean over the support.
+    """Multiplies a direction by the Jacobian of fusedmax: its mean over each segment minus that over the support.
 
     Zero off the support (Niculae & Blondel, 2017, Proposition 2 and the Jacobian of the projection).
     """

@@ -18,7 +18,7 @@ _MAX_STEPS = 100  # each step at least halves the bracket or follows Newton; dou
 
 @solver()
 def groupmax(rows: Tensor, groups: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor]:
-    """Sparse weights in which whole groups are zero.
+    """Computes sparse weights in which whole groups are zero.
 
         argmax_{p >= 0, sum p = 1}  <p, x> - 1/2 (||p||^2 - 1) - strength * sum_g ||p_g||_2
 
@@ -33,7 +33,7 @@ def groupmax(rows: Tensor, groups: Tensor, strength: float | Tensor) -> tuple[Te
     bound = torch.where(valid, strength, 0)
     found = candidates(rows, 1 + bound)  # tau is at least top - 1 - strength
     row = _Grouped.of(found, groups, rows.shape[-1])
-    # In units of a power of two near 1 + strength, so that no square overflows and no digit is lost.
+    # Scores are divided by a power of two near 1 + strength, so that no square overflows and no digit is lost.
     unit = torch.ldexp(torch.ones_like(bound), torch.frexp(1 + bound).exponent)
     x, scaled = (-row.gap / unit).clamp(min=-2), bound / unit
     tau = _root(x, row.slot, scaled, 1 / unit)
@@ -51,7 +51,7 @@ class _Grouped(NamedTuple):
 
     gap: Tensor
     slot: Tensor
-    order: Tensor | None  # where each candidate went; None means nowhere
+    order: Tensor | None  # where each candidate went; None means that none was moved
 
     @classmethod
     def of(cls, found: Candidates, groups: Tensor, columns: int) -> _Grouped:
@@ -65,7 +65,7 @@ class _Grouped(NamedTuple):
 
 
 def _root(x: Tensor, slot: Tensor, strength: Tensor, one: Tensor) -> Tensor:
-    """The tau with sum p = one, by Newton's method inside a bracket that bisection keeps shrinking."""
+    """Finds the tau with sum p = one, by Newton's method inside a bracket that bisection shrinks."""
     low = (-one - strength).expand_as(x[..., :1])
     high = torch.zeros_like(low)
     tau, settled = low, torch.zeros_like(low, dtype=torch.bool)
@@ -76,7 +76,7 @@ def _root(x: Tensor, slot: Tensor, strength: Tensor, one: Tensor) -> Tensor:
         low, high = torch.where(excess >= 0, tau, low), torch.where(excess < 0, tau, high)
         newton = tau - excess / torch.where(slope < 0, slope, -1)
         inside = (slope < 0) & (newton > low) & (newton < high)
-        # The sum is known to a few roundings of its terms and of the strength: less says nothing.
+        # The sum is known to a few roundings of its terms and of the strength: a smaller excess is rounding.
         settled = settled | ~(excess.abs() > 0.5 * unit * (one + strength))
         following = torch.where(settled, tau, torch.where(inside, newton, (low + high) / 2))
         settled = settled | ((following - tau).abs() <= unit * tau.abs())
@@ -87,7 +87,7 @@ def _root(x: Tensor, slot: Tensor, strength: Tensor, one: Tensor) -> Tensor:
 
 
 def _group_sums(entries: Tensor, slot: Tensor) -> Tensor:
-    """The sum over each group, at the group's number."""
+    """Sums over each group; the sum is at the group's number."""
     return torch.zeros_like(entries).scatter_add(-1, slot, entries)
 
 
@@ -99,7 +99,7 @@ def _shrink(difference: Tensor, slot: Tensor, strength: Tensor) -> Tensor:
 
 
 def _total(difference: Tensor, slot: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
-    """Sum p and its derivative in tau, -sum_g k (1 - strength/r) + strength s^2 / r^3, over the groups that survive.
+    """Computes sum p and its derivative in tau, -sum_g k (1 - strength/r) + strength s^2 / r^3, over kept groups.
 
     k, s and r are the number, the sum and the norm of the positive entries of u_g.
     """
@@ -115,7 +115,7 @@ def _total(difference: Tensor, slot: Tensor, strength: Tensor) -> tuple[Tensor, 
 
 @kernel
 def groupmax_product(weights: Tensor, groups: Tensor, strength: float | Tensor, direction: Tensor) -> Tensor:
-    """Jacobian of groupmax times a direction v: M v - M 1 (1'M v) / (1'M 1), on the support.
+    """Multiplies a direction v by the Jacobian of groupmax: M v - M 1 (1'M v) / (1'M 1), on the support.
 
     With n = ||p_g|| and r = n + strength, M_g = (n/r) I + strength/(r n^2) p_g p_g' inverts the objective's Hessian.
     """
@@ -142,5 +142,5 @@ def groupmax_product(weights: Tensor, groups: Tensor, strength: float | Tensor, 
 def _(weights: Tensor, groups: Tensor, strength: float | Tensor, direction: Tensor) -> Tensor:
     weights, direction = weights.contiguous(), direction.contiguous()
     product = torch.empty_like(direction)
-    launch("groupmax_product", direction, weights, groups, *native_parameter(strength, direction), direction, product)
+    launch("groupmax_product", direction, weights, direction, groups, *native_parameter(strength, direction), product)
     return product

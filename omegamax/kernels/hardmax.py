@@ -10,7 +10,7 @@ from omegamax.kernels.kernel import solver
 
 @solver()
 def hardmax(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """One at the largest entry of each row, the first of them where they tie, zero elsewhere; and that entry.
+    """Writes one at the largest entry of each row, the first where they tie, zero elsewhere; also returns that entry.
 
     A row of nothing but -inf gives zeros and -inf; a row with NaN or +inf gives NaN.
     """

@@ -13,7 +13,7 @@ from omegamax.kernels.tv1d import segment_mean
 
 @kernel
 def isotonic(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Non-decreasing least squares.
+    """Finds the nearest non-decreasing row in least squares.
 
         argmin_{y_1 <= ... <= y_n}  ||y - x||^2
 
@@ -36,7 +36,7 @@ def _(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def pool(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The solution and the pools, for finite rows. A traced program cannot loop as often as the data asks."""
+    """Returns the solution and the pools, for finite rows; by a formula in a traced program, which cannot loop."""
     if routing.is_compiling() or routing.exporting_to_onnx() or routing.is_tracing():
         return pool_by_formula(rows)
     if rows.numel() == 0:
@@ -51,9 +51,9 @@ def pool(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _pools(rows: Tensor) -> Tensor:
-    """Which entries of rows (m, n) are pooled with the one before, from the sums and sizes of the blocks so far."""
+    """Says which entries of rows (m, n) are pooled with the one before, from the sums and sizes of blocks so far."""
     total, size = rows, torch.ones_like(rows)
-    block = torch.arange(rows.shape[-1], device=rows.device).expand(rows.shape)  # that of each entry
+    block = torch.arange(rows.shape[-1], device=rows.device).expand(rows.shape)  # the block of each entry
     while True:
         # All violations at once: pooling a run of violators in any order ends in the same blocks.
         mean = torch.where(size > 0, total / size, torch.inf)  # no block is behind the last
@@ -70,7 +70,7 @@ def _pools(rows: Tensor) -> Tensor:
 
 
 def pool_by_formula(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The same by y_i = max_{a <= i} min_{b >= i} mean(x_a, ..., x_b): no loop over the data, memory quadratic in n."""
+    """Uses y_i = max_{a <= i} min_{b >= i} mean(x_a, ..., x_b): no loop over the data, but memory quadratic in n."""
     n = rows.shape[-1]
     if n == 0:
         return rows.clone(), torch.zeros_like(rows, dtype=torch.bool)

@@ -39,11 +39,11 @@ class Kernel(Generic[F]):
         return native
 
     def __call__(self, *inputs: Any) -> Any:
-        """The kernel on these inputs."""
+        """Runs the kernel on these inputs."""
         if routing.native is None:
             routing.report_slowness(*inputs)
         elif self.native is not None and routing.context(*inputs) is _NATIVE:
-            last = inputs[-1]  # where a gradient stands
+            last = inputs[-1]  # a gradient is always the last input
             if not isinstance(last, Tensor) or not routing.is_many_gradients(last):
                 return self.native(*inputs)
         return self.reference(*inputs)
@@ -68,11 +68,11 @@ class Solver(Kernel[F]):
         self._entry = getattr(routing.native, self.__name__, None)
 
     def native_numbers(self, parameters: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Parameters that are plain numbers as the native entry takes them: the same for all rows."""
+        """Converts parameters that are plain numbers, the same for all rows, to what the native entry takes."""
         return tuple(self._native_arguments(None, parameters))
 
     def weights_by_numbers(self, rows: Tensor, numbers: tuple[Any, ...]) -> Tensor:
-        """The weights alone, of rows in the context `NATIVE` and of `native_numbers`: the usual call, quickly."""
+        """Computes the weights only, for rows in the context `NATIVE` and `native_numbers`: the usual call, quickly."""
         rows = rows.contiguous()
         weights = torch.empty_like(rows)
         columns = rows.shape[-1]
@@ -84,12 +84,12 @@ class Solver(Kernel[F]):
         return weights
 
     def weights(self, rows: Tensor, *parameters: Any) -> Tensor:
-        """The weights alone, of rows and parameters in the context `NATIVE`."""
-        arguments = self._native_arguments(rows, parameters)  # which stay until the call has read their addresses
+        """Computes the weights only, for rows and parameters in the context `NATIVE`."""
+        arguments = self._native_arguments(rows, parameters)  # kept until the call has read their addresses
         return self.weights_by_numbers(rows, tuple(routing.addresses(arguments)))
 
     def weights_and_value(self, rows: Tensor, *parameters: Any) -> tuple[Tensor, Tensor]:
-        """Both, without the constants, which are as large as the weights."""
+        """Computes weights and value without the constants, which are as large as the weights."""
         if routing.native is None:
             routing.report_slowness(rows)
         elif routing.context(rows, *parameters) is _NATIVE:
@@ -112,7 +112,7 @@ class Solver(Kernel[F]):
 
 
 def _native_arguments(rows: Any, parameters: tuple[Any, ...]) -> list[Any]:
-    """Parameters as a native entry takes them; integers, such as the groups of positions, as they are."""
+    """Converts parameters to what a native entry takes; integers, such as the groups of positions, stay as they are."""
     arguments: list[Any] = []
     for parameter in parameters:
         if type(parameter) is float:
@@ -125,7 +125,7 @@ def _native_arguments(rows: Any, parameters: tuple[Any, ...]) -> list[Any]:
 
 
 def _on_row_major(reference: F) -> F:
-    """The reference on contiguous inputs: the order in which PyTorch adds up a row depends on how it lies in memory."""
+    """Makes inputs contiguous first: the order in which PyTorch adds up a row depends on how it lies in memory."""
 
     @functools.wraps(reference)
     def on_row_major(*inputs):
@@ -142,12 +142,12 @@ def kernel(reference: F) -> Kernel[F]:
 def solver(
     *, constants: torch.dtype | None = None, native_arguments: Callable[..., list[Any]] | None = None
 ) -> Callable[[F], Solver[F]]:
-    """Makes a function of rows and parameters a solver; see `Solver`. Some say themselves what their entry is given."""
+    """Makes a function of rows and parameters a solver; see `Solver`. `native_arguments` converts the parameters."""
     return lambda reference: Solver(reference, constants, native_arguments)
 
 
 def extent(rows: Tensor) -> tuple[int, int, int]:
-    """What ends the arguments of a native entry: rows, columns, threads."""
+    """Returns the last arguments of a native entry: rows, columns, threads."""
     columns = rows.shape[-1]
     return rows.numel() // columns if columns else 0, columns, torch.get_num_threads()
 

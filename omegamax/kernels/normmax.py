@@ -1,4 +1,4 @@
-"""Norm-regularized argmax (normmax), its Jacobian, and how Ω moves with the order of the norm."""
+"""Norm-regularized argmax (normmax), its Jacobian, and the derivative of Ω with respect to the order of the norm."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _powers(gap: Tensor, c: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
 
 @kernel
 def normmax_product(weights: Tensor, alpha: float | Tensor, direction: Tensor) -> Tensor:
-    """Jacobian of normmax times a direction.
+    """Multiplies a direction by the Jacobian of normmax.
 
     Since sum z^(1 + e) = 1 (see `normmax`), tau moves by <p, v>, so z moves by v' = v - <p, v> and
 
@@ -78,7 +78,7 @@ def normmax_product(weights: Tensor, alpha: float | Tensor, direction: Tensor) -
 def _(weights: Tensor, alpha: float | Tensor, direction: Tensor) -> Tensor:
     weights, direction = weights.contiguous(), direction.contiguous()
     product = torch.empty_like(direction)
-    launch("normmax_product", direction, weights, *native_parameter(alpha, direction), direction, product)
+    launch("normmax_product", direction, weights, direction, *native_parameter(alpha, direction), product)
     return product
 
 
@@ -110,7 +110,7 @@ def _log_ratio(weights: Tensor, order: float | Tensor) -> tuple[Tensor, Tensor]:
     """log(p / N), zero off the support, and log N, for N = ||p||_order; zero and differentiable in empty rows."""
     support = weights != 0
     log = torch.where(support, weights, 1).log()
-    # The largest weight is taken out of the norm: its power alone may be smaller than the least number.
+    # The largest weight is factored out of the norm, because its power may underflow.
     top = torch.where(support, log, -torch.inf).amax(-1, keepdim=True).detach()
     top = torch.where(top == -torch.inf, 0, top)
     powers = torch.where(support, torch.exp(order * (log - top)), 0).sum(-1, keepdim=True)

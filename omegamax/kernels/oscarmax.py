@@ -30,7 +30,7 @@ def default_strength(n_positions: int | Tensor) -> float | Tensor:
 
 
 def _native_strength(rows: Tensor, parameters: tuple[Any, ...]) -> list[Any]:
-    """The strength, or the default with the most that it may pull."""
+    """Returns the strength, or the default and the bound `MOST` on its pull."""
     (strength,) = parameters
     if strength is None:
         return [0, STRENGTH, MOST]
@@ -39,7 +39,7 @@ def _native_strength(rows: Tensor, parameters: tuple[Any, ...]) -> list[Any]:
 
 @solver(constants=torch.int32, native_arguments=_native_strength)
 def oscarmax(rows: Tensor, strength: float | Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Sparse weights that are equal for similar scores, wherever these are in the row.
+    """Computes sparse weights that are equal for similar scores, wherever these are in the row.
 
         argmax_{p >= 0, sum p = 1}  <p, x> - 1/2 (||p||^2 - 1) - strength * sum_{i < j} max(p_i, p_j)
 
@@ -66,13 +66,13 @@ def oscarmax(rows: Tensor, strength: float | Tensor | None) -> tuple[Tensor, Ten
     ordered, order = scores.sort(dim=-1, descending=True, **stable)
     kept = ordered > -torch.inf
     rank = torch.arange(ordered.shape[-1], dtype=ordered.dtype, device=rows.device)
-    # Up to a constant, which the projection does not see, x_i - strength (d - i).
+    # This is x_i - strength (d - i) up to a constant, which the projection ignores.
     tilted = torch.where(kept, ordered + strength * rank, torch.inf)
     lowest = tilted.amin(-1, keepdim=True)
     lowest = torch.where(lowest == torch.inf, 0, lowest)
     solution, joined = pool(-torch.where(kept, tilted, lowest))  # removed entries, last, violate nothing
     weights, _ = sparsemax.reference(torch.where(kept, -solution, -torch.inf))
-    # The Lagrangian at the weights: an error of theirs changes it in second order only, also one of their sum.
+    # The value is the Lagrangian at the weights: errors of the weights and of their sum change it in second order only.
     penalty = strength * (n_kept - 1 - rank)
     multiplier = -solution[..., :1] - penalty[..., :1] - weights[..., :1]
     above = row_sum(weights * (torch.where(kept, ordered, 0) - penalty - weights / 2)) + 0.5
@@ -89,7 +89,7 @@ def oscarmax(rows: Tensor, strength: float | Tensor | None) -> tuple[Tensor, Ten
 
 
 def _window(rows: Tensor, top: Tensor, n_kept: Tensor, strength: Tensor) -> Tensor:
-    """How far below the largest score an entry can have weight, when the m entries above that level are known.
+    """Returns how far below the largest score an entry can have weight, when the m entries above that level are known.
 
     Ranked by score from 0, no value after the isotonic regression is more than strength * (m - 1) above its score, and
     the largest value is at least the largest score: values more than 1 below that one are projected to zero. Entries of
@@ -104,7 +104,7 @@ def _window(rows: Tensor, top: Tensor, n_kept: Tensor, strength: Tensor) -> Tens
 
 @kernel
 def oscarmax_product(weights: Tensor, labels: Tensor, direction: Tensor) -> Tensor:
-    """Jacobian of oscarmax times a direction: its mean over each cluster minus its mean over the support.
+    """Multiplies a direction by the Jacobian of oscarmax: its mean over each cluster minus that over the support.
 
     Zero off the support.
     """

@@ -26,7 +26,7 @@ def prox_owl(rows: Tensor, owl_weights: Tensor) -> tuple[Tensor, Tensor]:
     size, order = torch.where(finite, wide.abs(), 0).sort(dim=-1, descending=True, stable=True)
     solution, joined = pool(torch.where(finite, w - size, 0))
     place = order.argsort(-1)
-    # Rounded before it is compared with zero: a label of -1 and a zero are the same thing.
+    # The solution is rounded before it is compared with zero, so that a label is -1 exactly where it is zero.
     solution = (0 - solution).clamp(min=0).to(rows.dtype)
     labels = torch.where(solution > 0, (~joined).cumsum(-1) - 1, -1).gather(-1, place)
     solution = solution.gather(-1, place)
@@ -47,7 +47,7 @@ def _(rows: Tensor, owl_weights: Tensor) -> tuple[Tensor, Tensor]:
 
 @kernel
 def owl_product(solution: Tensor, labels: Tensor, direction: Tensor) -> Tensor:
-    """Jacobian of `prox_owl` times a direction v: sign(y_i) times the mean of sign(y_j) v_j over the cluster of i.
+    """Multiplies v by the Jacobian of `prox_owl`: sign(y_i) times the mean of sign(y_j) v_j over the cluster of i.
 
     Zero where y is (Niculae & Blondel, 2017, Proposition 3).
     """

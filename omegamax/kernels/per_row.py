@@ -7,11 +7,11 @@ from torch import Tensor
 
 
 def native_parameter(parameter: float | Tensor, rows: Tensor) -> tuple[Tensor | int, float]:
-    """What a native kernel takes: (one number per row, 0.0), or (no address, the number).
+    """Converts a parameter to what a native kernel takes: (one number per row, 0.0), or (no address, the number).
 
-    Always in double precision, whatever the rows: of an order near 1, α − 1 is what matters.
+    It is in double precision for rows of any type: near order 1 the weights depend on α − 1, which needs the digits.
     """
-    if type(parameter) is float or not isinstance(parameter, Tensor):  # the type of most is known at a glance
+    if type(parameter) is float or not isinstance(parameter, Tensor):  # the first test is quick, and true for most
         return 0, float(parameter)
     if parameter.numel() == 1:
         return 0, parameter.item()
@@ -19,5 +19,5 @@ def native_parameter(parameter: float | Tensor, rows: Tensor) -> tuple[Tensor | 
 
 
 def as_tensor(parameter: float | Tensor, like: Tensor) -> Tensor:
-    """The parameter in the dtype and on the device of `like`, so that it broadcasts against it."""
+    """Converts the parameter to the dtype and the device of `like`, against which it broadcasts."""
     return torch.as_tensor(parameter, dtype=like.dtype, device=like.device)

@@ -27,7 +27,7 @@ def prox_group(rows: Tensor, groups: Tensor, strength: float | Tensor) -> Tensor
 
 @kernel
 def prox_group_product(rows: Tensor, groups: Tensor, strength: float | Tensor, direction: Tensor) -> Tensor:
-    """Jacobian of `prox_group` at rows times a direction v.
+    """Multiplies a direction v by the Jacobian of `prox_group` at rows.
 
     (1 - strength/r) v_g + strength/r^3 x_g <x_g, v_g> with r = ||x_g||; zero for groups with r <= strength.
     """

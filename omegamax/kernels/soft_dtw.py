@@ -21,10 +21,10 @@ _LOCAL = (hardmax, softmax, sparsemax)  # by the number of Ω
 def soft_dtw_of_points(
     x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, omega: Omega, to_x: bool, to_y: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """−γ DP_Ω(−|x_i − y_j|² / γ) (batch,) of x (batch, M, D) and y (batch, N, D), and its gradients where wanted.
+    """Computes −γ DP_Ω(−|x_i − y_j|² / γ), (batch,), of x (batch, M, D) and y (batch, N, D), and wanted gradients.
 
     `lengths` (batch, 2) are integers; `omega` is Hard, Shannon or SquaredNorm. With E the expected
-    alignment ∂/∂x_i = 2 Σ_j E_ij (x_i − y_j). What is beyond the lengths is not looked at and has gradient zero.
+    alignment ∂/∂x_i = 2 Σ_j E_ij (x_i − y_j). What is beyond the lengths is not read and has gradient zero.
     """
     dtype, x, y = x.dtype, x.double(), y.double()  # values grow along a path, and weights are made of differences
     (n_items, m, _), n = x.shape, y.shape[1]
@@ -73,7 +73,7 @@ def _(
 def _native(
     x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, omega: Omega, to_x: bool, to_y: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """The compiled sweeps; the value is float64."""
+    """Runs the compiled sweeps; the value is float64."""
     (n_items, m, d), n = x.shape, y.shape[1]
     value = x.new_empty(n_items, dtype=torch.float64)
     along_x = torch.empty_like(x) if to_x else None

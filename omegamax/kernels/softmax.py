@@ -20,7 +20,7 @@ def softmax(rows: Tensor) -> tuple[Tensor, Tensor]:
     """
     if rows.shape[-1] == 0:
         return torch.empty_like(rows), rows.new_full(rows.shape[:-1], -torch.inf)
-    top = rows.amax(-1, keepdim=True)  # NaN if any is
+    top = rows.amax(-1, keepdim=True)  # NaN if any score is NaN
     masked = top == -torch.inf
     exponentials = torch.where(masked, 0, (rows - top).exp())  # a +inf row becomes NaN by arithmetic, in its sum
     total = exponentials.sum(-1, keepdim=True)
@@ -30,7 +30,7 @@ def softmax(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 @kernel
 def softmax_product(weights: Tensor, direction: Tensor) -> Tensor:
-    """Jacobian of softmax times a direction: J = diag(p) - p p'."""
+    """Multiplies a direction by the Jacobian of softmax, J = diag(p) - p p'."""
     return weights * (direction - (weights * direction).sum(-1, keepdim=True))
 
 

@@ -4,7 +4,9 @@
 
 The native forward pass multiplies queries and keys in 8 bits, with a rigorous bound of the error, to find the few keys
 of each row that can have weight, and solves exactly on those; it keeps the support in CSR form. The native backward
-pass touches the support only. All tensors here are (batch, heads, length, features), contiguous, float32 or float64.
+pass touches the support only. A block of queries in which most keys have weight is computed from dense scores, keeps
+nothing, and is computed again in the backward pass: memory never grows with Q · K. All tensors here are (batch, heads,
+length, features), contiguous, float32 or float64.
 """
 
 from __future__ import annotations
@@ -81,9 +83,9 @@ class Support(NamedTuple):
 class NativeOutput(NamedTuple):
     """What the forward pass returns."""
 
-    output: Tensor  # (batch, heads, queries, value features); undefined in blocks that were refused
+    output: Tensor  # (batch, heads, queries, value features)
     support: Support | None
-    refused: Tensor  # (batch, heads, blocks) boolean: blocks of QUERY_BLOCK queries in which most keys may have weight
+    refused: Tensor  # (batch, heads, blocks) boolean: blocks of QUERY_BLOCK queries whose support is not kept
 
 
 class Gradients(NamedTuple):
@@ -122,6 +124,17 @@ def can_run(tensors: list[Tensor]) -> bool:
     return routing.native is not None and all(t.is_cpu and t.layout is torch.strided for t in tensors)
 
 
+def can_be_recorded(tensors: list[Tensor]) -> bool:
+    """Whether `torch.compile` or a dispatch mode records plain tensors that native kernels may read when they run."""
+    if routing.transforms_active() or routing.is_exporting():
+        return False
+    context = routing.context(*tensors)
+    if context is not routing.Context.WATCHED and not (context is routing.Context.GRAPH and routing.is_compiling()):
+        return False
+    readable = all(routing.is_concrete(t) and t.is_cpu and t.layout is torch.strided for t in tensors)
+    return routing.native is not None and readable
+
+
 def n_blocks(n_queries: int) -> int:
     """How many blocks of queries there are."""
     return -(-n_queries // QUERY_BLOCK)
@@ -137,7 +150,7 @@ def forward(
     wants_support: bool,
     may_refuse: bool,
 ) -> NativeOutput:
-    """Output and support. Blocks in which most keys may have weight are refused: a dense product is faster there."""
+    """Output and support. The support of blocks in which most keys have weight may be refused."""
     batch, heads, n_queries, _ = query.shape
     output = query.new_empty(batch, heads, n_queries, value.shape[-1])
     refused = torch.empty(batch, heads, n_blocks(n_queries), dtype=torch.bool)
@@ -212,6 +225,46 @@ def backward(
         torch.get_num_threads(),
     )
     return found
+
+
+def add_dense_gradients(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    grad_output: Tensor,
+    refused: Tensor,
+    operator: RowOperator,
+    rows: Rows,
+    found: Gradients,
+    *,
+    first_row: int = 0,
+    grad_scores: Tensor | None = None,
+) -> None:
+    """Adds the gradients of the refused blocks. `grad_scores` (rows, K), from `first_row` on, gets those of scores."""
+    routing.native.sparse_attention_dense_gradient(
+        query.itemsize,
+        query.data_ptr(),
+        key.data_ptr(),
+        value.data_ptr(),
+        grad_output.data_ptr(),
+        _sizes(query, key, value),
+        operator.arguments(),
+        rows.dropout,
+        rows.seed,
+        rows.scale,
+        rows.causal,
+        0 if rows.lengths is None else rows.lengths.data_ptr(),
+        _NOTHING if rows.mask is None else rows.mask.arguments(),
+        _NOTHING if rows.bias is None else rows.bias.arguments(),
+        refused.data_ptr(),
+        found.query.data_ptr(),
+        found.key.data_ptr(),
+        found.value.data_ptr(),
+        0 if found.along is None else found.along.data_ptr(),
+        0 if grad_scores is None else grad_scores.data_ptr(),
+        first_row,
+        torch.get_num_threads(),
+    )
 
 
 def _sizes(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]:

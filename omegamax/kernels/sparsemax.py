@@ -31,9 +31,9 @@ def sparsemax(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _threshold(gap: Tensor) -> Tensor:
-    """The c with sum (c - gap)_+ = 1, by Newton's method from above: the sum is convex and increasing in c.
+    """Finds the c with sum (c - gap)_+ = 1, by Newton's method from above: the sum is convex and increasing in c.
 
-    Each step solves for the set of scores below c, which only shrinks: when it stays, c is the exact one.
+    Each step solves for the set of scores below c, which only shrinks: when it stays the same, c is exact.
     """
     inside = gap < 1
     while True:
@@ -46,7 +46,7 @@ def _threshold(gap: Tensor) -> Tensor:
 
 
 def _threshold_by_sorting(gap: Tensor) -> Tensor:
-    """The same without a loop that depends on the data."""
+    """Finds the same c without a loop that depends on the data."""
     ordered = gap.sort(dim=-1).values
     rank = torch.arange(1, gap.shape[-1] + 1, dtype=gap.dtype, device=gap.device)
     near = ordered < 1
@@ -57,7 +57,7 @@ def _threshold_by_sorting(gap: Tensor) -> Tensor:
 
 @kernel
 def sparsemax_product(weights: Tensor, direction: Tensor) -> Tensor:
-    """Jacobian of sparsemax times a direction: centres the direction on the support, zero elsewhere.
+    """Multiplies a direction by the Jacobian of sparsemax: centres it on the support, zero elsewhere.
 
     J = diag(s) - s s' / (1's) with s the indicator of the support (Martins & Astudillo, 2016).
     """

@@ -26,7 +26,7 @@ def sqpnormmax(rows: Tensor, p: float) -> tuple[Tensor, Tensor]:
     q = p / (p - 1)
     found = candidates(rows, 1.0)
     d = found.gap
-    # c, the largest z, is the root of an increasing function; Newton's method, kept inside a bracket by bisection.
+    # c, the largest z, is the root of an increasing function; Newton's method finds it, with bisection as a safeguard.
     high = torch.ones_like(found.top)
     low = high * (0.5 * rows.shape[-1] ** (-2 / q))
     c, settled = high, torch.zeros_like(high, dtype=torch.bool)
@@ -60,7 +60,7 @@ def _powers(d: Tensor, c: Tensor, q: float) -> tuple[Tensor, Tensor]:
 
 @kernel
 def sqpnormmax_product(weights: Tensor, p: float, direction: Tensor) -> Tensor:
-    """Jacobian of sqpnormmax times a direction.
+    """Multiplies a direction by the Jacobian of sqpnormmax.
 
     On the support the Hessian of 1/2 ||y||_p^2 is a diagonal plus a rank-one matrix. With M its inverse,
     J v = M v - M1 (1'M v)/(1'M1) (Niculae & Blondel, 2017, Proposition 1). J1 = 0 allows to centre the direction
@@ -87,5 +87,5 @@ def sqpnormmax_product(weights: Tensor, p: float, direction: Tensor) -> Tensor:
 def _(weights: Tensor, p: float, direction: Tensor) -> Tensor:
     weights, direction = weights.contiguous(), direction.contiguous()
     product = torch.empty_like(direction)
-    launch("sqpnormmax_product", direction, weights, float(p), direction, product)
+    launch("sqpnormmax_product", direction, weights, direction, float(p), product)
     return product

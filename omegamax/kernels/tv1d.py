@@ -46,7 +46,7 @@ def _(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor]:
 
 
 def denoise(rows: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
-    """Total variation denoising of finite rows (..., n); a strength (..., 1) for each row. See `split`."""
+    """Denoises finite rows (..., n) by total variation, with a strength (..., 1) for each row. See `split`."""
     n = rows.shape[-1]
     if n <= 1 or rows.numel() == 0:
         return rows.clone(), torch.zeros_like(rows, dtype=torch.bool)
@@ -69,9 +69,9 @@ class Segments(NamedTuple):
 def split(x: Tensor, strength: Tensor, joined: Tensor, pull: Tensor) -> Segments:
     """Cuts blocks of columns of x (n, rows) until total variation denoising is constant on each, all rows at once.
 
-    `joined` says which blocks to begin with, `pull` how their ends are drawn by what lies outside, in units of
-    `strength`. The best constant t of a block is its mean, ends drawn included. If the block is not constant in the
-    solution, then some entries are above t and some are not, and which ones `above` says: the block is cut where
+    `joined` gives the blocks to begin with, `pull` how their ends are drawn by what lies outside, in units of
+    `strength`. The best constant t of a block is its mean, including these pulls. If the block is not constant in the
+    solution, then some entries are above t and some are not; `above` says which: the block is cut where
     this changes, and the new ends draw each other. (Divide and conquer over levels; Chambolle & Darbon, 2009.)
     """
     todo: Tensor | None = None  # the rows that may still be cut; None means all
@@ -108,14 +108,14 @@ def _block_means(block: Tensor, *columns: Tensor) -> tuple[Tensor, ...]:
 
 
 def above(x: Tensor, strength: Tensor, tied: Tensor | bool = False) -> Tensor:
-    """Which entries of the denoised columns are positive: the best set of positions, all rows at once.
+    """Says which entries of the denoised columns are positive: the best set of positions, all rows at once.
 
         argmax_z  sum_i z_i x_i - sum_i strength_i |z_{i+1} - z_i|        z in {0, 1}^n
 
     for x (n, rows) and a strength per edge (n - 1, rows). Forwards, the gain of z_i = 1 over z_i = 0 follows from that
     of i - 1, which counts for no more than the strength between them. Backwards, a gain beyond the strength of the
-    edge decides; where it is less, z_i is z_{i+1}. So it is where `tied` (n, rows) says that the scores are equal:
-    denoising leaves equal neighbours equal, and a gain at its bound, or beyond by rounding, must not part them.
+    edge decides; where it is less, z_i is z_{i+1}. The same holds where `tied` (n, rows) says that scores are equal:
+    denoising leaves equal neighbours equal, and a gain at its bound, or beyond by rounding, must not separate them.
     """
     n = len(x)
     gain = torch.empty_like(x)
@@ -136,7 +136,7 @@ def above(x: Tensor, strength: Tensor, tied: Tensor | bool = False) -> Tensor:
 def segment_mean(joined: Tensor, direction: Tensor) -> Tensor:
     """Replaces each entry by the mean over its segment; joined[i] says that i is in the segment of i - 1.
 
-    The Jacobian of total variation denoising and of isotonic regression, times the direction.
+    This is the Jacobian of total variation denoising and of isotonic regression, times the direction.
     """
     label = (~joined).cumsum(-1) - (~joined[..., :1]).to(torch.int64)  # 0, 1, ... along the row
     label = label.expand_as(direction)

@@ -30,7 +30,7 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 
 class LossOptions(TypedDict, total=False):
-    """The keywords that Fenchel–Young losses share, beside `reduction`; behind each stands its default."""
+    """The keywords that Fenchel–Young losses share, beside `reduction`; each comment begins with the default."""
 
     dim: int  # -1: the axis of the classes; 1 for PyTorch's layout (N, C, ...)
     weight: Tensor | None  # None: weights (C,) of the classes
@@ -117,7 +117,7 @@ def widened(scores: Any) -> tuple[Any, torch.dtype | None]:
     """Returns scores with half types as float32, and the half type to return to (None if there is none)."""
     parts = (scores,) if isinstance(scores, Tensor) else scores if isinstance(scores, tuple) else ()
     if not parts or not all(isinstance(part, Tensor) for part in parts):
-        return scores, None  # something else, which will be refused
+        return scores, None  # not scores; a later check raises
     dtype = functools.reduce(torch.promote_types, (part.dtype for part in parts))
     wide = [part.float() if part.dtype in _HALVES else part for part in parts]
     return (wide[0] if isinstance(scores, Tensor) else type(scores)(*wide)), dtype if dtype in _HALVES else None

@@ -11,7 +11,6 @@ from typing import Any
 
 from torch import Tensor
 
-from omegamax.functional import with_dim_last
 from omegamax.losses.evaluation import loss_of
 from omegamax.operator_table import ENTMAX15
 from omegamax.operators.fused import Fused
@@ -21,6 +20,7 @@ from omegamax.operators.oscar import Oscar
 from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.operators.squared_pnorm import SquaredPNorm
+from omegamax.operators.standard_form import with_dim_last
 from omegamax.operators.tsallis import Tsallis
 
 

@@ -1,4 +1,4 @@
-"""Losses with a margin: the gold structure must lead by more, the more another one costs.
+"""Losses with a margin: the gold structure must lead another one by what that one costs.
 
     L(θ; y) = max_Ω(θ + c_y) + Ω(y) − <θ + c_y, y>
 
@@ -122,7 +122,7 @@ class MarginLoss(Loss):
         parts = scores if isinstance(scores, tuple) else (scores,)
         tensors = isinstance(given, tuple) and all(isinstance(each, Tensor) for each in (*given, *parts))
         if not tensors or len(given) != len(parts) or (parts[0] is scores and given[0].shape != scores.shape):
-            return scores  # whose check follows
+            return scores  # the check of the target follows, and raises
         numbers = [each.to(parts[0]) for each in given]  # booleans and integers too
         known = numbers[0] if isinstance(scores, Tensor) else type(scores)(*numbers)
         costs = structure.hamming(known) if self.cost is None else self._given(known)
@@ -138,7 +138,7 @@ class MarginLoss(Loss):
             known = check_distribution(who, target, rows, self.dim)
         else:
             known, _ = read_index(who, target, rows, self.ignore_index)
-        if self.cost is None and not soft:  # one less at the gold class is one more at all others
+        if self.cost is None and not soft:  # subtracting one at the gold class equals adding one at all others
             at = known.unsqueeze(-1)
             less = torch.full_like(at, -1, dtype=rows.dtype) * self.margin
             return rows.scatter_add(-1, at, less).movedim(-1, self.dim)

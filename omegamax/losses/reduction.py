@@ -1,4 +1,4 @@
-"""From one loss per item to one number."""
+"""Reduces one loss per item to one number."""
 
 from __future__ import annotations
 

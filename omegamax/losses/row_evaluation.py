@@ -111,7 +111,7 @@ class _LossWithoutOmega(torch.autograd.Function):
 
 
 def _minus(gradient: Tensor, per_row: Tensor, target: Tensor, soft: bool) -> Tensor:
-    """Subtracts per_row · y from the gradient; in place if autograd does not record, because no one else holds it."""
+    """Subtracts per_row · y from the gradient; in place if autograd does not record, because nothing else holds it."""
     if torch.is_grad_enabled():
         return gradient - per_row * target if soft else gradient.scatter_add(-1, target, -per_row)
     if soft:

@@ -9,7 +9,7 @@
     OscarmaxLoss      Oscar            classes in clusters, wherever they are
     GroupmaxLoss      GroupLasso       classes in given groups
 
-A target of these last three has Ω(y) > 0 at a corner: such a corner is given weight one only by a larger margin.
+For the last three Ω(y) > 0 at a corner: the operator gives weight one to a class only by a larger margin.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from omegamax import checks
-from omegamax.functional import with_dim_last
 from omegamax.groups import check_groups
 from omegamax.losses.fenchel_young import Loss
 from omegamax.module_repr import unless
@@ -34,6 +33,7 @@ from omegamax.operators.scaled import Scaled
 from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.operators.squared_pnorm import SquaredPNorm
+from omegamax.operators.standard_form import with_dim_last
 from omegamax.operators.tsallis import Tsallis
 from omegamax.smoothmax import SmoothMax
 
@@ -74,20 +74,20 @@ class RowLoss(Loss):
         setattr(self, parameter.name, value)
 
     def _held(self) -> dict[str, object]:
-        """The parameters of Ω, and the temperature."""
+        """Returns the parameters of Ω, and the temperature."""
         parameter = self.regularizer_class.facts.parameter
         names = ("groups", *(() if parameter is None else (parameter.name,)))
         own = {name: getattr(self, name) for name in names if hasattr(self, name)}
         return {**own, "gamma": unless(self.gamma, 1)}
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Ω with the current value of its parameter, which may have learned since it was checked."""
+        """Returns Ω with the current value of its parameter, which training may have changed since it was checked."""
         parameter = self.regularizer_class.facts.parameter
         value = None if parameter is None else self._current(getattr(self, parameter.name), scores)
         return self.regularizer_class.for_caller(type(self).__name__, value)
 
     def smooth(self, scores: Any) -> SmoothMax:
-        """Ω at its temperature."""
+        """Returns Ω with its temperature."""
         omega, gamma = self.regularizer(scores), self._current(self.gamma, scores)
         return omega if isinstance(gamma, (int, float)) and gamma == 1 else Scaled(omega, gamma)
 
@@ -153,7 +153,7 @@ class Entmax15Loss(RowLoss):
     regularizer_class = Tsallis
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Ω of its order."""
+        """Returns Ω of its order."""
         return Tsallis(ENTMAX15.fixed)
 
 
@@ -281,5 +281,5 @@ class GroupmaxLoss(RowLoss):
         self._hold_parameter(strength)
 
     def regularizer(self, scores: Tensor) -> SmoothMax:
-        """Ω of these groups with the current strength."""
+        """Returns Ω of these groups with the current strength."""
         return GroupLasso.for_caller("GroupmaxLoss", self._current(self.strength, scores), self.groups)

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class PerceptronLoss(Loss):
-    """How much better the best structure scores than the gold one; without a structure, the best class.
+    """The difference between the score of the best structure (or class) and that of the gold one.
 
-    Zero where the gold one is among the best; its gradient is the best (ties: the lowest) minus the gold one.
+    It is zero where the gold one is among the best; its gradient is the best (ties: the lowest) minus the gold one.
 
     Arguments:
         structure: what is chosen among, such as `Chain()`; None is one of the classes of a row

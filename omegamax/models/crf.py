@@ -134,7 +134,7 @@ class CRF(nn.Module):
     def marginals(self, emissions: Tensor, *, lengths: Any = None, mask: Tensor | None = None) -> Tensor:
         """Computes how likely each tag is at each position, (..., N, C), from emissions of that shape; differentiable.
 
-        Zero beyond `lengths` and outside of `mask`; under a sparse Ω many others are exactly zero too.
+        They are zero beyond `lengths` and outside of `mask`; under a sparse Ω many others are exactly zero too.
         """
         kept = self._kept(emissions, lengths, mask)
         found = _CHAIN.argmax(self(kept.take(emissions, 0)), self.regularizer, lengths=kept.lengths)

@@ -72,11 +72,11 @@ class EncoderDecoder(nn.Module):
         states = self._states(target[:, :-1], encoded)
         following = target[:, 1:].unsqueeze(-1)
 
-        def answer(context: Tensor) -> Tensor:
+        def log_prob(context: Tensor) -> Tensor:
             log_probs = self._log_probs(context, states)
             return log_probs.gather(-1, following.expand(*log_probs.shape[:-1], 1)).squeeze(-1)
 
-        return self.reader.log_likelihood(states, encoded, answer)
+        return self.reader.log_likelihood(states, encoded, log_prob)
 
     def encode(self, source: Tensor, lengths: Tensor) -> SourceStates:
         """Encodes the source into states that the decoder reads."""
@@ -87,7 +87,7 @@ class EncoderDecoder(nn.Module):
         return self.bridge(encoded.last).tanh()
 
     def step(self, token: Tensor, state: Tensor, encoded: SourceStates) -> DecoderStep:
-        """Takes one token (B,) of each output and predicts the next, from `state` and what `encoded` lets it read."""
+        """Takes one token (B,) of each output and predicts the next, from `state` and what it reads of `encoded`."""
         embedded = self.dropout(self.target_embedding(token)).unsqueeze(1)
         states, last = self.decoder(embedded, state.unsqueeze(0))
         context = self.reader(states, encoded).context

@@ -1,7 +1,7 @@
 """How a decoder reads what was encoded: by soft attention, by hard attention, or from one fixed vector.
 
 A reader gives a context for each of the decoder's states. It also says what is maximised: a reader that chooses places
-by chance needs the likelihood of the answer under each of its choices.
+by chance needs the likelihood of the target under each of its choices.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ReaderOutput(NamedTuple):
     """Contexts for the states of a decoder, and the weights they were read with."""
 
     context: Tensor  # (B, Q, features)
-    weights: Tensor | None  # (B, Q, K); None for a reader that does not look around
+    weights: Tensor | None  # (B, Q, K); None for a reader without attention
 
 
 class Reader(nn.Module, ABC):
@@ -33,10 +33,10 @@ class Reader(nn.Module, ABC):
         """Reads contexts for prediction, without randomness."""
 
     @abstractmethod
-    def log_likelihood(self, query: Tensor, source: SourceStates, answer: Callable[[Tensor], Tensor]) -> Tensor:
+    def log_likelihood(self, query: Tensor, source: SourceStates, log_prob: Callable[[Tensor], Tensor]) -> Tensor:
         """Computes log p(y | x) for each query (B, Q), or a bound of it, for training.
 
-        `answer` maps contexts (..., B, Q, features) to log p(y | context) (..., B, Q).
+        `log_prob` maps contexts (..., B, Q, features) to log p(y | context) (..., B, Q).
         """
 
 
@@ -54,15 +54,15 @@ class SoftReader(Reader):
     def forward(self, query: Tensor, source: SourceStates) -> ReaderOutput:
         return ReaderOutput(*self.attention(query, source.states, lengths=source.lengths))
 
-    def log_likelihood(self, query: Tensor, source: SourceStates, answer: Callable[[Tensor], Tensor]) -> Tensor:
-        return answer(self(query, source).context)
+    def log_likelihood(self, query: Tensor, source: SourceStates, log_prob: Callable[[Tensor], Tensor]) -> Tensor:
+        return log_prob(self(query, source).context)
 
 
 class HardReader(Reader):
     """Reads one place for each state: sampled, or summed over, in training; the best one in prediction.
 
     Arguments:
-        attention: chooses a place, and estimates how to learn it
+        attention: chooses a place, and estimates the gradient of the choice
     """
 
     def __init__(self, attention: HardAttention) -> None:
@@ -71,13 +71,13 @@ class HardReader(Reader):
 
     def forward(self, query: Tensor, source: SourceStates) -> ReaderOutput:
         """Reads the state with the highest score."""
-        best = Attention(self.attention.score, normalizer=Hard())  # not kept: the score has its place already
+        best = Attention(self.attention.score, normalizer=Hard())  # not stored: its score would be registered twice
         return ReaderOutput(*best(query, source.states, lengths=source.lengths))
 
-    def log_likelihood(self, query: Tensor, source: SourceStates, answer: Callable[[Tensor], Tensor]) -> Tensor:
+    def log_likelihood(self, query: Tensor, source: SourceStates, log_prob: Callable[[Tensor], Tensor]) -> Tensor:
         """Computes the estimator's objective, a lower bound of log p(y)."""
         glimpses = self.attention(query, source.states, lengths=source.lengths)
-        return self.attention.objective(answer(glimpses.output), glimpses)
+        return self.attention.objective(log_prob(glimpses.output), glimpses)
 
 
 class FixedReader(Reader):
@@ -86,5 +86,5 @@ class FixedReader(Reader):
     def forward(self, query: Tensor, source: SourceStates) -> ReaderOutput:
         return ReaderOutput(source.last.unsqueeze(1).expand(-1, query.shape[1], -1), None)
 
-    def log_likelihood(self, query: Tensor, source: SourceStates, answer: Callable[[Tensor], Tensor]) -> Tensor:
-        return answer(self(query, source).context)
+    def log_likelihood(self, query: Tensor, source: SourceStates, log_prob: Callable[[Tensor], Tensor]) -> Tensor:
+        return log_prob(self(query, source).context)

@@ -20,10 +20,10 @@ class SourceStates(NamedTuple):
 
 
 class RecurrentEncoder(nn.Module):
-    """A bidirectional GRU (Bahdanau et al., ICLR 2015): state k knows what stands before and after token k.
+    """A bidirectional GRU (Bahdanau et al., ICLR 2015): state k depends on the tokens before and after token k.
 
-    Embedded tokens (B, K, features) with lengths (B,); padding is never read. Each direction has half of the states'
-    features.
+    It takes embedded tokens (B, K, features) with lengths (B,); padding is never read. Each direction has half of the
+    states' features.
 
     Arguments:
         in_features: of an embedded token

@@ -1,4 +1,4 @@
-"""Ω on one row, one file per Ω."""
+"""Regularizers Ω of one row, and the smoothed maxima that they define, one file per Ω."""
 
 from omegamax.operators.differentiable import Differentiable as Differentiable
 from omegamax.operators.fused import Fused as Fused

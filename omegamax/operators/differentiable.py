@@ -82,11 +82,11 @@ class Differentiable(Regularizer):
         return Solution(weights, value, (weights,))
 
     def gap(self, scores: Tensor, weights: Tensor) -> Tensor:
-        """The duality gap of weights: an upper bound on how far they are from max_Ω(scores)."""
+        """Computes the duality gap of weights: an upper bound on how far they are from max_Ω(scores)."""
         return certified_gap(self.omega, scores, weights)
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
-        """The solution of H y + ν = v, Σ y = 0 on the support."""
+        """Solves H y + ν = v, Σ y = 0 on the support."""
         (weights,) = certificate
         point = weights.detach()
         product = _Face.apply(self.omega, point, direction.detach())
@@ -98,21 +98,21 @@ class Differentiable(Regularizer):
         return product.detach() + _Face.apply(self.omega, point, residual)
 
     def solve_weights(self, scores: Tensor) -> Tensor:
-        """The weights alone, after a look at what the function holds."""
+        """Computes the weights only, after the check of the function, which this route would skip."""
         self.check_fit(scores)
         return super().solve_weights(scores)
 
     def check_fit(self, scores: Tensor) -> None:
-        """The function holds nothing that would have to learn."""
+        """Checks that the function holds no tensor that requires a gradient."""
         if torch.is_grad_enabled() and scores.shape[-1] and self.omega(torch.full_like(scores, 0.5)).requires_grad:
             raise RuntimeError(
-                "Differentiable: fn must not hold tensors that learn, got one that requires a gradient, which would "
-                "never come; detach it, or write a Regularizer with a learnable field"
+                "Differentiable: fn must not hold tensors that learn, got one that requires a gradient, which it would "
+                "not get; detach it, or write a Regularizer with a learnable field"
             )
 
 
 def _uncompiled(solver: Callable[..., Any]) -> Callable[..., Any]:
-    """The solver, kept from torch.compile after a graph break: it differentiates twice, which compiled code cannot."""
+    """Keeps the solver out of torch.compile by a graph break: it differentiates twice, which compiled code cannot."""
     return torch.compiler.disable(solver) if "torch._dynamo" in sys.modules else solver
 
 
@@ -130,7 +130,7 @@ def _hessian_vector(omega: Callable[[Tensor], Tensor], weights: Tensor, vector: 
 
 
 class _Face(torch.autograd.Function):
-    """v → J v, linear and symmetric at a fixed point of the simplex: its derivative is itself."""
+    """Computes v → J v, which is linear and symmetric at a fixed point of the simplex: its derivative is itself."""
 
     @staticmethod
     def forward(omega: Callable[[Tensor], Tensor], point: Tensor, direction: Tensor) -> Tensor:

@@ -27,9 +27,9 @@ _ONCE = (
 
 
 def weights(operator: Operator, scores: Tensor, who: str | None = None) -> Tensor:
-    """argmax_Ω of masked scores; `who` speaks in errors. Under plain autograd the value is never computed."""
+    """Computes argmax_Ω of masked scores; errors name `who`. Under plain autograd the value is never computed."""
     numbers = operator.native_numbers
-    if numbers is not None:  # the usual case, quickly: nothing learns but the scores
+    if numbers is not None:  # the usual case, quickly: only the scores may need a gradient
         context = routing.context(scores)
         if context in _NATIVE_OR_AUTOGRAD and scores.dtype in _DTYPES and scores.ndim:
             if context is _NATIVE:
@@ -58,7 +58,7 @@ def value_and_weights(operator: Operator, scores: Tensor) -> ValueAndWeights:
 
 
 def _evaluate(context: Context, operator: Operator, scores: Tensor, parameters: tuple[Tensor, ...]) -> ValueAndWeights:
-    """Solves by the route that the context asks for."""
+    """Solves by the route that fits the context."""
     if context is _NATIVE or context is _PLAIN:
         return operator.solve_value_and_weights(scores)
     if context is _AUTOGRAD:
@@ -78,7 +78,7 @@ def _evaluate(context: Context, operator: Operator, scores: Tensor, parameters: 
 
 @routing.outside_graphs
 def _value_and_weights_outside_graphs(operator: Operator, scores: Tensor) -> ValueAndWeights:
-    """The same where a graph cannot hold the operator: torch.compile breaks its graph here."""
+    """Does the same for an operator that a graph cannot hold: torch.compile breaks its graph here."""
     return value_and_weights(operator, scores)
 
 
@@ -100,7 +100,7 @@ def _solve_in_graph(operator: Operator, scores: Tensor, parameters: tuple[Tensor
 
 
 class _Solve(torch.autograd.Function):
-    """Weights and value, with their derivative rules."""
+    """Computes weights and value, and holds their derivative rules."""
 
     @staticmethod
     def forward(ctx: Any, operator: Operator, scores: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
@@ -132,7 +132,7 @@ class _Solve(torch.autograd.Function):
 def push_forward(
     operator: Operator, certificate: tuple[Tensor, ...], scores: Tensor | None, tangents: tuple[Tensor | None, ...]
 ) -> tuple[Tensor, Tensor]:
-    """Tangents of weights and value, given those of the scores and of the parameters."""
+    """Computes the tangents of weights and value from those of the scores and of the parameters."""
     event = tuple(range(-operator.event_ndim, 0))
     direction: Any = scores
     along_value: Any = None if scores is None else (certificate[0] * scores).sum(event)
@@ -148,7 +148,7 @@ _solve = routing.apply_without_functorch(_Solve)
 
 
 class _SolveWeights(_Solve):
-    """The weights alone, for reverse mode alone. A value that nobody wants takes memory, and time to attach."""
+    """Computes the weights only, for reverse mode only. An unused value would take memory, and time to attach."""
 
     @staticmethod
     def forward(ctx: Any, operator: Operator, scores: Tensor, *parameters: Tensor) -> Tensor:  # type: ignore[override]
@@ -159,7 +159,7 @@ class _SolveWeights(_Solve):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors
-        if len(saved) == ctx.n_certificate and grads[0] is not None:  # nothing learns but the scores: quickly
+        if len(saved) == ctx.n_certificate and grads[0] is not None:  # only the scores need a gradient: a quick way
             return None, ctx.operator.hessian_product(saved, grads[0])
         return _Solve.backward(ctx, *grads, None)
 
@@ -168,7 +168,7 @@ _solve_weights = routing.apply_without_functorch(_SolveWeights)
 
 
 def along_slopes(operator: Operator, certificate: tuple[Tensor, ...], product: Tensor) -> Pullback:
-    """The inner products of J v with the slopes of every parameter."""
+    """Computes the inner products of J v with the slopes of every parameter."""
     event, fixed = tuple(range(-operator.event_ndim, 0)), routing.detached(product)
     slopes = operator.slopes(_detached(certificate))
     return Pullback(product, tuple((fixed * slope.gradient).sum(event, keepdim=True) for slope in slopes))
@@ -181,7 +181,10 @@ def pull_back(
     pulled: Pullback | None,
     grad_value: Tensor | None,
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of scores and parameters, given what the gradient of the weights pulls, and that of the value."""
+    """Computes the gradients of scores and parameters.
+
+    `pulled` is J times the gradient of the weights, `grad_value` is the gradient of the value.
+    """
     weights = certificate[0]
     product = None if pulled is None else pulled.product
     from_weights = () if pulled is None else pulled.along_slopes
@@ -199,7 +202,7 @@ def pull_back(
 
 
 class _TransformableSolve(_Solve):
-    """The same rules in the form that `torch.func` can transform; the rest of the certificate has to be an output."""
+    """Has the same rules in the form that `torch.func` can transform: the rest of the certificate must be an output."""
 
     @staticmethod
     def forward(  # type: ignore[override]
@@ -261,7 +264,7 @@ def _recall(
 
 
 class _Once(torch.autograd.Function):
-    """The identity, attached to the graph of what it was computed from; differentiating it raises."""
+    """Is the identity, attached to the graph of the tensors it was computed from; differentiating it raises."""
 
     generate_vmap_rule = True
 
@@ -281,7 +284,7 @@ class _Once(torch.autograd.Function):
 
 
 def once(message: str, tensor: Tensor, *origins: Tensor | None) -> Tensor:
-    """The tensor, which raises the message where it is differentiated with respect to its origins."""
+    """Returns the tensor, which raises the message if it is differentiated with respect to its origins."""
     if routing.needs_grad(*origins) or routing.transforms_active() or any(map(routing.has_tangent, origins)):
         return _Once.apply(message, tensor.detach(), *origins)
     return tensor

@@ -31,7 +31,7 @@ class Fused(KernelRegularizer):
         return (0.5 * (total(weights.square()) - 1) + self.strength * variation).squeeze(-1)
 
     def omega_without(self, weights: Tensor, removed: Tensor) -> Tensor:
-        """The neighbours of a removed position are adjacent."""
+        """Computes Ω(p) where the neighbours of a removed position are adjacent."""
         jumps = variation(weights, removed).omega
         return (0.5 * (total(weights.square()) - 1) + self.strength * jumps).squeeze(-1)
 
@@ -41,13 +41,13 @@ class Fused(KernelRegularizer):
         return fusedmax_product(weights, joined, direction)
 
     def slopes(self, certificate: tuple[Tensor, ...]) -> tuple[Slope, ...]:
-        """Σ |Δp| and its subgradient, along the row without its masked positions."""
+        """Computes Σ |Δp| and its subgradient, along the row without its masked positions."""
         weights, joined = certificate
-        return (variation(weights, joined & (weights == 0)),)  # which is how the solver marks a masked position
+        return (variation(weights, joined & (weights == 0)),)  # the solver marks masked positions so
 
 
 def variation(weights: Tensor, removed: Tensor) -> Slope:
-    """The total variation of what is left after removing positions, and its subgradient D' sign(D p)."""
+    """Computes the total variation of what is left after removing positions, and its subgradient D' sign(D p)."""
     position = torch.arange(1, weights.shape[-1] + 1, device=weights.device).expand(weights.shape)
     latest = torch.where(removed, 0, position).cummax(-1).values  # 1 + last kept position up to here
     before = torch.nn.functional.pad(latest, (1, 0))[..., :-1]  # the same, strictly before; 0 means none

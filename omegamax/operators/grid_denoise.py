@@ -2,13 +2,13 @@
 
     argmin_y  ½‖y − x‖² + strength · (Σ |y_{i,j+1} − y_{ij}| + Σ |y_{i+1,j} − y_{ij}|)
 
-Along rows alone, or columns alone, `prox_tv1d` is exact. The dual asks for two parts r and c of x, each in the ball of
-its direction, with ½‖x − r − c‖² least, and then y = x − r − c. Projecting on one ball and on the other, with momentum,
+Along rows only, or columns only, `prox_tv1d` is exact. The dual problem is to find r and c, each in the ball of its
+direction, with ½‖x − r − c‖² least; then y = x − r − c. Projecting on one ball and on the other, with momentum,
 converges like 1/k² (Chambolle & Pock, SMAI J. Comput. Math. 2015); restarts make it faster (O'Donoghue & Candès, 2015).
 
 An iterate within √(2 gap) of the solution says which neighbours may be equal. Given those components the values have a
 closed form, and what is left of the dual is a flow inside the components, found by conjugate gradients. If its gap is
-small the answer is exact: components and values, not an approximation of them.
+small, the components and the values are exact, not an approximation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Denoised(NamedTuple):
 
 
 class Neighbours(NamedTuple):
-    """Edges: from each cell to the next kept one in its row and in its column, or to itself where there is none."""
+    """The edges from each cell to the next kept one in its row and in its column, or to itself where there is none."""
 
     target: Tensor  # (B, 2, cells)
     exists: Tensor  # (B, 2, cells)
@@ -51,7 +51,7 @@ class Neighbours(NamedTuple):
 
 
 def neighbours(kept: Tensor) -> Neighbours:
-    """The edges of grids (B, H, W) from which cells are taken out: those on either side become adjacent."""
+    """Returns the edges of grids (B, H, W) from which cells are taken out: those on either side become adjacent."""
     rows, columns = kept.shape[-2:]
     cell = torch.arange(rows * columns, device=kept.device).reshape(rows, columns)
     right, down = _next(kept, columns), _next(kept.mT, rows).mT
@@ -62,7 +62,7 @@ def neighbours(kept: Tensor) -> Neighbours:
 
 
 def _next(kept: Tensor, size: int) -> Tensor:
-    """The next kept place strictly after each place of the last axis; `size` where there is none."""
+    """Returns the next kept place strictly after each place of the last axis; `size` where there is none."""
     place = torch.where(kept, torch.arange(size, device=kept.device), size)
     here_or_after = place.flip(-1).cummin(-1).values.flip(-1)
     return torch.nn.functional.pad(here_or_after[..., 1:], (0, 1), value=size)
@@ -108,14 +108,14 @@ class _Search:
         self.of_rows, self.of_columns = _Lines(self.kept, self.strength), _Lines(self.kept.mT, self.strength)
 
     def step(self) -> tuple[Tensor, Tensor, Tensor]:
-        """One projection on each ball: y, r and c, with y = x − r − c."""
+        """Projects on each ball once; returns y, r and c, with y = x − r − c."""
         rest = self.x - self.ahead
         smooth = self.of_rows.denoise(rest)
         rows = rest - smooth
         y = self.of_columns.denoise((self.ahead + smooth).mT).mT
         columns = self.ahead + smooth - y
         move = columns - self.columns
-        turned = ((self.ahead - columns) * move).sum((-2, -1)) > 0  # momentum points uphill: begin again
+        turned = ((self.ahead - columns) * move).sum((-2, -1)) > 0  # momentum points uphill: restart
         following = torch.where(turned, 1, 0.5 + (0.25 + self.momentum.square()).sqrt())
         share = torch.where(turned, 0, (self.momentum - 1) / following)
         self.columns, self.momentum = columns, following
@@ -157,12 +157,12 @@ class _Lines:
 def _values_and_gap(
     search: _Search, y: Tensor, rows: Tensor, columns: Tensor, scale: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Exact values on the components that y suggests, the components, and the gap of those values."""
+    """Returns the exact values on the components that y suggests, the components, and the gap of those values."""
     shape, strength = y.shape, search.strength[:, None, None]
     edges = neighbours(search.kept)
     x, y = search.x.flatten(-2), y.flatten(-2)
-    # The flow along a line is what has to be carried past each cell. Rounding is taken out where it is at its bound,
-    # because the gap would feel it.
+    # The flow along a line is what has to be carried past each cell. Where it is at its bound, its rounding error is
+    # removed, because the gap would contain it.
     flow = -torch.stack([rows.cumsum(-1), columns.cumsum(-2)], -3).flatten(-2)
     full = flow.abs() >= strength - _ROUNDING * scale[:, None, None]
     flow = torch.where(edges.exists, torch.where(full, strength * flow.sign(), flow), 0)
@@ -176,7 +176,7 @@ def _values_and_gap(
     values = component_mean(x - edges.spread(border), labels)
     flow = border + torch.where(inside, flow, 0)
     near = (values - y).square().sum(-1) <= distance + (_ROUNDING * scale).square() * y.shape[-1]
-    need = torch.where(near[:, None], x - values - edges.spread(flow), 0)  # the wrong components are not worth a search
+    need = torch.where(near[:, None], x - values - edges.spread(flow), 0)  # no search where the components are wrong
     flow = flow + _carry(edges, inside, labels, need, _ROUNDING * scale)
     flow = flow.clamp(-strength, strength)
     gap = _gap(x, values, flow, edges.jump(values), strength, edges)
@@ -190,7 +190,7 @@ def _gap(x: Tensor, y: Tensor, flow: Tensor, jump: Tensor, strength: Tensor, edg
 
 
 def components(edges: Neighbours, joined: Tensor) -> Tensor:
-    """The smallest cell number (B, cells) that each cell reaches over joined edges."""
+    """Finds the smallest cell number (B, cells) that each cell reaches over joined edges."""
     cells = joined.shape[-1]
     label = torch.arange(cells, device=joined.device).expand(joined.shape[0], cells)
     target = torch.where(joined, edges.target, torch.arange(cells, device=joined.device)).flatten(-2)
@@ -213,9 +213,9 @@ def component_mean(x: Tensor, labels: Tensor, n_labels: int | None = None) -> Te
 
 
 def _carry(edges: Neighbours, inside: Tensor, labels: Tensor, need: Tensor, atol: Tensor) -> Tensor:
-    """The least flow over inner edges with D'u = need, by conjugate gradients: u = Dφ, D'Dφ = need.
+    """Finds the least flow over inner edges with D'u = need, by conjugate gradients: u = Dφ, D'Dφ = need.
 
-    What is needed sums to zero on each component; held to that, rounding cannot enter the null space of D'D.
+    What is needed sums to zero on each component. The code enforces it, or rounding would enter the null space of D'D.
     """
     carried = torch.zeros(inside.shape, dtype=need.dtype, device=need.device)
     rest = need - component_mean(need, labels)

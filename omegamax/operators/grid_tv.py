@@ -27,7 +27,7 @@ class GridTV(Operator):
     `lengths`, a length counts columns. `strength` may be a tensor, one per grid, of shape (..., 1, 1).
 
     argmax(θ) = sparsemax(prox_TV(θ)), as for `Fused`: the projection keeps the order of neighbours. The prox is solved
-    in double precision to a certified duality gap, components and all; stopping at `max_iter` warns.
+    in double precision to a certified duality gap, and its components are exact; stopping at `max_iter` warns.
 
     >>> GridTV(strength=0.3).argmax(torch.tensor([[1.0, 0.8, 0.0], [0.9, 0.7, 0.0]]))
     tensor([[0.2500, 0.2500, 0.0000],
@@ -52,7 +52,7 @@ class GridTV(Operator):
         return self._omega(weights, jumps)
 
     def omega_without(self, weights: Tensor, removed: Tensor) -> Tensor:
-        """The cells on either side of a removed one are adjacent."""
+        """Computes Ω(p) where the cells on either side of a removed one are adjacent."""
         return self._omega(weights, variation(weights, removed).omega.squeeze(-1).squeeze(-1))
 
     def _omega(self, weights: Tensor, jumps: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ class GridTV(Operator):
         return 0.5 * (weights.square().sum((-2, -1)) - 1) + strength * jumps
 
     def solve(self, scores: Tensor) -> Solution:
-        """Total-variation prox on the grid, then projection onto the simplex."""
+        """Computes the total-variation prox on the grid, then projects it onto the simplex."""
         scores = scores.detach()
         rows, columns = scores.shape[-2:]
         if scores.numel() == 0:
@@ -75,11 +75,11 @@ class GridTV(Operator):
         invalid = ~((strength >= 0) & strength.isfinite()) | ~(top.isfinite().flatten() | empty)
         kept = (x > -torch.inf) & ~(invalid | empty)[:, None, None]
         strength = torch.where(invalid, 0, strength)
-        # The four edges of a cell move it by at most 4 strength, and so they move the largest: below 1 + 8 strength
-        # under the top there is no weight, however far below. A nearer number keeps the arithmetic accurate.
+        # The four edges of a cell move it by at most 4 strength, and so they move the largest. A cell that is more than
+        # 1 + 8 strength below the top has no weight, so a nearer number may stand for it, which keeps sums accurate.
         shifted = torch.where(kept, (x - top).clamp(min=-(2 + 8 * strength[:, None, None])), 0)
         denoise = self._denoise
-        if "torch._dynamo" in sys.modules:  # after a graph break: its loops depend on the data at every turn
+        if "torch._dynamo" in sys.modules:  # breaks the graph, because the loops depend on the data
             denoise = torch.compiler.disable(self._denoise)
         denoised = denoise(shifted, kept, strength)
         weights, value = sparsemax(torch.where(kept, denoised.values, -torch.inf).flatten(-2))
@@ -107,7 +107,7 @@ class GridTV(Operator):
         return (variation(weights, labels < 0),)
 
     def check_fit(self, scores: Tensor) -> None:
-        """The scores have two axes for the grid, and there is one strength for all grids or one per grid."""
+        """Checks that the scores have two axes for the grid, and that there is one strength, or one per grid."""
         if scores.dim() < 2:
             raise ValueError(
                 f"GridTV: scores must have two axes for the grid, (..., H, W), got shape {tuple(scores.shape)}; "
@@ -124,7 +124,7 @@ class GridTV(Operator):
                 )
 
     def _per_grid(self, scores: Tensor) -> Tensor:
-        """The strength of each grid of the flattened batch, in double precision."""
+        """Returns the strength of each grid of the flattened batch, in double precision."""
         strength = torch.as_tensor(self.strength, dtype=torch.float64, device=scores.device).detach()
         if strength.dim() > 0:
             strength = strength.squeeze(-1).squeeze(-1)
@@ -144,7 +144,7 @@ class GridTV(Operator):
 
 
 def variation(weights: Tensor, removed: Tensor) -> Slope:
-    """The total variation of what is left after removing cells, and its subgradient D' sign(D p)."""
+    """Computes the total variation of what is left after removing cells, and its subgradient D' sign(D p)."""
     edges = neighbours(~removed.expand(weights.shape))
     jump = edges.jump(weights.flatten(-2))
     size = jump.abs().sum((-2, -1))[..., None, None]

@@ -1,4 +1,4 @@
-"""The squared norm with a group lasso over groups the user knows: groupmax."""
+"""The squared norm with a group lasso over groups that the user gives: groupmax."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class GroupLasso(KernelRegularizer):
     """Ω(p) = ½(‖p‖² − 1) + strength · Σ_g ‖p_g‖₂ over groups that partition the row.
 
     Its argmax selects or drops whole groups. `groups` gives the group number of every position, or lists the positions
-    of every group. Exact on the simplex: with its multiplier τ, p_g = u_g (1 − strength / ‖u_g‖)₊ for u = (θ − τ)₊,
-    so τ is the only unknown. (Projecting the group prox onto the simplex is something else.) Yuan & Lin, 2006.
+    of every group. The solution is exact: with the simplex's multiplier τ, p_g = u_g (1 − strength / ‖u_g‖)₊ for
+    u = (θ − τ)₊, so τ is the only unknown. (Projecting the group prox onto the simplex is not exact.) Yuan & Lin, 2006.
 
     Arguments:
         groups: the group number of each position, or the positions of each group
@@ -40,19 +40,19 @@ class GroupLasso(KernelRegularizer):
 
     @classmethod
     def for_caller(cls, who: str, value: Any = None, groups: Any = ()) -> GroupLasso:
-        """The leaf with this strength and these groups, checked once; `who` is the caller that an error names."""
+        """Makes the leaf with this strength and these groups, checked once; `who` is the caller that an error names."""
         leaf = super().for_caller(who, value)
         leaf.hold("groups", check_groups(who, groups))
         return leaf
 
     def spec(self) -> tuple[str, list[float]]:
-        """The strength, where it is a number, then the group of every position."""
+        """Returns the strength, if it is a number, then the group of every position."""
         strength = [] if isinstance(self.strength, Tensor) else [float(self.strength)]
         return "GroupLasso", strength + [float(g) for g in self.groups]  # type: ignore[arg-type]
 
     @classmethod
     def from_spec(cls, numbers: list[float], parameter: Tensor | None) -> GroupLasso:
-        """The inverse of `spec`."""
+        """Makes the leaf that `spec` described."""
         leaf = object.__new__(cls)
         leaf.hold("strength", numbers[0] if parameter is None else parameter)
         leaf.hold("groups", tuple(int(group) for group in (numbers[1:] if parameter is None else numbers)))
@@ -63,7 +63,7 @@ class GroupLasso(KernelRegularizer):
         object.__setattr__(self, field, value)
 
     def arguments(self, scores: Tensor) -> tuple[Any, ...]:
-        """The group of every position, and the strength."""
+        """Returns the group of every position, and the strength."""
         check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
         return self._labels(scores), self.strength
 
@@ -73,7 +73,7 @@ class GroupLasso(KernelRegularizer):
         return (0.5 * (total(weights.square()) - 1) + self.strength * total(norms)).squeeze(-1)
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
-        """A multiple of the identity plus rank one in each group, restricted to directions of sum zero."""
+        """Multiplies by a multiple of the identity plus rank one in each group, on directions of sum zero."""
         return groupmax_product(certificate[0], self._labels(direction), self.strength, direction)
 
     def slopes(self, certificate: tuple[Tensor, ...]) -> tuple[Slope, ...]:
@@ -94,13 +94,13 @@ class GroupLasso(KernelRegularizer):
         return torch.where(positive, torch.where(positive, squares, 1).sqrt(), 0)
 
     def check_fit(self, scores: Tensor) -> None:
-        """Every position of the row has a group."""
+        """Checks that every position of the row has a group."""
         check_group_count("GroupLasso", self.groups, scores.shape[-1])  # type: ignore[arg-type]
         super().check_fit(scores)
 
 
 def labels_of(leaf: Any, like: Tensor) -> Tensor:
-    """The groups of a leaf as a tensor beside `like`, made once."""
+    """Returns the groups of a leaf as a tensor on the device of `like`; it is made once."""
     labels = leaf.__dict__.get("_labels_made")
     if labels is None or labels.device != like.device:
         labels = _labels_beside(like, leaf.groups)

@@ -1,6 +1,6 @@
 """Maximising <p, θ> − Ω(p) over the simplex for any smooth, strongly convex Ω, rows side by side.
 
-A primal–dual interior-point method, then a Newton polish on the face it finds. Letters: g = θ − ∇Ω(p) is the gradient
+A primal–dual interior-point method finds a face, and Newton steps on it follow. Letters: g = θ − ∇Ω(p) is the gradient
 of the objective, ν the multiplier of Σ p = 1, s ≥ 0 the slacks of p ≥ 0. The optimum is where
 
     g + s = ν,    p_i s_i = 0,    Σ p = 1
@@ -32,7 +32,7 @@ class Maximum(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Where the interior-point method is: weights, multiplier, slacks."""
+    """The current point of the interior-point method: weights, multiplier, slacks."""
 
     p: Tensor
     nu: Tensor
@@ -64,7 +64,7 @@ def maximize(omega: Omega, scores: Tensor, *, rtol: float, max_iter: int) -> Max
 
 
 def certified_gap(omega: Omega, scores: Tensor, weights: Tensor) -> Tensor:
-    """Max g − <g, p> at any point of the simplex: an upper bound on max_Ω(θ) − (<p, θ> − Ω(p))."""
+    """Computes max g − <g, p> at a point of the simplex: an upper bound on max_Ω(θ) − (<p, θ> − Ω(p))."""
     allowed = scores > -torch.inf
     _, g, _ = _derivatives(omega, torch.where(allowed, scores, 0), weights)
     return _gap(g, weights, allowed, 0.0)[0].squeeze(-1)
@@ -78,7 +78,7 @@ def solve_on_face(omega: Omega, point: Tensor, direction: Tensor) -> Tensor:
 
 
 def _face_step(hessian_vector: HessianVector, p: Tensor, v: Tensor) -> Tensor:
-    """The solution of H y + ν = v, Σ y = 0 on the support of p.
+    """Solves H y + ν = v, Σ y = 0 on the support of p.
 
     For a norm, H p = 0: then H is singular, and if some weights are small, so is nearly H on {Σ y = 0}, although y is
     well determined. So we write y = z + β p with z = 0 at the largest weight, k. Without k, H is well conditioned, and
@@ -108,7 +108,7 @@ def _face_step(hessian_vector: HessianVector, p: Tensor, v: Tensor) -> Tensor:
     a, b, c, d = total(h * (p - by_h)), 1 - total(h * by_one), 1 - total(by_h), -total(by_one)
     determinant = a * d - b * c
     y = torch.zeros_like(p)
-    for _ in range(3):  # the second and third refine what the first has left
+    for _ in range(3):  # the second and third solve for the residual of the first
         rest = torch.where(free, v - hessian_vector(y), 0)
         rest = torch.where(free, rest - total(p * rest), 0)
         by_v = solve(rest, others, 0)
@@ -141,7 +141,7 @@ def _interior_point(omega: Omega, x: Tensor, p: Tensor, allowed: Tensor, rtol: f
         if not bool(late.any()):
             break
         mu = (p * s).sum(-1, keepdim=True) / count
-        sigma = torch.where(mu < 1e-3, 0.01, 0.2)  # near the end Newton is right: aim low
+        sigma = torch.where(mu < 1e-3, 0.01, 0.2)  # near the end Newton's step is accurate: aim at a small gap
         inverse = torch.where(allowed, 1 / torch.where(allowed, p, 1), 0)
         barrier = s * inverse
         right = torch.where(allowed, g - nu + sigma * mu * inverse, 0)
@@ -183,17 +183,17 @@ def _advance(
 
 
 def _longest(position: Tensor, step: Tensor) -> Tensor:
-    """The longest step up to 1 that keeps positions positive, with a margin."""
+    """Returns the longest step up to 1 that keeps positions positive, with a margin."""
     falling = (step < 0) & (position > 0)
     ratio = torch.where(falling, -position / torch.where(falling, step, -1), torch.inf)
     return (0.99 * ratio.amin(-1, keepdim=True)).clamp(max=1)
 
 
 def _polish(omega: Omega, x: Tensor, p: Tensor, allowed: Tensor, rtol: float) -> Tensor:
-    """Exact zeros where they are stable, and Newton steps on what is left.
+    """Makes small weights exactly zero where that is stable, and takes Newton steps on what is left.
 
     A step leaves each weight at least a tenth of itself: where the gradient of Ω is steep at zero (p^0.3), Newton's
-    step from too large a weight would lead below zero, and a small weight must not hold up the others.
+    step from too large a weight would lead below zero, and a small weight must not shorten the step of the others.
     """
     _, g, _ = _derivatives(omega, x, p)
     nu = torch.where(p > 0, p * g, 0).sum(-1, keepdim=True)
@@ -227,7 +227,7 @@ def _polish(omega: Omega, x: Tensor, p: Tensor, allowed: Tensor, rtol: float) ->
 
 
 def _stationarity(g: Tensor, p: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
-    """How far g is from ν on the support, or above it elsewhere: the most, and the mean by weight."""
+    """Returns how far g is from ν on the support, or above it elsewhere: the maximum, and the mean by weight."""
     nu = torch.where(p > 0, p * g, 0).sum(-1, keepdim=True)
     error = torch.where(p > 0, (g - nu).abs(), torch.where(allowed, (g - nu).clamp(min=0), 0))
     most, mean = error.amax(-1, keepdim=True), (p * error).sum(-1, keepdim=True)
@@ -235,7 +235,7 @@ def _stationarity(g: Tensor, p: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor
 
 
 def _derivatives(omega: Omega, x: Tensor, p: Tensor) -> tuple[Tensor, Tensor, HessianVector]:
-    """The objective, its gradient g, and v → H v on the positive weights; at zeros they are taken just inside."""
+    """Returns the objective, its gradient g, and v → H v on the positive weights; zeros are moved just inside first."""
     with torch.enable_grad():
         inside = p.detach().clamp(min=torch.finfo(p.dtype).tiny).requires_grad_()
         value = omega(inside)
@@ -257,7 +257,7 @@ def _derivatives(omega: Omega, x: Tensor, p: Tensor) -> tuple[Tensor, Tensor, He
 
 
 def _gap(g: Tensor, p: Tensor, allowed: Tensor, rtol: float) -> tuple[Tensor, Tensor]:
-    """The gap, and what counts as closed: a few roundings of the largest gradient that carries weight."""
+    """Returns the gap and its tolerance: a few roundings of the largest gradient that has weight."""
     nu = torch.where(p > 0, p * g, 0).sum(-1, keepdim=True)
     best = torch.where(allowed, g, -torch.inf).amax(-1, keepdim=True)
     scale = torch.where(p > 1e-6, g.abs(), 0).amax(-1, keepdim=True)
@@ -265,7 +265,7 @@ def _gap(g: Tensor, p: Tensor, allowed: Tensor, rtol: float) -> tuple[Tensor, Te
 
 
 def _diagonal(hessian_vector: HessianVector, p: Tensor, free: Tensor) -> Tensor:
-    """About the diagonal of H: the root mean square of (H v)_i / v_i over four v = ± p.
+    """Estimates the diagonal of H: the root mean square of (H v)_i / v_i over four v = ± p.
 
     Each ratio is the diagonal itself where Ω is separable, and close to it after a low-rank addition. One of them may
     vanish by cancellation (H p is zero for a norm, and has zeros for many quadratic forms), four do not.
@@ -297,7 +297,7 @@ def _projected_cg(
     mass = (slide * normal).sum(-1, keepdim=True).clamp(min=torch.finfo(v.dtype).tiny)
 
     def centred(r: Tensor) -> Tensor:
-        """Multiples of a are the multiplier's business; left in, they would drown a small residual in rounding."""
+        """Removes multiples of a, which only change the multiplier; their rounding would hide a small residual."""
         return torch.where(free, r - normal * ((slide * r).sum(-1, keepdim=True) / mass), 0)
 
     y = torch.zeros_like(v)

@@ -14,7 +14,7 @@ from omegamax.operators.regularizer import KernelRegularizer, Slope, total
 
 @dataclass(frozen=True, eq=False)
 class NormEntropy(KernelRegularizer):
-    """Ω(p) = ‖p‖_α − 1, 1 < α < ∞. Its argmax is normmax: sparse, and from moderate orders on nearly even.
+    """Ω(p) = ‖p‖_α − 1, 1 < α < ∞. Its argmax is normmax: sparse, and nearly equal weights from moderate orders on.
 
     A norm is linear along rays from the origin, but a ray meets the simplex in one point, and elsewhere the α-norm is
     strictly convex: the argmax is unique. As α falls to 1, Ω vanishes and normmax becomes hardmax. As α grows it
@@ -35,7 +35,7 @@ class NormEntropy(KernelRegularizer):
         """‖p‖_α − 1."""
         if weights.shape[-1] == 0:
             return weights.sum(-1) - 1
-        top = weights.amax(-1, keepdim=True).detach()  # whose power may be smaller than the least number
+        top = weights.amax(-1, keepdim=True).detach()  # factored out, because its power may underflow
         support, scale = weights != 0, torch.where(top == 0, 1, top)
         powers = torch.where(support, torch.where(support, weights / scale, 1).pow(self.alpha), 0)
         sums = total(powers)
@@ -47,5 +47,5 @@ class NormEntropy(KernelRegularizer):
         return normmax_product(certificate[0], self.alpha, direction)
 
     def slopes(self, certificate: tuple[Tensor, ...]) -> tuple[Slope, ...]:
-        """How the norm and its gradient move with α; see `normmax_slope`."""
+        """Computes how the norm and its gradient change with α; see `normmax_slope`."""
         return (Slope(*normmax_slope(certificate[0], self.alpha)),)

@@ -1,4 +1,4 @@
-"""What a smoothed maximum of one tensor writes: Ω, a solver and a Hessian product. Everything else follows.
+"""Smoothed maxima of one tensor: a class writes Ω, a solver and a Hessian product, and everything else follows.
 
     ∂ max_Ω / ∂θ = p          ∂ max_Ω / ∂φ = −∂_φ Ω(p)
     ∂ p / ∂θ     = J          ∂ p / ∂φ     = −J ∂_φ ∇Ω(p)           for a parameter φ of Ω (α, strength)
@@ -26,8 +26,8 @@ O = TypeVar("O", bound="Operator")  # noqa: E741
 class Operator(SmoothMax):
     """A smoothed maximum of one tensor. Leaves write `omega`, `solve` and `hessian_product`, and no autograd.
 
-    A leaf is a frozen dataclass. At most one of its fields, named by `learnable`, may be a tensor that learns; then it
-    writes `slopes` too.
+    A leaf is a frozen dataclass. At most one of its fields, named by `learnable`, may be a tensor that learns; a leaf
+    with such a field writes `slopes` too.
 
     Common arguments: `certificate` (what `solve` kept for the derivative); `direction` (v of J v, shaped as the
     scores); `removed` (boolean, entries that are out of their row); `parameters` (the tensors that learn); `field` and
@@ -36,41 +36,41 @@ class Operator(SmoothMax):
 
     in_graphs: ClassVar[bool] = False  # `torch_operators` can rebuild it, so it can be a node of a graph
     learnable: ClassVar[str | None] = None  # the field that may be a tensor
-    native_numbers: Any = None  # what its native solver takes beside the scores, where that is nothing but numbers
+    native_numbers: Any = None  # the arguments of its native solver beside the scores, if all of them are numbers
 
     @abc.abstractmethod
     def solve(self, scores: Tensor) -> Solution:
-        """The maximiser, the maximum and the certificate; records no gradient and honours −inf."""
+        """Returns the maximiser, the maximum and the certificate, without a gradient; −inf gets no weight."""
 
     @abc.abstractmethod
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
         """J v, a differentiable function of the certificate's weights and of the direction."""
 
     def slopes(self, certificate: tuple[Tensor, ...]) -> tuple[Slope, ...]:
-        """One `Slope` per entry of `parameters()`."""
+        """Returns one `Slope` per entry of `parameters()`."""
         return ()
 
-    # What an operator may write where it has something cheaper.
+    # What an operator may override where it has something cheaper.
 
     def pull_back(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Pullback:
-        """J v with its inner products."""
+        """Computes J v and its inner products with the slopes."""
         return evaluation.along_slopes(self, certificate, self.hessian_product(certificate, direction))
 
     def solve_weights(self, scores: Tensor) -> Tensor:
-        """The weights of `solve`, where nothing will be differentiated."""
+        """Computes the weights of `solve`, for calls that are not differentiated."""
         return self.solve(scores).weights
 
     def solve_value_and_weights(self, scores: Tensor) -> ValueAndWeights:
-        """The value and the weights of `solve`, where nothing will be differentiated."""
+        """Computes the value and the weights of `solve`, for calls that are not differentiated."""
         weights, value, _ = self.solve(scores)
         return ValueAndWeights(value, weights)
 
     def solve_certificate(self, scores: Tensor) -> tuple[Tensor, ...]:
-        """The certificate of `solve`, where nobody asks for the value."""
+        """Computes the certificate of `solve`, for calls that do not need the value."""
         return self.solve(scores).certificate
 
     def solve_for_export(self, scores: Tensor) -> Solution:
-        """`solve` in operations that ONNX and `torch.jit.trace` can record."""
+        """Solves in operations that ONNX and `torch.jit.trace` can record."""
         who = type(self).__name__
         raise RuntimeError(
             f"{who}: ONNX export and torch.jit.trace need a solver without loops that depend on the data, got one with "
@@ -78,7 +78,7 @@ class Operator(SmoothMax):
         )
 
     def omega_without(self, weights: Tensor, removed: Tensor) -> Tensor:
-        """Ω(p) on the row without the positions that are removed, as a mask removes them; their weight is zero."""
+        """Computes Ω(p) on the row without the removed positions, whose weight is zero: a mask removes them so."""
         return self.omega(weights)
 
     def check_fit(self, scores: Tensor) -> None:
@@ -90,17 +90,17 @@ class Operator(SmoothMax):
         """Sets a field of a leaf that is being made: a frozen dataclass refuses later changes."""
         object.__setattr__(self, field, value)
 
-    # The rest is the same for every operator: no leaf writes it again.
+    # The rest is the same for every operator; no leaf overrides it.
 
     def parameters(self) -> tuple[Tensor, ...]:
-        """The learnable field, where it is a tensor: an input of the autograd Function."""
+        """Returns the learnable field if it is a tensor: it is an input of the autograd Function."""
         if self.learnable is None:
             return ()
         value = getattr(self, self.learnable)
         return (value,) if type(value) is not float and isinstance(value, Tensor) else ()
 
     def with_parameters(self: O, parameters: tuple[Tensor, ...]) -> O:
-        """A copy that holds these tensors; checks were made when the original was built."""
+        """Returns a copy that holds these tensors; they are not checked again."""
         if not parameters:
             return self
         twin = copy.copy(self)
@@ -120,13 +120,13 @@ class Operator(SmoothMax):
     def max_and_argmax(
         self, scores: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None
     ) -> ValueAndWeights:
-        """Both, from one solve."""
+        """Computes max_Ω and argmax_Ω from one solve."""
         scores = self.masked(scores, mask, lengths)
         self.check_fit(scores)
         return evaluation.value_and_weights(self, scores)
 
     def masked(self, scores: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
-        """The scores, checked, with −inf where the mask or the lengths leave a position out."""
+        """Checks the scores and writes −inf where the mask or the lengths leave a position out."""
         return masked(type(self).__name__, self.event_ndim, scores, mask, lengths)
 
 

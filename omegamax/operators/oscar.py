@@ -16,7 +16,7 @@ from omegamax.operators.regularizer import KernelRegularizer, Slope, total
 class Oscar(KernelRegularizer):
     """Ω(p) = ½(‖p‖² − 1) + strength · Σ_{i<j} max(p_i, p_j). Its argmax, oscarmax, gives equal weight to clusters.
 
-    Exact for this problem on the simplex, for scores of any sign: sort, subtract strength·(d − rank), pool adjacent
+    It is solved exactly, for scores of any sign: sort, subtract strength·(d − rank), pool adjacent
     violators, project. The composition in the paper (Niculae & Blondel, NIPS 2017, Proposition 2) ranks by |θ| and
     clips at zero before it projects, which is not optimal in general, e.g. for [0.5, −0.5, 0]. `strength` may be a
     tensor, one per row. By default (None) it is min(0.01, 1/d) for the d positions of a row that are not masked: the
@@ -32,7 +32,7 @@ class Oscar(KernelRegularizer):
         return self._omega(weights, 0, self._strength_of(weights.shape[-1]))
 
     def omega_without(self, weights: Tensor, removed: Tensor) -> Tensor:
-        """A removed position is in no pair."""
+        """Computes Ω(p) where a removed position is in no pair."""
         n_removed = total(removed.to(weights.dtype))
         return self._omega(weights, n_removed, self._strength_of(weights.shape[-1] - n_removed))
 
@@ -44,7 +44,7 @@ class Oscar(KernelRegularizer):
         return (0.5 * (total(weights.square()) - 1) + strength * maxima).squeeze(-1)
 
     def _strength_of(self, n_positions: int | Tensor) -> float | Tensor:
-        """The strength of rows with this many positions that are not masked."""
+        """Returns the strength of rows with this many positions that are not masked."""
         return default_strength(n_positions) if self.strength is None else self.strength
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ class TotalVariation(RowOperator):
         return _solution(*prox_tv1d(scores, self.strength))
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
-        """The mean over each segment (Niculae & Blondel, 2017, Proposition 3)."""
+        """Averages over each segment (Niculae & Blondel, 2017, Proposition 3)."""
         solution, joined = certificate
         return segment_mean(joined, direction) + 0 * solution
 
@@ -71,7 +71,7 @@ class OrderedL1(RowOperator):
         return (0.5 * weights.square() + self.weights * ordered).sum(-1)
 
     def solve(self, scores: Tensor) -> Solution:
-        """Sort, subtract, pool adjacent violators, clip (Zeng & Figueiredo, 2014)."""
+        """Sorts, subtracts, pools adjacent violators and clips (Zeng & Figueiredo, 2014)."""
         weights = self.weights
         valid = (weights.diff(dim=-1) <= 0).all(-1, keepdim=True) & (weights[..., -1:] >= 0)
         return _solution(*prox_owl(scores, torch.where(valid, weights, torch.nan)))
@@ -81,14 +81,14 @@ class OrderedL1(RowOperator):
         return owl_product(*certificate, direction)
 
     def slopes(self, certificate: tuple[Tensor, ...]) -> tuple[Slope, ...]:
-        """Refused: there would be one for each rank."""
+        """Raises an error: there would be one slope for each rank."""
         raise RuntimeError(
             "prox_owl: weights must not be differentiated, got a derivative with respect to them; detach them, or use "
             "prox_oscar, whose strength learns"
         )
 
     def check_fit(self, scores: Tensor) -> None:
-        """`prox_owl` has checked these weights, which run along the row."""
+        """Checks nothing: `prox_owl` has checked the weights, which run along the row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,13 +137,13 @@ class GroupNorm(RowOperator):
     learnable: ClassVar[str | None] = "strength"
 
     def spec(self) -> tuple[str, list[float]]:
-        """The strength, where it is a number, then the group of every position."""
+        """Returns the strength, if it is a number, then the group of every position."""
         strength = [] if isinstance(self.strength, Tensor) else [float(self.strength)]
         return "GroupNorm", strength + [float(g) for g in self.groups]
 
     @classmethod
     def from_spec(cls, numbers: list[float], parameter: Tensor | None) -> GroupNorm:
-        """The inverse of `spec`."""
+        """Makes the leaf that `spec` described."""
         strength = numbers[0] if parameter is None else parameter
         return cls(tuple(int(g) for g in (numbers[1:] if parameter is None else numbers)), strength)
 
@@ -155,7 +155,7 @@ class GroupNorm(RowOperator):
         return _solution(prox_group(scores, self._labels(scores), self.strength))
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
-        """A multiple of the identity plus rank one in each group that is left."""
+        """Multiplies by a multiple of the identity plus rank one in each group that is left."""
         (solution,) = certificate
         labels = self._labels(solution)
         norm = group_norm(solution, labels)
@@ -193,6 +193,6 @@ class Monotone(RowOperator):
         return _solution(*isotonic(scores))
 
     def hessian_product(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Tensor:
-        """The mean over each block."""
+        """Averages over each block."""
         solution, joined = certificate
         return segment_mean(joined, direction) + 0 * solution

@@ -36,14 +36,14 @@ class RowOperator(Operator):
         torch_operators.LEAVES[cls.__name__] = cls
 
     def spec(self) -> tuple[str, list[float]]:
-        """The name of the class, and the fields that are plain numbers in their order; None travels as NaN."""
+        """Returns the name of the class, and the fields that are plain numbers in their order; None becomes NaN."""
         values = (getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
         numbers = [math.nan if value is None else value for value in values if not isinstance(value, Tensor)]
         return type(self).__name__, [float(number) for number in numbers]
 
     @classmethod
     def from_spec(cls: type[R], numbers: list[float], parameter: Tensor | None) -> R:
-        """The inverse of `spec`."""
+        """Makes the leaf that `spec` described."""
         rest = (None if math.isnan(number) else number for number in numbers)
         leaf = object.__new__(cls)
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]
@@ -58,7 +58,7 @@ class Regularizer(RowOperator):
     rows_sum_to_one = True
     sums_to_one = True
     symmetric: ClassVar[bool] = True  # Ω does not depend on the order of the row
-    zero_stays_zero: ClassVar[bool] = False  # lower scores that are added to a row give no weight to what had none
+    zero_stays_zero: ClassVar[bool] = False  # adding lower scores to a row gives no weight to an entry that had none
 
 
 class KernelRegularizer(Regularizer):
@@ -87,7 +87,7 @@ class KernelRegularizer(Regularizer):
 
     @classmethod
     def for_caller(cls: type[K], who: str, value: float | Tensor | None = None) -> K:
-        """The leaf with this parameter (None if it has none), checked once; `who` is the caller that an error names."""
+        """Makes the leaf with this parameter (None if it has none), checked once; errors name `who`, the caller."""
         leaf = object.__new__(cls)
         if cls.facts.parameter is not None:
             leaf._check_and_hold(who, value)
@@ -110,25 +110,25 @@ class KernelRegularizer(Regularizer):
         object.__setattr__(self, "native_numbers", self.solver.native_numbers((value,)) if is_number else None)
 
     def arguments(self, scores: Tensor) -> tuple[Any, ...]:
-        """What the solver takes beside the scores: the field of the leaf."""
+        """Returns the arguments of the solver beside the scores: the field of the leaf."""
         return () if self.facts.parameter is None else (getattr(self, self.facts.parameter.name),)
 
     def solve(self, scores: Tensor) -> Solution:
-        """The maximiser, the maximum and the certificate."""
+        """Returns the maximiser, the maximum and the certificate."""
         weights, value, *constants = self.solver(scores, *self.arguments(scores))
         return Solution(weights, value, (weights, *constants))
 
     def solve_weights(self, scores: Tensor) -> Tensor:
-        """The weights alone, natively."""
+        """Computes the weights only, by the native kernel."""
         return self.solver.weights(scores, *self.arguments(scores))
 
     def solve_value_and_weights(self, scores: Tensor) -> ValueAndWeights:
-        """The value and the weights, without constants."""
+        """Computes the value and the weights, without constants."""
         weights, value = self.solver.weights_and_value(scores, *self.arguments(scores))
         return ValueAndWeights(value, weights)
 
     def solve_certificate(self, scores: Tensor) -> tuple[Tensor, ...]:
-        """The weights alone, where they are the whole certificate."""
+        """Computes the weights only, if they are the whole certificate."""
         if self.constants is None:
             if self.native_numbers is not None and routing.context(scores) is routing.Context.NATIVE:
                 return (self.solver.weights_by_numbers(scores, self.native_numbers),)
@@ -138,7 +138,7 @@ class KernelRegularizer(Regularizer):
         return self.solve(scores).certificate
 
     def solve_for_export(self, scores: Tensor) -> Solution:
-        """The reference of the solver, where it has no loop that depends on the data."""
+        """Runs the reference of the solver, if it has no loop that depends on the data."""
         if not self.facts.exports:
             return super().solve_for_export(scores)
         weights, value, *constants = self.solver.reference(scores, *self.arguments(scores))
@@ -146,7 +146,7 @@ class KernelRegularizer(Regularizer):
 
 
 def total(weights: Tensor) -> Tensor:
-    """Row sums that keep the axis: the shape of `Slope.omega`."""
+    """Sums rows and keeps the axis, as `Slope.omega` needs it."""
     return weights.sum(-1, keepdim=True)
 
 

@@ -1,4 +1,4 @@
-"""Temperature, in one place for every smoothed maximum."""
+"""The temperature of a smoothed maximum: one class for all of them."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ class Scaled(SmoothMax):
 
     @property
     def sums_to_one(self) -> bool:  # type: ignore[override]
-        """Whether the weights of the scaled problem do."""
+        """Whether the weights of the scaled problem sum to one."""
         return self.inner.sums_to_one
 
     @property
     def rows_sum_to_one(self) -> bool:  # type: ignore[override]
-        """Whether the rows of the scaled problem do."""
+        """Whether the rows of the scaled problem sum to one."""
         return self.inner.rows_sum_to_one
 
     @property
     def always_positive(self) -> bool:  # type: ignore[override]
-        """Whether the weights of the scaled problem are."""
+        """Whether the weights of the scaled problem are always positive."""
         return self.inner.always_positive
 
     def omega(self, weights: Tensor) -> Tensor:
@@ -78,20 +78,20 @@ class Scaled(SmoothMax):
     def max_and_argmax(
         self, scores: Tensor, *, mask: Tensor | None = None, lengths: Tensor | None = None
     ) -> ValueAndWeights:
-        """Both, from one solve of the scaled problem."""
+        """Computes max and argmax from one solve of the scaled problem."""
         rows, top = self._shifted(self._wide(scores, mask, lengths))
         value, weights = self.inner.max_and_argmax(self._divided(rows))
         value = self._multiplied(value) + top
         return ValueAndWeights(value.to(scores.dtype), weights.to(scores.dtype))
 
     def _wide(self, scores: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
-        """The masked scores, half types as float32: they are rounded once, at the end."""
+        """Returns the masked scores, half types as float32: they are rounded once, at the end."""
         scores = masked("Scaled", self.event_ndim, scores, mask, lengths)
         checks.check_row_parameter("Scaled", "gamma", self.gamma, scores)
         return scores.float() if scores.dtype in _HALVES else scores
 
     def _shifted(self, scores: Tensor) -> tuple[Tensor, Any]:
-        """Rows below their maximum, and that maximum, where θ/γ might exceed the largest number; else as they are."""
+        """Subtracts the maximum of each row if θ/γ might overflow; returns the scores and what was subtracted."""
         in_range = scores.dtype is torch.float64 or (not isinstance(self.gamma, Tensor) and self.gamma >= _SAFE)
         if in_range or not self.inner.sums_to_one or scores.numel() == 0:
             return scores, 0.0

@@ -1,4 +1,4 @@
-"""What solvers and derivative rules of operators return."""
+"""The results of solvers and of derivative rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Solution(NamedTuple):
-    """What a solver returns: the maximiser, the maximum, and what the derivative needs."""
+    """The result of a solver: the maximiser, the maximum, and what the derivative needs."""
 
     weights: Tensor  # (..., *event)
     value: Tensor  # (...)
@@ -16,14 +16,14 @@ class Solution(NamedTuple):
 
 
 class Slope(NamedTuple):
-    """How Ω and its gradient move with one parameter, at fixed weights."""
+    """The derivatives of Ω and of its gradient with respect to one parameter, at fixed weights."""
 
     omega: Tensor  # ∂_φ Ω(p), shape (..., 1 for each event axis)
     gradient: Tensor  # ∂_φ ∇Ω(p), shape (..., *event), up to a constant that J cancels
 
 
 class Pullback(NamedTuple):
-    """What reverse mode takes from the weights."""
+    """The products with J that reverse mode needs."""
 
     product: Tensor  # J v, shape (..., *event), differentiable
     along_slopes: tuple[Tensor, ...]  # <J v, ∂_φ ∇Ω(p)> for each parameter, shape (..., 1 for each event axis)

@@ -3,7 +3,7 @@
     omegamax::solve(scores, parameter, leaf, numbers) -> (weights, value, constants)
     omegamax::hessian_product(weights, constants, parameter, direction, leaf, numbers) -> product
 
-A graph holds tensors, numbers and strings, so a leaf travels as its class name, its plain numbers, and the one tensor
+A graph holds tensors, numbers and strings, so a leaf is stored as its class name, its plain numbers, and the one tensor
 among its hyper-parameters. `constants` is the locally constant part of the certificate, empty where there is none.
 """
 
@@ -32,7 +32,7 @@ _LIBRARY.define(
 
 
 def rebuild(leaf: str, numbers: list[float], parameter: Tensor | None) -> Any:
-    """The leaf that `RowOperator.spec` described."""
+    """Makes the leaf that `RowOperator.spec` described."""
     return LEAVES[leaf].from_spec(numbers, parameter)  # type: ignore[attr-defined]
 
 
@@ -93,8 +93,8 @@ def _product_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     weights, constants, parameter, direction = ctx.saved_tensors
     if parameter is not None and ctx.needs_input_grad[2]:
         raise RuntimeError(
-            f"{ctx.leaf}: a second derivative with respect to a parameter was asked of an exported graph, "
-            "got one that keeps first derivatives only; differentiate the eager function instead"
+            f"{ctx.leaf}: a second derivative with respect to a parameter needs the eager function, got a graph, "
+            "which keeps first derivatives only; differentiate the eager function instead"
         )
     smooth = rebuild(ctx.leaf, ctx.numbers, parameter)
     with torch.enable_grad():

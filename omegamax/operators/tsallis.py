@@ -34,7 +34,7 @@ class Tsallis(KernelRegularizer):
 
     @property
     def always_positive(self) -> bool:  # type: ignore[override]
-        """At α = 1, where it is Shannon."""
+        """Whether α = 1, where it is Shannon."""
         return bool(torch.as_tensor(self.alpha == 1).all())
 
     def omega(self, weights: Tensor) -> Tensor:
@@ -50,11 +50,11 @@ class Tsallis(KernelRegularizer):
         return entmax_product(certificate[0], self.alpha, direction)
 
     def slopes(self, certificate: tuple[Tensor, ...]) -> tuple[Slope, ...]:
-        """The formulas above, on the support."""
+        """Computes the formulas above, on the support."""
         return (Slope(*entmax_slope(certificate[0], self.alpha)),)
 
     def pull_back(self, certificate: tuple[Tensor, ...], direction: Tensor) -> Pullback:
-        """Both from the same logarithms."""
+        """Computes J v and its inner product with the slope from the same logarithms."""
         product, along = entmax_pull(certificate[0], self.alpha, direction)
         return Pullback(product, (along,))
 

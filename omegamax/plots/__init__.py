@@ -30,6 +30,7 @@ from omegamax.plots.operators import figure2 as figure2
 from omegamax.plots.polytope import polytope as polytope
 from omegamax.plots.positions import positional_encodings as positional_encodings
 from omegamax.plots.rows import row_comparison as row_comparison
+from omegamax.plots.screened_row import screened_row as screened_row
 from omegamax.plots.simplex import simplex_levels as simplex_levels
 from omegamax.plots.supports import support_histograms as support_histograms
 from omegamax.plots.surfaces import argmax_surfaces as argmax_surfaces

@@ -54,7 +54,7 @@ def alignment_matrices(
 ) -> Figure:
     """Draws alignments (M, N) by title, with the series x (M,) or (M, D) and y (N,) or (N, D) on the margins.
 
-    From any source: DTW, soft-DTW, attention, a gold alignment. Grey cells are exactly zero. Soft-DTW has no such
+    They may come from DTW, soft-DTW, attention, or a gold alignment. Grey cells are exactly zero. Soft-DTW has no such
     cells, only weights that are too small to be stored; `exact_zeros` says so by title, as for `attention_map`. Without
     it, weights that are nearly too small for their type are taken as a sign that others were rounded to zero.
     """

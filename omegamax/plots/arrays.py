@@ -1,4 +1,4 @@
-"""Converts to CPU tensors what can be drawn: tensors on any device, NumPy arrays, and lists as JSON has them."""
+"""Converts to CPU tensors what can be drawn: tensors of any device and layout, NumPy arrays, and lists as in JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Name = TypeVar("Name")
 def to_cpu_tensor(given: Any) -> Any:
     """Returns a CPU tensor without its gradient; what is not an array is returned unchanged, to be refused later."""
     if isinstance(given, Tensor):
-        return given.detach().cpu()
+        given = given.detach().cpu()
+        return given if given.layout is torch.strided else given.to_dense()
     if isinstance(given, list):
         given = [one.detach().cpu() if isinstance(one, Tensor) else one for one in given]
     if isinstance(given, np.ndarray | list):

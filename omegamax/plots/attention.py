@@ -14,9 +14,11 @@ from matplotlib.image import AxesImage
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from torch import Tensor
 
+from omegamax.attention.sparse_attention import SparseAttentionOutput
 from omegamax.plots import typesetting
 from omegamax.plots.arrays import to_cpu_tensor, to_cpu_tensors
 from omegamax.plots.cells import BORDER, draw_cells, draw_clusters, draw_marks
+from omegamax.plots.sparse_weights import one_map
 from omegamax.plots.style import figure_style
 from omegamax.plots.zeros import ExactZeros, rounded_to_zero, share_of_zeros
 
@@ -31,7 +33,7 @@ _LINE = 2.4  # inches of a title before it is broken, where the map is narrower
 
 
 def attention_map(
-    weights: Tensor,
+    weights: Tensor | SparseAttentionOutput,
     rows: Sequence[str] = (),
     columns: Sequence[str] = (),
     *,
@@ -44,29 +46,30 @@ def attention_map(
 
     `rows` are the Q output tokens, `columns` the K input tokens, in any script. `clusters` (Q, K), whole numbers as
     `clusters_of` gives them, puts the same sign on cells of a row that belong together (their figure 4), and `marked`
-    (Q, K), boolean, underlines cells. Weights that are not numbers are hatched.
+    (Q, K), boolean, underlines cells. Weights that are not numbers are hatched. Sparse weights are drawn too: those of
+    `sparse_attention_with_weights` for one head, or `.head(item, head)` of what it returned.
 
     A weight of softmax is never exactly zero, though a small one is stored as 0: such cells are white. `exact_zeros`
     says which zeros are exact: True (all), False (none, as for softmax), or a boolean matrix (Q, K), such as ~mask. By
     default the title decides if it is an operator's name, and otherwise the weights: if some are nearly too small for
     their type (below 1e-30 in float32), others were rounded to zero.
     """
-    weights = to_cpu_tensor(weights)
-    check_map("attention_map", "weights", weights)
+    matrix = to_cpu_tensor(one_map("attention_map", weights))
+    check_map("attention_map", "weights", matrix)
     return _draw_maps(
         "attention_map",
-        {title: weights},
+        {title: matrix},
         {title: typesetting.title(title, max_characters=_LONGEST_TITLE)},
         {title: rows},
         {title: columns},
         clusters={} if clusters is None else {title: to_cpu_tensor(clusters)},
         marked={} if marked is None else {title: to_cpu_tensor(marked)},
-        rounded={title: _rounded("attention_map", weights, exact_zeros, title)},
+        rounded={title: _rounded("attention_map", matrix, exact_zeros, title)},
     )
 
 
 def attention_maps(
-    weights: Mapping[str, Tensor],
+    weights: Mapping[str, Tensor | SparseAttentionOutput],
     rows: Labels = (),
     columns: Labels = (),
     *,
@@ -77,31 +80,29 @@ def attention_maps(
 ) -> Figure:
     """Draws several maps (Q, K) by name, side by side on one scale, each with its share of exact zeros.
 
-    As `attention_map`. Labels are shared, or a mapping gives each map its own: models that read the same sentence may
-    write different ones, of different lengths. `clusters` has numbers for the maps that it names. `exact_zeros` is
-    shared, or by name. `across` maps stand next to each other; by default as many as keep the cells legible and the
-    figure within a page. For every head of every layer see `attention_overview`.
+    Maps are drawn as by `attention_map`. Labels are shared, or a mapping gives each map its own: models that read the
+    same sentence may write different ones, of different lengths. `clusters` has numbers for the maps that it names.
+    `exact_zeros` is shared, or by name. `across` maps stand next to each other; by default as many as keep the cells
+    legible and the figure within a page. For every head of every layer see `attention_overview`.
     """
     if not weights:
         raise ValueError("attention_maps: weights must have at least one map, got none; give {name: matrix}")
     if across is not None and (not isinstance(across, int) or across < 1):
         raise ValueError(f"attention_maps: across must be a whole number from 1 up, got {across!r}; leave it out")
-    weights = to_cpu_tensors(weights)
-    for name, matrix in weights.items():
+    maps = to_cpu_tensors({name: one_map("attention_maps", each) for name, each in weights.items()})
+    for name, matrix in maps.items():
         check_map("attention_maps", repr(name), matrix)
-    exact = exact_zeros if isinstance(exact_zeros, Mapping) else dict.fromkeys(weights, exact_zeros)
-    rounded = {name: _rounded("attention_maps", matrix, exact.get(name), name) for name, matrix in weights.items()}
-    shares = {
-        name: f": {share_of_zeros(each, rounded[name])}" if each.numel() else "" for name, each in weights.items()
-    }
+    exact = exact_zeros if isinstance(exact_zeros, Mapping) else dict.fromkeys(maps, exact_zeros)
+    rounded = {name: _rounded("attention_maps", matrix, exact.get(name), name) for name, matrix in maps.items()}
+    shares = {name: f": {share_of_zeros(each, rounded[name])}" if each.numel() else "" for name, each in maps.items()}
     return _draw_maps(
         "attention_maps",
-        weights,
+        maps,
         {name: typesetting.title(name, max_characters=_LONGEST_TITLE) + share for name, share in shares.items()},
-        rows if isinstance(rows, Mapping) else dict.fromkeys(weights, rows),
-        columns if isinstance(columns, Mapping) else dict.fromkeys(weights, columns),
+        rows if isinstance(rows, Mapping) else dict.fromkeys(maps, rows),
+        columns if isinstance(columns, Mapping) else dict.fromkeys(maps, columns),
         clusters=to_cpu_tensors(clusters or {}),
-        marked={} if marked is None else dict.fromkeys(weights, to_cpu_tensor(marked)),
+        marked={} if marked is None else dict.fromkeys(maps, to_cpu_tensor(marked)),
         rounded=rounded,
         across=across,
     )
@@ -138,7 +139,7 @@ class _Plan(NamedTuple):
     cell: tuple[float, float]  # inches, wide and high
     size: tuple[float, float]  # of the figure
     type_size: tuple[float, float]  # of column and row labels
-    upright: bool  # the columns' labels stand
+    upright: bool  # the columns' labels are vertical
     titles: tuple[str, ...]  # in lines
     narrow: bool  # titles are wider than their maps
 
@@ -192,7 +193,7 @@ def _draw_maps(
             image = draw_cells(axes, matrix, rounded[name], top=top, cell=plan.cell)
             axes.set(xlim=(-0.5, room[1] - 0.5), ylim=(room[0] - 0.5, -0.5))  # cells of one size in all maps
             axes.spines["bottom"].set_position(("data", max(1, matrix.shape[0]) - 0.5))  # labels touch the map
-            axes.set_anchor("W" if plan.narrow else "C")  # what is free is on the right, for the title
+            axes.set_anchor("W" if plan.narrow else "C")  # leaves free space on the right, for the title
             if name in clusters:
                 draw_clusters(axes, clusters[name], matrix, top=top, cell=min(plan.cell))
             if name in marked:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
+import torch
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from omegamax.attention.sparse_attention import SparseAttentionOutput
 from omegamax.plots import typesetting
 from omegamax.plots.arrays import to_cpu_tensor
 from omegamax.plots.attention import check_map
+from omegamax.plots.sparse_weights import all_heads
 from omegamax.plots.style import COLOURS, figure_style
 from omegamax.plots.zeros import rounded_to_zero
 
@@ -21,7 +25,7 @@ _COLOURS = [COLOURS[name] for name in ("softmax", "fusedmax", "entmax15", "sqpno
 
 
 def attention_lines(
-    weights: Tensor,
+    weights: Tensor | SparseAttentionOutput,
     rows: Sequence[str],
     columns: Sequence[str],
     *,
@@ -32,10 +36,12 @@ def attention_lines(
 
     `weights` is (Q, K), or (H, Q, K) with a panel for each head; `heads` are their titles. Lines are as wide as their
     weight; a weight of exactly zero has no line. For softmax, say `exact_zeros=False` (see `attention_map`): then
-    weights that were rounded to zero have one.
+    weights that were rounded to zero have one. What `sparse_attention_with_weights` returned for one item is drawn too.
     """
+    if isinstance(weights, SparseAttentionOutput):
+        weights = torch.stack([to_cpu_tensor(each) for each in all_heads("attention_lines", weights)])
     weights = to_cpu_tensor(weights)
-    each = weights.unsqueeze(0) if isinstance(weights, Tensor) and weights.dim() == 2 else weights
+    each: Any = weights.unsqueeze(0) if isinstance(weights, Tensor) and weights.dim() == 2 else weights
     if not isinstance(each, Tensor) or each.dim() != 3 or 0 in each.shape:
         came = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
         raise ValueError(
@@ -45,7 +51,7 @@ def attention_lines(
     left = typesetting.labels("attention_lines", "rows", rows, each.shape[1])
     right = typesetting.labels("attention_lines", "columns", columns, each.shape[2])
     titles = typesetting.labels("attention_lines", "heads", heads, len(each))
-    if not titles and weights.dim() == 3:
+    if not titles and each is weights:
         titles = [f"head {head + 1}" for head in range(len(each))]
     margins = [max([0.05, *(typesetting.width(word, 8.5) for word in side)]) for side in (left, right)]
     one = sum(margins) + 1.0  # inches of a panel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,10 +12,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
+from omegamax.attention.sparse_attention import SparseAttentionOutput
 from omegamax.plots import typesetting
 from omegamax.plots.arrays import to_cpu_tensor
 from omegamax.plots.attention import check_map
 from omegamax.plots.cells import BORDER
+from omegamax.plots.sparse_weights import all_heads, heaviest_of_blocks
 from omegamax.plots.style import COLOURS, WEIGHTS, figure_style, hide_tick_marks
 from omegamax.plots.zeros import ExactZeros, rounded_to_zero
 
@@ -26,7 +28,7 @@ _MOST_CELLS = 96  # on a side of a map; of more the heaviest of each block is dr
 
 
 def attention_overview(
-    weights: Tensor | Sequence[Tensor],
+    weights: Tensor | Sequence[Tensor | SparseAttentionOutput],
     *,
     layers: Sequence[str] = (),
     heads: Sequence[str] = (),
@@ -38,12 +40,15 @@ def attention_overview(
     exactly zero (see `attention_map`, also for `exact_zeros`, which may be a boolean matrix (Q, K)). Colours grow with
     the square root of the weight, so that weights of a few percent are seen; a map with NaN is hatched. A map of more
     than 96 rows or columns is drawn in blocks, each with its heaviest weight. `layers` and `heads` replace the numbers.
+    A layer may also be what `sparse_attention_with_weights` returned for one item: its blocks are found without a dense
+    map, and all its zeros are exact.
     """
-    stack = _layers(weights)
+    given = _layers(weights)
+    stack = [each.weights for each in given]
     n_layers, n_heads = len(stack), len(stack[0])
     down = typesetting.labels("attention_overview", "layers", layers, n_layers) or [str(i + 1) for i in range(n_layers)]
     right = typesetting.labels("attention_overview", "heads", heads, n_heads) or [str(i + 1) for i in range(n_heads)]
-    n_rows, n_columns = (max(each.shape[axis] for each in stack) for axis in (-2, -1))
+    n_rows, n_columns = (max(each.shape[axis] for each in given) for axis in (0, 1))
     ratio = min(3.0, max(1 / 3, n_rows / n_columns))  # height of a map, whose width is 1
     step = (1 + _GAP, ratio + _GAP)
     inch = min(_LARGEST, _PAGE[0] / n_heads / step[0], _PAGE[1] / n_layers / step[1])
@@ -83,21 +88,47 @@ def attention_overview(
     return figure
 
 
-def _layers(weights: Any) -> list[Tensor]:
-    """Returns one tensor (H, Q, K) for each layer."""
-    given = to_cpu_tensor(weights)
-    stack = [to_cpu_tensor(each) for each in given] if isinstance(given, Tensor | list | tuple) else [given]
-    wrong = [each for each in stack if not isinstance(each, Tensor) or each.dim() != 3 or 0 in each.shape]
-    if not stack or wrong or len({len(each) for each in stack}) > 1:
-        came = [tuple(getattr(each, "shape", ())) or type(each).__name__ for each in stack]
+class _Layer(NamedTuple):
+    """The weights of a layer as they are drawn, (heads, rows, columns), and the (Q, K) of its maps."""
+
+    weights: Tensor
+    shape: tuple[int, int]
+
+
+def _layers(weights: Any) -> list[_Layer]:
+    """Returns the weights of each layer; sparse ones are reduced to blocks."""
+    given = [weights] if isinstance(weights, SparseAttentionOutput) else weights
+    if not isinstance(given, list | tuple) or not any(isinstance(each, SparseAttentionOutput) for each in given):
+        given = to_cpu_tensor(given)
+    stack = [_layer(each) for each in given] if isinstance(given, Tensor | list | tuple) else [given]
+    wrong = [each for each in stack if not isinstance(each, _Layer)]
+    if not stack or wrong or len({len(each.weights) for each in stack}) > 1:
+        came = [
+            (len(each.weights), *each.shape) if isinstance(each, _Layer) else
+            tuple(getattr(each, "shape", ())) or type(each).__name__
+            for each in stack
+        ]  # fmt: skip
         raise ValueError(
             "attention_overview: weights must be (layers, heads, queries, keys), or a list of (heads, queries, keys) "
             f"with as many heads in every layer, got layers of {came[:3]}; pick one item of the batch, as in "
             "[layer[0] for layer in output.attentions]"
         )
     for each in stack:
-        check_map("attention_overview", "weights", each.flatten(0, 1))
-    return [each.double() for each in stack]
+        check_map("attention_overview", "weights", each.weights.flatten(0, 1))
+    return [each._replace(weights=each.weights.double()) for each in stack]
+
+
+def _layer(given: Any) -> Any:
+    """Returns a layer, or what is none unchanged."""
+    if isinstance(given, SparseAttentionOutput):
+        maps = all_heads("attention_overview", given)
+        n_rows, n_columns = maps[0].shape
+        size = min(n_rows, _MOST_CELLS), min(n_columns, _MOST_CELLS)
+        return _Layer(torch.stack([heaviest_of_blocks(each, size) for each in maps]), (n_rows, n_columns))
+    each = to_cpu_tensor(given)
+    if not isinstance(each, Tensor) or each.dim() != 3 or 0 in each.shape:
+        return each
+    return _Layer(each, (each.shape[1], each.shape[2]))
 
 
 def _shown(matrix: Tensor, rounded: Tensor) -> np.ma.MaskedArray:

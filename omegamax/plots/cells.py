@@ -27,7 +27,7 @@ def draw_cells(axes: Axes, weights: Tensor, rounded: Tensor, *, top: float, cell
     """
     matrix, small = weights.double().numpy(), rounded.numpy()
     n_rows, n_columns = matrix.shape
-    extent = (-0.5, max(1, n_columns) - 0.5, max(1, n_rows) - 0.5, -0.5)  # of nothing one empty place is left
+    extent = (-0.5, max(1, n_columns) - 0.5, max(1, n_rows) - 0.5, -0.5)  # a map without cells is one empty place
     shown = np.ma.masked_where((matrix == 0) & ~small, matrix) if matrix.size else np.ma.masked_all((1, 1))
     image = axes.imshow(
         shown, cmap=WEIGHTS, vmin=0, vmax=top, aspect=cell[1] / cell[0], interpolation="nearest", extent=extent

@@ -31,7 +31,7 @@ def learning_curves(
         for name, (colour, line) in palette(curves).items():
             epochs = range(first, first + len(curves[name]))
             axes.plot(epochs, curves[name], line, color=colour, linewidth=1.3)
-            if longest <= 40:  # more would be a caterpillar
+            if longest <= 40:  # the dots of longer runs would overlap
                 axes.lines[-1].set(marker="o", markersize=2.5)
         axes.set(xlabel=typesetting.printable(unit), ylabel=typesetting.printable(metric))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))

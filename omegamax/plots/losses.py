@@ -24,7 +24,7 @@ def binary_losses() -> Figure:
     """Draws L([t, 0]; first class) and its derivative in t, for t in [-4, 4].
 
     A sparse Ω has a margin: from there on the loss and its derivative are exactly zero, at 1 for sparsemax and at 2 for
-    1.5-entmax, while the logistic loss never lets go. The derivative is a weight minus one: between −1 and 0. The hinge
+    1.5-entmax, while the logistic loss is never zero. The derivative is a weight minus one: between −1 and 0. The hinge
     is the perceptron's loss with a cost of one added to the wrong class.
     """
     t = torch.linspace(-4, 4, 1601, dtype=torch.float64)

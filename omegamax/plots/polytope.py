@@ -25,8 +25,8 @@ from omegamax.structures.polytope import Polytope
 _LARGEST = 40  # vertices
 _GROWTH = [0.05 * step for step in range(20)] + [1.0] + [1.15**step for step in range(1, 18)]
 _N_VIEWS = 200
-_WHOLE = 20  # where the scores are themselves
-_LOOKS = {  # of each point: colour, sign, size
+_WHOLE = 20  # the place among the multiples where the scores are multiplied by 1
+_POINT_STYLES = {  # of each point: colour, sign, size
     "MAP": ("#000000", "s", 6.0),
     "marginal": (COLOURS["softmax"], "o", 6.5),
     "SparseMAP": (COLOURS["fusedmax"], "D", 5.5),
@@ -62,9 +62,9 @@ def polytope(vertices: Tensor, scores: Tensor, *, names: Sequence[str] = ()) -> 
         axes = figure.subplots()
         _draw_frame(axes, view(corners), edges_of(corners), said)
         for name, path in paths.items():
-            axes.plot(*view(path).T.tolist(), color=_LOOKS[name][0], linewidth=0.9, alpha=0.6, zorder=2.5)
+            axes.plot(*view(path).T.tolist(), color=_POINT_STYLES[name][0], linewidth=0.9, alpha=0.6, zorder=2.5)
         for name, point in chosen.items():
-            colour, sign, size = _LOOKS[name]
+            colour, sign, size = _POINT_STYLES[name]
             (x, y) = view(point).tolist()
             axes.plot(x, y, sign, color=colour, markersize=size, markeredgecolor="white", label=name, zorder=4)
         axes.set_aspect("equal")
@@ -77,8 +77,8 @@ def polytope(vertices: Tensor, scores: Tensor, *, names: Sequence[str] = ()) -> 
 def edges_of(corners: Tensor) -> list[tuple[int, int]]:
     """Finds the pairs of vertices (V, D) that an edge of their hull joins.
 
-    Two vertices are joined unless the hull of the others meets the segment between them: unless, seen along it, the
-    point that it has become lies in the shadow of that hull.
+    Two vertices are joined unless the hull of the others meets the segment between them. To find out, all vertices are
+    projected along the segment, which becomes a point: it must lie outside the projected hull of the others.
     """
     found = []
     for i, j in torch.combinations(torch.arange(len(corners))).tolist():

@@ -29,7 +29,7 @@ def row_comparison(
 ) -> Figure:
     """Draws the scores of one row, and its weights under each operator, as small bar charts.
 
-    A grey column marks a weight that is exactly zero, which under softmax none is. Neighbours of exactly equal weight
+    A grey column marks a weight that is exactly zero; softmax has none. Neighbours of exactly equal weight
     share one bar, and a dotted line joins equal weights that do not touch. Panels share one scale, except that a row
     with a weight of 1 is drawn up to 1. `regularizers` maps titles to operators; by default it is `registry.lineup`,
     one of each.
@@ -65,7 +65,7 @@ def row_comparison(
             grid[place].set_visible(False)
             grid[place - columns].tick_params(labelbottom=True)
         slot = _WIDTH / columns / scores.numel()  # inches for one position
-        every = math.ceil(0.12 / slot)  # a line of type is this high
+        every = math.ceil(0.12 / slot)  # a line of type is 0.12 inches high
         upright = 0.065 * max(map(len, names)) > slot * every
         for axes in grid:
             axes.set_xlim(-0.6, scores.numel() - 0.4)

@@ -41,7 +41,7 @@ def simplex_levels(
 ) -> Figure:
     """Draws contours of <p, θ> − Ω(p) over the triangle of p, for three scores θ; a dot marks argmax_Ω(θ).
 
-    The corners are the three choices, `names`. A dot on a side has a weight of exactly zero (softmax only nears it).
+    The corners are the three choices, `names`. A dot on a side has a weight of exactly zero (softmax never has).
     Zeros as scores give the level sets of Ω itself. Each title has the height of the peak, max_Ω(θ).
     """
     theta = torch.as_tensor(scores, dtype=torch.float64).detach().cpu()

@@ -18,7 +18,7 @@ COLOURS = {"max": HARDMAX.colour, **{facts.function: facts.colour for facts in T
 INK = "#333333"  # axes and text
 HALO = [withStroke(linewidth=1.6, foreground="white")]  # keeps numbers readable on lines
 ZERO = "#D8D8D8"  # a weight that is exactly zero
-# In a map of weights exact zeros, masked, are grey: the least weight above zero is nearly white, and seen against them.
+# In a map of weights exact zeros are masked and grey, so that the least weight above zero, nearly white, stands out.
 WEIGHTS = LinearSegmentedColormap.from_list(
     "weights", ["#FFFFFF", "#BBD8EC", "#3D93C8", "#00568A", "#002B45"]
 ).with_extremes(bad=ZERO)

@@ -9,17 +9,20 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from omegamax.attention.sparse_attention import SparseAttentionOutput
 from omegamax.plots import typesetting
 from omegamax.plots.arrays import to_cpu_tensor
+from omegamax.plots.sparse_weights import support_sizes
 from omegamax.plots.style import INK, figure_style, hide_tick_marks, palette
 from omegamax.plots.zeros import rounded_to_zero
 
 
-def support_histograms(weights: Mapping[str, Tensor | Sequence[Tensor]]) -> Figure:
+def support_histograms(weights: Mapping[str, Tensor | SparseAttentionOutput | Sequence[Tensor]]) -> Figure:
     """Draws the share of rows by the number of weights above zero, for weights (..., K) by name.
 
     A list of tensors may have rows of different lengths K. Rows without any weight, such as padding, are left out. A
-    dotted line marks the mean. Weights that were rounded to zero count, as all of softmax's (see `attention_map`).
+    dotted line marks the mean. Weights that were rounded to zero count, as all of softmax's (see `attention_map`). What
+    `sparse_attention_with_weights` returned may take the place of a tensor.
     """
     given = {name: _tensors(one) for name, one in weights.items()}
     if not given or not all(isinstance(one, Tensor) and one.dim() for each in given.values() for one in each):
@@ -57,11 +60,17 @@ def support_histograms(weights: Mapping[str, Tensor | Sequence[Tensor]]) -> Figu
 
 
 def _tensors(given: Any) -> list[Any]:
-    whole = to_cpu_tensor(given)  # of a list that is no matrix the same list
+    if isinstance(given, SparseAttentionOutput):
+        given = given.weights
+    if isinstance(given, Tensor) and given.layout is torch.sparse_csr:
+        return [given.detach().cpu()]
+    whole = to_cpu_tensor(given)  # a list that is no matrix stays a list
     return [to_cpu_tensor(one) for one in whole] if isinstance(whole, list | tuple) else [whole]
 
 
 def _support_sizes(weights: Tensor, name: str) -> Tensor:
     """Counts the support of each row (..., K) that has any weight."""
+    if weights.layout is torch.sparse_csr:
+        return support_sizes(weights)
     counts = ((weights > 0) | rounded_to_zero(weights, name=name)).sum(-1).flatten()
     return counts[counts > 0]

@@ -51,7 +51,7 @@ def argmax_surfaces(
             weight = smooth.argmax(scores)[..., component - 1].numpy()
             _draw(axes, first.numpy(), second.numpy(), weight, can_be_zero=not smooth.always_positive)
             axes.set_title(typesetting.title(name), pad=4, y=1.0)
-            axes.zaxis.set_rotate_label(False)  # turned by itself it reads downwards
+            axes.zaxis.set_rotate_label(False)  # matplotlib would turn it to read downwards
             axes.set_zlabel(rf"$\Pi_\Omega([t_1, t_2, 0])_{component}$", labelpad=-7, rotation=90)
         figure.subplots_adjust(left=-0.01, right=1.03, bottom=0.04, top=0.95, wspace=-0.02, hspace=0.16)
     return figure

@@ -19,7 +19,7 @@ from omegamax.plots.zeros import part_count
 from omegamax.structures.projective_tree import ProjectiveTree
 
 _WORDS = ("she", "saw", "the", "man", "with", "a", "telescope")
-# Who heads whom, and how well: "with" is nearly as good under "saw" as under "man".
+# Scores of arcs (head, modifier): "with" scores nearly as well under "man" as under "saw".
 _ARCS = {(0, 2): 4.0, (2, 1): 4.0, (2, 4): 4.0, (4, 3): 4.0, (2, 5): 2.3, (4, 5): 2.0, (5, 7): 4.0, (7, 6): 4.0}
 
 

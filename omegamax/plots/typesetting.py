@@ -15,10 +15,10 @@ from collections.abc import Iterable, Sequence
 from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
-FAMILIES = ("STIXGeneral", "DejaVu Sans")  # Times-like, then what knows most scripts; both ship with matplotlib
+FAMILIES = ("STIXGeneral", "DejaVu Sans")  # Times-like, then one with most scripts; both ship with matplotlib
 _STAND_INS = {"￭": "▪"}  # the joiner of word pieces is a small square, and few fonts have it
 _VARIANTS = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))  # choose a form of the character before them
-_SEEN = {"\n": "↵", "\r": "↵", "\t": "⇥"}  # in a token they matter, and would else be nothing
+_SEEN = {"\n": "↵", "\r": "↵", "\t": "⇥"}  # they matter in a token, and would be invisible
 # Formula fonts have letters in places that are not theirs, the last resort has frames, and colour fonts draw nothing.
 _NOT_FOR_TEXT = ("cmb", "cmex", "cmmi", "cmr", "cmss", "cmsy", "cmtt", "STIX", "DejaVu", "Last Resort", "LastResort")
 
@@ -50,7 +50,7 @@ def label(text: object, *, max_characters: int = 24) -> str:
     pieces = _pieces(whole)
     if sum(map(len, pieces)) > max_characters:
         pieces = [*_first(pieces, max_characters - 1), "…"]
-    if whole and not pieces:  # marks alone, which are seen in nothing
+    if whole and not pieces:  # only marks, which are invisible by themselves
         pieces = [_code_point(whole[0])]
     return _joined(pieces)
 
@@ -93,7 +93,7 @@ def _pieces(text: object) -> list[str]:
     characters = unicodedata.normalize("NFC", str(text))
     pieces = [piece for character in characters if (piece := _drawn(character)) != ""]
     if len(pieces) == 1 and pieces[0].startswith("<U+"):
-        return [pieces[0][1:-1]]  # there is nothing to tell it from
+        return [pieces[0][1:-1]]  # no other characters are beside it, so it needs no brackets
     return pieces
 
 
@@ -102,7 +102,7 @@ def _drawn(character: str) -> str:
         return character
     kind = unicodedata.category(character)
     if kind == "Cf" or any(ord(character) in variants for variants in _VARIANTS):
-        return ""  # marks of direction, joining and form, seen in what they do to others
+        return ""  # marks of direction, joining and form only change the characters beside them
     if kind[0] == "C":
         return f"<{_code_point(character)}>"
     if _font_of(character) is not None:

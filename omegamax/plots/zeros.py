@@ -3,7 +3,7 @@
 A weight of softmax is never zero, but e^(−110) is stored as 0 in float32, and e^(−750) in float64. So a stored zero is
 an exact zero only if the operator can give one; a figure must not draw or count the others as sparsity.
 
-Whoever knows the operator says which zeros are exact. Otherwise the name decides, if it is the name of an operator. And
+A caller that knows the operator says which zeros are exact. Otherwise the name decides, if it is an operator's. And
 otherwise the weights decide: if some are positive but nearly too small for their type (below 1e-30 in float32, 1e-250
 in float64), others were very likely rounded to zero. A sparse operator gives no weights that small, because it takes
 differences of scores, and a difference is rounded where the scores are, near 1e-7 or 1e-16.

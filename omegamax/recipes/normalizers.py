@@ -1,4 +1,4 @@
-"""From the settings' strings to objects: the normalizer that `--attention` names.
+"""Makes the normalizer that the setting `--attention` names.
 
 Hard attention chooses among the positions to which sparsemax gives weight. They are few, so that the loss can sum over
 them.

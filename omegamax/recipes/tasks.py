@@ -1,4 +1,4 @@
-"""The table of recipes, and what is done with a recipe by its name: prepare its data, load a trained model.
+"""The table of recipes; functions that find a recipe by its name, prepare its data, or load a trained model.
 
 The table holds strings, so that reading it loads no PyTorch and `--help` is quick. A new recipe is one file, one row
 here and one dataclass in settings.py; see CONTRIBUTING.md.
@@ -30,6 +30,7 @@ class TaskEntry(NamedTuple):
     task: str
     settings: str
     training: Mapping[str, Any] = MappingProxyType({})  # defaults of TrainingSettings that suit the task better
+    quick: Mapping[str, Any] = MappingProxyType({})  # settings with which --quick ends within a minute
 
     def task_class(self) -> type[Task]:
         """Imports the class of the task."""
@@ -47,6 +48,14 @@ TASKS: dict[str, TaskEntry] = {
         "omegamax.recipes.settings:DatesSettings",
         # So small a model gains little from a second thread, and loses much where the cores are busy.
         MappingProxyType({"epochs": 3, "batch_size": 128, "learning_rate": 5e-3, "warmup": 50, "threads": 1}),
+        MappingProxyType({"examples": 6000, "locales": "en,fr", "epochs": 2}),
+    ),
+    "language": TaskEntry(
+        "predict the next token of a text with a Transformer (generated text, or files)",
+        "omegamax.recipes.language:Language",
+        "omegamax.recipes.settings:LanguageSettings",
+        MappingProxyType({"epochs": 3, "batch_size": 16, "learning_rate": 3e-3, "warmup": 50}),
+        MappingProxyType({"stories": 1500, "level": "word", "block_length": 128, "size": 64, "hidden_size": 128}),
     ),
     "seq2seq": TaskEntry(
         "any two-column TSV: translation, transliteration, summarization of short texts",

@@ -1,6 +1,6 @@
-"""What all tasks share that write a text from a text: the model, its batches and loss, decoding, and metrics.
+"""The base of all tasks that write a text from a text: the model, its batches and loss, decoding, and metrics.
 
-An encoder-decoder with additive attention, the shape of the translation experiments of Niculae & Blondel (NeurIPS
+The model is an encoder-decoder with additive attention, as in the translation experiments of Niculae & Blondel (NeurIPS
 2017). Its attention uses any normalizer, chooses one position (`hard`), or is a single fixed vector (`none`).
 """
 

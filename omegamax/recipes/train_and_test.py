@@ -11,7 +11,7 @@ from omegamax.data.files import write_file
 from omegamax.recipes.tasks import load, prepare_task
 from omegamax.training import checkpoints
 from omegamax.training.loop import TrainingResult, train
-from omegamax.training.prediction import TrainedModel, predict, score_predictions
+from omegamax.training.prediction import TrainedModel, assess, score_predictions
 from omegamax.training.processes import join_processes
 from omegamax.training.progress import Progress
 from omegamax.training.resources import using_threads
@@ -25,7 +25,7 @@ class RunResult(NamedTuple):
     training: TrainingResult
     evaluation: dict[str, dict[str, float]]  # metrics by split
     best: TrainedModel | None = None  # the best model, and the task with its data; None if training was interrupted
-    outputs: Sequence[str] = ()  # of the best model, for the test data
+    outputs: Sequence[str] = ()  # of the best model, for the test data: see Task.assess
 
 
 def train_and_test(
@@ -52,7 +52,7 @@ def train_and_test(
         best = load(out, task=type(task), device=processes.device)
         examples = task.examples("test")
         with using_threads(trained.threads):
-            outputs = predict(task, best.model, examples, batch_size=training.batch_size, processes=processes)
+            outputs = assess(task, best.model, examples, batch_size=training.batch_size, processes=processes)
             tested = score_predictions(task, examples, outputs, processes=processes) if len(examples) else {}
         dev = {metric: value for metric, value in trained.metrics.items() if value is not None}
         evaluation = {"dev": dev, "test": tested}

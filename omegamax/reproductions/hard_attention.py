@@ -1,4 +1,4 @@
-"""Hard attention as the lecture states it: a bound, the score function, its variance, and what costs what."""
+"""Hard attention as the lecture states it: a bound, the score function, its variance, and how many keys are read."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def _bend(p: float) -> float:
 
 
 def printed_p_norm(published: Published) -> Outcome:
-    """The display ½‖y‖_p² = (Σ y_i^p)^(2/p) at y = (½, ½), p = 1.5."""
+    """Computes both sides of the display ½‖y‖_p² = (Σ y_i^p)^(2/p) at y = (½, ½), p = 1.5."""
     y = torch.tensor([0.5, 0.5], dtype=torch.float64)
     right = float(y.pow(1.5).sum().pow(2 / 1.5))
     left = 0.5 * float(torch.linalg.vector_norm(y, 1.5)) ** 2

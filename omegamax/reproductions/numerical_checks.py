@@ -24,7 +24,7 @@ def on_simplex(n: int, d: int, seed: int = 0) -> Tensor:
 
 @contextmanager
 def seeded(seed: int = 0) -> Iterator[None]:
-    """A context in which layers get the same parameters every time; the caller's random state does not change."""
+    """Returns a context in which layers always get the same parameters; the caller's random state does not change."""
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)
         yield

@@ -39,7 +39,7 @@ def _paths(potentials: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def paths(published: Published) -> Outcome:
-    """One path, one tag sequence; one path, one monotonic alignment."""
+    """Each path is one tag sequence, or one monotonic alignment."""
     chain = om.Chain()
     rows = [
         near(f"paths for {n} words and {c} tags", c**n, chain.count(torch.zeros(n, c, c)), 0)

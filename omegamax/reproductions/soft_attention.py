@@ -13,7 +13,7 @@ from omegamax.reproductions.numerical_checks import largest, normal, seeded
 
 
 def additive(published: Published) -> Outcome:
-    """E = vᵀ tanh(W s + U h), α = softmax(e), c = Σ α h; one score for every pair."""
+    """Checks e = vᵀ tanh(W s + U h), α = softmax(e), c = Σ α h; one score for every pair."""
     with seeded():
         score = om.Additive(4, 5, hidden_size=6).double()
     queries, keys = normal(3, 4), normal(7, 5, seed=1)

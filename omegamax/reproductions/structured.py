@@ -41,7 +41,7 @@ def _reaches_root(heads: tuple[int, ...], word: int) -> bool:
 
 
 def factored_scores(published: Published) -> Outcome:
-    """X = Aᵀη and μ = A p: choosing among structures is choosing a point of M, with far fewer numbers."""
+    """Checks x = Aᵀη and μ = A p: choosing among structures is choosing a point of M, with far fewer numbers."""
     rows = []
     for name, structure, columns, eta in (
         ("matchings of 5 and 5", om.Matching(), _permutations(5), normal(5, 5)),
@@ -73,7 +73,7 @@ def map_oracles(published: Published) -> Outcome:
 
 
 def marginals(published: Published) -> Outcome:
-    """Sums over trees by the matrix-tree theorem; sums over matchings are permanents, which nobody computes fast."""
+    """Computes sums over trees by the matrix-tree theorem; sums over matchings are permanents, which are #P-hard."""
     trees, eta = _trees(4), normal(5, 5)
     weights = (trees * eta).sum((-2, -1)).softmax(0)
     expected = (weights.reshape(-1, 1, 1) * trees).sum(0)
@@ -190,7 +190,7 @@ def active_set(published: Published) -> Outcome:
 
 
 def backward_work(published: Published) -> Outcome:
-    """The Jacobian is the projector onto the span of the selected structures: d × k numbers are all it takes."""
+    """The Jacobian is the projector onto the span of the selected structures: it needs d × k numbers only."""
     eta = normal(5, 5, scale=0.5)
     found = om.Matching().sparsemap(eta)
     spanned = (found.structures - found.structures[:1]).flatten(1)

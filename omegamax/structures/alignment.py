@@ -5,7 +5,7 @@
 A path goes from (0, 0) to (m − 1, n − 1); a step (di, dj, weight) leads from (i − di, j − dj) to (i, j) and adds
 weight · potentials[i, j]. The first cell counts once. A structure has the same shape: how much each cell counts (0/1
 when all weights are 1). The recursion runs from (0, 0); its local problems are the steps into a cell, in the order of
-`steps`, which also settles ties. Costs are negated scores: see `from_costs`, and `omegamax.soft_dtw` for every day.
+`steps`, which also settles ties. Costs are negated scores (see `from_costs`); most users need `omegamax.soft_dtw` only.
 Sakoe & Chiba 1978; Cuturi & Blondel, "Soft-DTW", ICML 2017; Mensch & Blondel, ICML 2018.
 """
 
@@ -39,10 +39,10 @@ SYMMETRIC1: tuple[Step, ...] = ((1, 1, 1.0), (1, 0, 1.0), (0, 1, 1.0))
 
 @dataclass(frozen=True)
 class Alignment(DynamicProgram):
-    """Warping paths in an (M, N) grid; under Shannon `max` is a log-sum over all of them, soft-DTW but for the sign.
+    """Warping paths in an (M, N) grid; under Shannon `max` is a log-sum over all of them, which is minus soft-DTW.
 
     `steps` are (di, dj, weight) with di, dj ≥ 0, not both 0; a step may be longer than 1 and skips what lies between.
-    The names of the literature: symmetric1 is the default; symmetric2 is ((1, 1, 2), (1, 0, 1), (0, 1, 1)), whose
+    Names in the literature: symmetric1 is the default; symmetric2 is ((1, 1, 2), (1, 0, 1), (0, 1, 1)), whose
     scores can be divided by m + n; asymmetric is ((1, 1, 1), (1, 0, 1), (0, 1, 0)). Where the steps cannot reach
     (m − 1, n − 1) there is no alignment: value −inf. `band` is a `SakoeChiba` or an `Itakura`; with the three unit
     steps among `steps` a path always exists inside.
@@ -62,15 +62,15 @@ class Alignment(DynamicProgram):
 
     @staticmethod
     def from_costs(costs: Tensor) -> Tensor:
-        """Potentials from costs (..., M, N), lower being better: the best path is the cheapest one."""
+        """Makes potentials from costs (..., M, N), lower being better: the best path is the cheapest one."""
         return -costs
 
     def from_path(
         self, path: Sequence[Any] | Tensor, n_rows: int, n_columns: int, *, dtype: torch.dtype | None = None
     ) -> Tensor:
-        """The cells (i, j) of a path, in order, as a structure (n_rows, n_columns); a list of paths gives a batch.
+        """Makes a structure (n_rows, n_columns) from the cells (i, j) of a path; a list of paths gives a batch.
 
-        Raises for a step that is none of `steps`. A path that ends elsewhere than in the last cell has its own lengths.
+        Raises for a step that is not in `steps`. A path that ends before the last cell has lengths of its own.
 
         >>> Alignment().from_path([(0, 0), (1, 1), (1, 2)], 2, 3)
         tensor([[1., 0., 0.],
@@ -96,7 +96,7 @@ class Alignment(DynamicProgram):
 
     @staticmethod
     def path(structure: Tensor) -> Tensor:
-        """The cells (length, 2) that one structure (M, N), from `map`, `topk` or `sample`, visits, in order.
+        """Lists the cells (length, 2) that one structure (M, N), from `map`, `topk` or `sample`, visits, in order.
 
         A step of weight 0 leaves no trace in a structure, and so none here.
         """

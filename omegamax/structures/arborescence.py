@@ -4,7 +4,7 @@
 
 Column 0 and the diagonal are never read. A structure is 0/1 in the same shape, one arc per word; arcs may cross. With
 a single root (the usual convention of treebanks) exactly one word depends on 0 and there are n^(n − 1) trees over n
-words; otherwise any number of words may, and there are (n + 1)^(n − 1). No dynamic program goes over them. The best
+words; otherwise any number of words may, and there are (n + 1)^(n − 1). No dynamic program sums over them. The best
 tree is found as by Chu & Liu (1965) and Edmonds (1967) in O(n²), with a single root too (Gabow & Tarjan 1984; Zmigrod
 et al., EMNLP 2020); sums over all trees as by the matrix-tree theorem (Koo et al., EMNLP 2007) in O(n³).
 """
@@ -37,7 +37,7 @@ class Arborescence(DependencyTrees):
     """Dependency trees over N words whose arcs may cross. Under Shannon `argmax` gives the probabilities of arcs.
 
     Arguments:
-        single_root: whether exactly one word hangs on the root
+        single_root: whether exactly one word depends on the root
 
     >>> tree = Arborescence(single_root=True)
     >>> arcs = torch.zeros(5, 5)

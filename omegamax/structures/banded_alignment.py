@@ -3,7 +3,7 @@
     potentials (..., M, W)   [i, w] scores cell (i, first_i + w), where first_i is the first column of row i in the band
 
 W is the widest row of the band for an (M, N) grid; entries beyond the end of a row are not read. All items have the
-full size (M, N): a band that is adapted to lengths would sit elsewhere in every item. Otherwise as `Alignment`.
+full size (M, N): a band that is adapted to lengths would lie elsewhere in every item. The rest is as in `Alignment`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class BandedAlignment(DynamicProgram):
         checks.check_count("BandedAlignment", "n_columns", self.n_columns)
 
     def rows(self, n_rows: int) -> Rows:
-        """First and last column of each row, (M,) each.
+        """Returns the first and last column of each row, (M,) each.
 
         Arguments:
             n_rows: of the whole matrix
@@ -66,7 +66,7 @@ class BandedAlignment(DynamicProgram):
         return Rows(first[0], last[0])
 
     def columns(self, n_rows: int) -> tuple[Tensor, Tensor]:
-        """The column of each stored entry, (M, W), and whether it is inside the band.
+        """Returns the column of each stored entry, (M, W), and whether it is inside the band.
 
         Arguments:
             n_rows: of the whole matrix
@@ -76,13 +76,13 @@ class BandedAlignment(DynamicProgram):
         return j.clamp(max=self.n_columns - 1), j <= last.unsqueeze(-1)
 
     def pack(self, matrix: Tensor) -> Tensor:
-        """The band (..., M, W) of a matrix (..., M, N), zero where a row is shorter; differentiable."""
+        """Takes the band (..., M, W) of a matrix (..., M, N), zero where a row is shorter; differentiable."""
         checks.check_event("BandedAlignment", "matrix", matrix, (None, self.n_columns), "(..., M, n_columns)")
         columns, inside = (each.to(matrix.device) for each in self.columns(matrix.shape[-2]))
         return torch.where(inside, matrix.gather(-1, columns.expand(*matrix.shape[:-1], -1)), 0)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """The matrix (..., M, N) whose band is `packed` (..., M, W), zero outside; differentiable."""
+        """Makes the matrix (..., M, N) whose band is `packed` (..., M, W), zero outside; differentiable."""
         columns, inside = (each.to(packed.device) for each in self.columns(packed.shape[-2]))
         out = packed.new_zeros(*packed.shape[:-1], self.n_columns)
         return out.scatter_add(-1, columns.expand(packed.shape), torch.where(inside, packed, 0))

@@ -3,9 +3,9 @@
     argmin_z  Σ_k w_k soft_dtw(z, x_k),    w normalised to sum 1
 
 Series may have different lengths, and z its own. The objective is smooth and not convex: it is minimised by L-BFGS with
-a strong Wolfe line search from `init`, which makes the result deterministic, and a local minimum. Cuturi & Blondel,
-"Soft-DTW: a differentiable loss function for time-series", ICML 2017, weigh by λ_k / n_k; pass these as `weights` to do
-as they do.
+a strong Wolfe line search from `init`, so the result is deterministic, and a local minimum. Cuturi & Blondel,
+"Soft-DTW: a differentiable loss function for time-series", ICML 2017, weigh by λ_k / n_k; pass these as `weights` to
+get their mean.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def soft_dtw_barycenter(
     distance: Distance = squared_euclidean,
     regularizer: SmoothMax = _SHANNON,
 ) -> Barycenter:
-    """The weighted soft-DTW mean of series: a list of (N_k, D), or a tensor (K, N, D) with `lengths` (K,).
+    """Finds the weighted soft-DTW mean of series: a list of (N_k, D), or a tensor (K, N, D) with `lengths` (K,).
 
     It has `length` steps (default: the longest of the series) and starts at `init` (length, D), by default the mean of
     the series stretched to that length. Stops when an iteration gains less than tol · max(1, |objective|), and warns if

@@ -62,7 +62,7 @@ class Chain(DynamicProgram):
     def from_emissions(
         emissions: Tensor, transitions: Tensor, start: Tensor | None = None, end: Tensor | None = None
     ) -> FactoredChain:
-        """Factored potentials, accepted by every method in place of the dense tensor.
+        """Makes factored potentials, which every method accepts in place of the dense tensor.
 
         Arguments:
             emissions: (..., N, C), scores of tags at positions
@@ -77,7 +77,7 @@ class Chain(DynamicProgram):
 
     @staticmethod
     def from_tags(tags: Tensor, n_tags: int, *, lengths: Any = None, dtype: Any = None) -> Tensor:
-        """Tag indices (..., N) as a dense structure (..., N, C, C), 0/1; positions beyond the lengths are zero.
+        """Makes a dense structure (..., N, C, C), 0/1, from tags (..., N); positions beyond the lengths are zero.
 
         Arguments:
             tags: integers (..., N)
@@ -93,7 +93,7 @@ class Chain(DynamicProgram):
 
     @staticmethod
     def factored_from_tags(tags: Tensor, n_tags: int, *, lengths: Any = None, dtype: Any = None) -> FactoredChain:
-        """Tag indices (..., N) as a structure in factored form: how often each emission and transition is used.
+        """Makes a structure in factored form from tags (..., N): how often each emission and transition is used.
 
         Arguments:
             tags: integers (..., N)
@@ -123,14 +123,14 @@ class Chain(DynamicProgram):
 
     @staticmethod
     def tags(structure: Tensor | FactoredChain) -> Tensor:
-        """Tag indices (..., N) of a structure (from `map`, `topk`, `sample`); −1 beyond the length."""
+        """Reads the tags (..., N) of a structure (from `map`, `topk`, `sample`); −1 beyond the length."""
         hot = structure.emissions if isinstance(structure, FactoredChain) else structure.sum(-2)
         return torch.where(hot.sum(-1) > 0.5, hot.argmax(-1), -1)
 
     def is_structure(self, problem: Problem, target: Parts, entries: Any) -> Tensor:
-        """Checks for one cell per position, of which each begins with the tag that the one before ends with."""
+        """Checks that every position has one cell, which begins with the tag that the cell before it ends with."""
         lengths = problem.lengths[0].to(target[0].device)
-        if len(target) > 1:  # compares with the factors of the tags that it shows
+        if len(target) > 1:  # reads the tags off the target, and compares with the structure of those tags
             tags = self.tags(FactoredChain(*target))
             within = torch.arange(tags.shape[-1], device=tags.device) < lengths.unsqueeze(-1)
             tags = torch.where(within & (tags >= 0), tags, 0)
@@ -200,9 +200,9 @@ class Chain(DynamicProgram):
     def transition_matrices(
         self, potentials: Any, regularizer: SmoothMax = _SHANNON, *, lengths: Any = None, mask: Any = None
     ) -> TransitionMatrices:
-        """The local weights of the recursion as matrices, differentiable; zero beyond the lengths.
+        """Returns the local weights of the recursion as matrices, differentiable; zero beyond the lengths.
 
-        At place 0 there is nothing to come from: row 0 holds ones, as it does in a structure.
+        Position 0 has no tag before it: its row 0 holds ones, as it does in a structure.
         """
         problem, regularizer = self._bind(potentials, regularizer, lengths, mask)
         weights, heads, _ = measures.backpointers(problem, regularizer)

@@ -56,19 +56,19 @@ class ConstituencyTree(DynamicProgram):
 
     @staticmethod
     def from_scores(scores: Tensor) -> Tensor:
-        """Scores of spans without labels (..., N, N) as potentials (..., N, N, 1)."""
+        """Makes potentials (..., N, N, 1) from scores of spans without labels (..., N, N)."""
         return scores.unsqueeze(-1)
 
     @staticmethod
     def spans(structure: Tensor) -> list[Any]:
-        """The spans (i, j, label) of a structure, ordered; nested lists where there are axes before (N, N, L)."""
+        """Lists the spans (i, j, label) of a structure, ordered; nested lists where there are axes before (N, N, L)."""
         if structure.dim() > 3:
             return [ConstituencyTree.spans(each) for each in structure]
         return [tuple(span) for span in (structure > 0.5).nonzero().tolist()]
 
     @staticmethod
     def from_spans(spans: Sequence[Any], n_words: int, n_labels: int, *, dtype: Any = None) -> Tensor:
-        """Spans (i, j, label) of one tree as a structure (n_words, n_words, n_labels), 0/1.
+        """Makes a structure (n_words, n_words, n_labels), 0/1, from the spans (i, j, label) of one tree.
 
         A list of such lists gives a batch; a tree may be shorter than n_words. Raises for what is no binary tree.
         """

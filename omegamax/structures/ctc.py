@@ -47,7 +47,7 @@ class CTC(DynamicProgram):
     def from_log_probs(
         log_probs: Tensor, targets: Tensor, target_lengths: Any = None, *, blank: int = 0
     ) -> CtcPotentials:
-        """Potentials from log-probabilities (T, batch, classes) and targets (batch, S), in PyTorch's conventions.
+        """Makes potentials from log-probabilities (T, batch, classes) and targets (batch, S), in PyTorch's conventions.
 
         Targets may also be concatenated, (sum of target_lengths,); without a batch they are (T, classes) and (S,).
 
@@ -74,7 +74,7 @@ class CTC(DynamicProgram):
 
     @staticmethod
     def from_frames(frames: Tensor, targets: Tensor, target_lengths: Any = None, *, blank: int = 0) -> CtcPotentials:
-        """Labels of frames (T,) or (batch, T) that spell the targets, as a structure; −1 beyond the length.
+        """Makes a structure from labels of frames (T,) or (batch, T) that spell the targets; −1 beyond the length.
 
         The inverse of `frames`. Raises for frames that spell something else.
 
@@ -121,7 +121,7 @@ class CTC(DynamicProgram):
         blank: int = 0,
         dim: int | None = None,
     ) -> Tensor:
-        """The label of every frame (..., T) in a structure, from `map`, `sample`, `topk` or `support`; −1 beyond.
+        """Reads the label of every frame (..., T), −1 beyond, from a structure of `map`, `sample`, `topk` or `support`.
 
         `dim` is the axis of the batch among the leading axes of the structure: 0 in what `map`, `topk` and `support`
         return, 1 in samples. It may be left out where only one axis has the size of the batch.
@@ -162,7 +162,7 @@ class CTC(DynamicProgram):
         t, n = sizes[0]
         state, time = np.arange(n), np.arange(1, t)
         begin = state[:2]
-        # The edges into (t, s) come from s, then s − 1, then s − 2: ties stay where they are.
+        # The edges into (t, s) come from s, then s − 1, then s − 2: ties go to the path that stays in s.
         heads, tails, emissions, skips = [1 + begin], [0 * begin], [begin], [np.full(len(begin), -1)]
         for back in (0, 1, 2):
             at, into = (grid.ravel() for grid in np.meshgrid(time, state[back:], indexing="ij"))
@@ -237,7 +237,7 @@ def ctc_loss(
     frames = _whole("ctc_loss", "input_lengths", input_lengths)
     if log_probs.dim() == 2:
         frames = frames.reshape(())
-    silent = (frames == 0).to(log_probs.device)  # no frames spell the empty target, and nothing else
+    silent = (frames == 0).to(log_probs.device)  # zero frames spell the empty target only
     omega = Shannon() if regularizer is None else regularizer
     losses = -CTC().max(potentials, omega, lengths=torch.where(frames == 0, 1, frames))
     if bool(silent.any()):

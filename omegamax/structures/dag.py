@@ -37,7 +37,7 @@ class Dag(Hypergraph):
         source: int | None = None,
         goal: int | None = None,
     ) -> Dag:
-        """Edges (tail, head) between nodes 0, 1, ...; by default node 0 is the source and the last node the goal.
+        """Makes a graph of edges (tail, head); by default paths go from node 0, the source, to the last node, the goal.
 
         Arguments:
             edges: pairs (tail, head), tails before heads in some order
@@ -74,9 +74,9 @@ class Dag(Hypergraph):
         return Dag(graph, goal)
 
     def from_path(self, nodes: Sequence[Any] | Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
-        """The nodes of a path, in order, as a structure (edges,), 0/1; a list of paths gives a batch.
+        """Makes a structure (edges,), 0/1, from the nodes of a path, in order; a list of paths gives a batch.
 
-        Between nodes that several edges join the first of them is taken.
+        Where several edges join two nodes, the first of them is taken.
 
         >>> diamond = Dag.from_edges([(0, 1), (0, 2), (1, 3), (2, 3)])
         >>> diamond.from_path([0, 2, 3])

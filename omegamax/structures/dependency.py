@@ -24,15 +24,15 @@ class DependencyTrees(Structure):
 
     @staticmethod
     def heads(structure: Tensor) -> Tensor:
-        """The head of every word (..., N), 0 for the root, −1 beyond the length."""
+        """Reads the head of every word (..., N), 0 for the root, −1 beyond the length."""
         arcs = structure[..., 1:]
         return torch.where(arcs.sum(-2) > 0.5, arcs.argmax(-2), -1)
 
     @classmethod
     def from_heads(cls, heads: Tensor, lengths: Any = None, *, dtype: Any = None) -> Tensor:
-        """Heads of the words (..., N) as a structure (..., N + 1, N + 1), 0/1; entries beyond the length are ignored.
+        """Makes a structure (..., N + 1, N + 1), 0/1, from heads (..., N); entries beyond the length are ignored.
 
-        Without lengths, negative heads mark what is beyond. What is no tree is not noticed here.
+        Without lengths, negative heads mark what is beyond. It does not check that the heads form a tree.
         """
         checks.check_indices(f"{cls.__name__}.from_heads", "heads", heads)
         n = heads.shape[-1]

@@ -1,4 +1,4 @@
-"""A structure that a dynamic program can search: a hypergraph for each size, and everything that can be asked of it."""
+"""A structure that a dynamic program can search: a hypergraph for each size, and the methods that follow from it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _MAX_BUILT = 16
 
 
 class DynamicProgram(Structure):
-    """A set of structures that are the derivations of a hypergraph. Subclasses describe; the methods are common."""
+    """A set of structures that are the derivations of a hypergraph, which subclasses build; the methods are common."""
 
     compiled_omegas: frozenset[Omega] = frozenset()  # the Ω for which `compiled_for` has a program
 
-    # What a dynamic program describes.
+    # What a subclass describes.
 
     @property
     def why_no_hypergraph(self) -> str | None:
@@ -74,11 +74,11 @@ class DynamicProgram(Structure):
         integers = [topology.tails, topology.first_edges(), problem.goals.cpu(), first_entry, parts]
         return CompiledOracle(OracleKind.LATTICE, sizes, [tensor.contiguous() for tensor in integers], scales)
 
-    # What can be asked of it.
+    # What users call.
 
     @torch.no_grad()
     def topk(self, potentials: Any, k: int, *, lengths: Any = None, mask: Any = None) -> TopK:
-        """The k best structures, distinct, in exact order."""
+        """Finds the k best structures, distinct, in exact order."""
         checks.check_count(f"{self._name}.topk", "k", k)
         return lists.topk(self.bind(potentials, lengths, mask), k)
 
@@ -92,16 +92,16 @@ class DynamicProgram(Structure):
         lengths: Any = None,
         mask: Any = None,
     ) -> Support:
-        """Every structure of non-zero probability in the random walk, ranked; at most `limit` per item."""
+        """Lists every structure of non-zero probability in the random walk, ranked; at most `limit` per item."""
         checks.check_count(f"{self._name}.support", "limit", limit)
         return lists.support(*self._bind(potentials, regularizer, lengths, mask), limit)
 
     def marginal(
         self, potentials: Any, regularizer: SmoothMax, *, limit: int = 1000, lengths: Any = None, mask: Any = None
     ) -> Marginal:
-        """argmax_Ω over the scores of *all* structures, for a sparse Ω; differentiable in the weights.
+        """Computes argmax_Ω over the scores of *all* structures, for a sparse Ω; differentiable in the weights.
 
-        Not the same as `argmax`, which smooths inside the recursion: the two agree for Shannon's Ω only.
+        It is not the same as `argmax`, which smooths inside the recursion: the two agree for Shannon's Ω only.
         Only the structures that get weight are listed; for `Oscar` these may be all there are.
         """
         checks.check_count(f"{self._name}.marginal", "limit", limit)
@@ -118,27 +118,27 @@ class DynamicProgram(Structure):
         lengths: Any = None,
         mask: Any = None,
     ) -> Any:
-        """Random structures (n_samples, *batch, *event), 0/1; their mean is `argmax`.
+        """Draws random structures (n_samples, *batch, *event), 0/1; their mean is `argmax`.
 
-        `sample(potentials, 5)`, like `topk(potentials, 5)`, asks for five; with another Ω than Shannon's it is
-        `sample(potentials, regularizer, n_samples=5)`. Without a number it is one.
+        `sample(potentials, 5)` draws five, as `topk(potentials, 5)` lists five; for another Ω than Shannon's, write
+        `sample(potentials, regularizer, n_samples=5)`. Without a number it draws one.
         """
         regularizer, n_samples = count_samples(f"{self._name}.sample", regularizer, n_samples)
         return lists.sample(*self._bind(potentials, regularizer, lengths, mask), n_samples, generator)
 
     @torch.no_grad()
     def enumerate(self, potentials: Any, *, limit: int = 100_000, lengths: Any = None, mask: Any = None) -> Any:
-        """All structures (number, *event); a list of such where there is a batch."""
+        """Lists all structures (number, *event); a list of such where there is a batch."""
         return lists.enumerate_all(self._name, self.bind(potentials, lengths, mask), limit)
 
     def count(self, potentials: Any, *, lengths: Any = None, mask: Any = None) -> Any:
-        """How many structures have a score above −inf: an exact integer; a list of them where there is a batch."""
+        """Counts the structures of a score above −inf: an exact integer; a list of them where there is a batch."""
         return lists.count(self.bind(potentials, lengths, mask))
 
     def backpointers(
         self, potentials: Any, regularizer: SmoothMax = _SHANNON, *, lengths: Any = None, mask: Any = None
     ) -> Backpointers:
-        """The local weights q of every edge: the random walk's transition probabilities; differentiable."""
+        """Computes the local weights q of every edge: the random walk's transition probabilities; differentiable."""
         return measures.backpointers(*self._bind(potentials, regularizer, lengths, mask))
 
     def lattice(self, sizes: Sizes) -> Lattice:

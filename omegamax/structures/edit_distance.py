@@ -1,6 +1,6 @@
 """The edit distance of sequences of symbols: the cheapest way to turn one into the other, or a smoothed one.
 
-Alignments with linear gaps (`GlobalAlignment` with open = extend): a deletion leaves an element of `a` alone, an
+It aligns with linear gaps (`GlobalAlignment` with open = extend): a deletion leaves an element of `a` unpaired, an
 insertion one of `b`, and a pair of different symbols is a substitution. Levenshtein 1966; Wagner & Fischer 1974.
 """
 
@@ -32,7 +32,7 @@ def edit_distance(
     lengths: Any = None,
     regularizer: SmoothMax = _HARD,
 ) -> Tensor:
-    """Cost of turning a (..., M) into b (..., N), integer symbols; one number per item.
+    """Computes the cost of turning a (..., M) into b (..., N), integer symbols; one number per item.
 
     Costs are numbers, or tensors through which gradients flow: of one number, or tables indexed by symbols, (V,) for
     insertion and deletion and (V, V) for substitution, [from, to], the diagonal included. `lengths` is a pair of
@@ -42,8 +42,8 @@ def edit_distance(
     Arguments:
         a: integer symbols (..., M)
         b: integer symbols (..., N)
-        insertion: the cost of a symbol of b alone
-        deletion: the cost of a symbol of a alone
+        insertion: the cost of an unpaired symbol of b
+        deletion: the cost of an unpaired symbol of a
         substitution: the cost of a symbol of a that becomes another of b
         lengths: a pair of integer tensors (...)
         regularizer: Ω; `Hard()` gives the distance itself
@@ -67,7 +67,7 @@ def edit_distance(
     ):
         _check_table(name, cost, axes, read)
     changed = _substitution(substitution, a, b, dtype)
-    # A common first element, paired for free and never unpaired, so that a sequence may be empty.
+    # Both get a first element more, paired for free and never unpaired, so that a sequence may be empty.
     match = pad(-changed, (1, 0, 1, 0), value=-torch.inf)
     first = torch.zeros(m + 1, n + 1, dtype=torch.bool, device=a.device)
     first[0, 0] = True
@@ -99,7 +99,7 @@ def _substitution(cost: float | Tensor, a: Tensor, b: Tensor, dtype: torch.dtype
 
 
 def _check_table(name: str, cost: float | Tensor, axes: int, symbols: tuple[Tensor, ...]) -> None:
-    """Checks for one number, or a table with a place for every symbol that is looked up along each axis."""
+    """Checks that a cost is one number, or a table with a place for every symbol along each axis."""
     if not isinstance(cost, Tensor) or cost.dim() == 0:
         return
     if cost.dim() != axes:

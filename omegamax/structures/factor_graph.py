@@ -1,4 +1,4 @@
-"""Factor graphs: variables tied by factors, each of which knows only the assignments of its own variables.
+"""Factor graphs: variables tied by factors, each of which depends on its own variables only.
 
     sparsemap  max over μ, ν of  <θ, μ> + Σ_f <η_f, ν_f> − ½‖μ‖²     (μ_f, ν_f) in conv(Y_f), μ_f = μ on f's variables
     map        the same without −½‖μ‖²
@@ -56,7 +56,7 @@ class LPSparseMAPSolution(NamedTuple):
 
     marginals: Any  # as the potentials; differentiable
     primal_residual: Tensor  # (*batch,) float64: the largest disagreement of a factor with the marginals
-    dual_residual: Tensor  # (*batch,) float64: the largest change of a score that would make them optimal, about
+    dual_residual: Tensor  # (*batch,) float64: about the largest change of a score that would make them optimal
     n_iterations: Tensor  # (*batch,)
 
 
@@ -64,7 +64,7 @@ class LPSparseMAPSolution(NamedTuple):
 class FactorGraph(DynamicProgram):
     """Assignments to variables that satisfy all factors; made by `FactorGraphBuilder`.
 
-    Without cycles it is a dynamic program, and everything that can be asked of one is exact. With cycles only `map`
+    Without cycles it is a dynamic program, and all methods of one are exact. With cycles only `map`
     (LP-MAP) and `sparsemap` (LP-SparseMAP) are offered; the other methods raise, and name a cycle.
 
     Arguments:
@@ -236,7 +236,7 @@ class FactorGraph(DynamicProgram):
         max_iter: int = MAX_ITER,
         atol: float = ATOL,
     ) -> LPSparseMAPSolution:
-        """Solves LP-SparseMAP by alternating directions; differentiable, as often as asked.
+        """Solves LP-SparseMAP by alternating directions; differentiable any number of times.
 
         It ends where the solution on the factors' faces is exact, or where both residuals (the dual one relative to the
         scores) are at most `atol`, or after `max_iter` iterations, with a warning.

@@ -141,7 +141,8 @@ class FactorGraphBuilder:
     def sequence(self, variables: Iterable[Variable], *, name: str | None = None) -> None:
         """Adds a chain over variables with the same C values.
 
-        Unregularised scores `name.transitions` (C, C), `name.start` (C,) and `name.end` (C,), as in `FactoredChain`.
+        Its scores are `name.transitions` (C, C), `name.start` (C,) and `name.end` (C,), as in `FactoredChain`. They
+        are not regularised.
         """
         name, found = self._name("sequence", name), _whole("sequence", variables)
         c = found[0].n_values
@@ -154,7 +155,7 @@ class FactorGraphBuilder:
     def tree(self, arcs: Any, structure: Structure | None = None, *, name: str | None = None) -> None:
         """Adds a dependency tree over binary variables (N + 1, N + 1), `arcs[head, modifier]`, 0 the root.
 
-        Any structure over arcs: `ProjectiveTree()`, which is the default, or `Arborescence()`.
+        `structure` is any structure over arcs: `ProjectiveTree()`, which is the default, or `Arborescence()`.
         """
         self.factor(ProjectiveTree() if structure is None else structure, arcs, name=self._name("tree", name))
 
@@ -172,7 +173,7 @@ class FactorGraphBuilder:
         if not found or not all(isinstance(each, Variable) for each in found):
             raise TypeError(
                 f"{_WHO}.factor: variables must be an array of variables, got {[type(x).__name__ for x in found]}; "
-                "a structure takes them as they come, not negated"
+                "a structure takes variables, which are not negated"
             )
         widths = {len(variable.entries) for variable in found}
         if len(widths) > 1 or len({variable.binary for variable in found}) > 1:

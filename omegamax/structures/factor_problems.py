@@ -22,7 +22,7 @@ from omegamax.structures.table import Table
 
 
 def agreement_of(variables: Sequence[Variable], factors: Sequence[Factor], n_entries: int, n_scores: int) -> Agreement:
-    """Groups factors of one kind and width; a variable that none holds to its domain gets a factor of its own."""
+    """Groups factors of one kind and width; a variable whose domain no factor enforces gets a factor that does."""
     counts: dict[int, list[Count]] = {}
     pairs: list[Pair] = []
     parts: dict[Any, list[StructureFactor]] = {}
@@ -40,7 +40,7 @@ def agreement_of(variables: Sequence[Variable], factors: Sequence[Factor], n_ent
 
 
 def _domains(variables: Sequence[Variable], factors: Sequence[Factor]) -> list[Count]:
-    """Returns counts for binary variables that no factor sees, and for others whose values no factor ties."""
+    """Returns counts for binary variables without a factor, and for others that no factor gives exactly one value."""
     seen = {
         literal.variable for factor in factors if not isinstance(factor, StructureFactor) for literal in factor.literals
     }
@@ -104,7 +104,7 @@ def _oracles(factor: StructureFactor) -> Callable[[int], Oracle]:
 def tables_of(variables: Sequence[Variable], factor: Factor) -> list[Count | TableFactor] | None:
     """Returns a factor as counts and tables over few variables, chained where it is a sequence.
 
-    It is None where the factor is neither.
+    Returns None where the factor is neither.
     """
     if isinstance(factor, Count):
         return [factor]

@@ -1,7 +1,7 @@
 """The hypergraph of a factor graph without cycles: every assignment is one derivation.
 
-A component is rooted at its first variable. X[v, k] is the best of all that hangs below variable v, given that it has
-the value k; F[f, k] the best below factor f, given the value k of the variable above it:
+A component is rooted at its first variable. X[v, k] is the value of everything below variable v, given that it has
+the value k; F[f, k] is that of everything below factor f, given the value k of the variable above it:
 
     X[v, k] = θ[v, k] + Σ over the factors f below v of F[f, k]
     F[f, k] = max_Ω over values of the variables below f of (score + Σ X)             tables
@@ -182,7 +182,7 @@ def _message(
     }
     largest = sum(max(true[variable]) for variable in (parent, *children))
     bounded = factor.most < largest
-    cap = factor.most if bounded else max(factor.least, 0)  # without an upper bound, more than enough is enough
+    cap = factor.most if bounded else max(factor.least, 0)  # without an upper bound, counts above `least` are all alike
     states = {0: 0}
     for child in children:
         after: dict[int, int] = {}

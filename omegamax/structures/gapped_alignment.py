@@ -1,10 +1,10 @@
 """Global and local alignments with affine gaps (Needleman–Wunsch, Smith–Waterman; Gotoh, J. Mol. Biol. 1982).
 
     match (..., M, N)           [i, j] scores the pairing of element i of x with element j of y
-    open_x, extend_x (..., M)   score of leaving element i of x alone, as the first or a later element of a gap
+    open_x, extend_x (..., M)   score of leaving element i of x unpaired, as the first or a later element of a gap
     open_y, extend_y (..., N)   the same for y
 
-An alignment is a set of pairs that increase on both sides. Between two pairs the elements of x that are left alone
+An alignment is a set of pairs that increase on both sides. Between two pairs the unpaired elements of x
 come before those of y, so that an alignment is exactly one path, and there are C(m + n, m) of them. The grid has three
 states: P (the last two elements are a pair), X (a gap of x), Y (a gap of y). Edges into a state are ordered P, X, Y.
 """
@@ -101,7 +101,7 @@ class _Edges:
 
 
 class _Gapped(DynamicProgram):
-    """What global and local alignments share."""
+    """The base class of global and local alignments."""
 
     event_ndim = 2
     n_regularized = 1

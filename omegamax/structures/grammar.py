@@ -4,7 +4,7 @@
     rules (..., NT, NT + T, NT + T)  [A, B, C] scores A → B C; symbols NT.. are terminals (tags of words)
     terms (..., N, T)                [n, t] scores word n with tag t
 
-Scores are log-probabilities, or anything else. Every word takes a tag, every longer span a nonterminal (Chomsky's
+Scores are log-probabilities, or any numbers. Every word takes a tag, every longer span a nonterminal (Chomsky's
 normal form: over one word stand terminals only, over more words nonterminals only), so a sentence of one word has no
 derivation and the value −inf. The recursion runs bottom up, with one local problem per span and nonterminal:
 

@@ -1,6 +1,6 @@
 """Lists of structures: the best, the probable, random ones, all of them.
 
-Of an item whose scores are not all numbers every list is NaN; see `not_numbers.py`.
+Every list of an item whose scores are not all numbers is NaN; see `not_numbers.py`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def marginal(who: str, problem: Problem, regularizer: Regularizer, limit: int) -
     """Computes argmax_Ω over all structures; the list of the best ones grows until its last entry has no weight."""
     if regularizer.always_positive:
         raise ValueError(
-            f"{who}.marginal: regularizer must be sparse, got Shannon; under Shannon use argmax, its equal"
+            f"{who}.marginal: regularizer must be sparse, got Shannon; use argmax, which is the same under Shannon"
         )
     with torch.no_grad():
         ranking = Ranking(problem.lattice.topology, problem.scores_of_edges(), problem.goals)
@@ -107,7 +107,7 @@ def _scores_of(scores: Tensor, ranked: RankedDerivations, width: int) -> Tensor:
 
 
 def _until_weightless(ranking: Ranking, item: int, regularizer: Regularizer, limit: int) -> RankedDerivations:
-    """Ends the list at the first zero weight, where a zero weight stays zero whatever lower scores are added."""
+    """Ends the list at the first zero weight, if lower scores give no weight to what had none under this Ω."""
     if not regularizer.zero_stays_zero:
         return ranking.top(item, limit)
     k = min(16, limit)

@@ -68,7 +68,7 @@ class Matching(Structure):
 
     @staticmethod
     def permutation(structure: Tensor | NullableScores) -> Tensor:
-        """The column of every row (..., R); −1 for a row that has none.
+        """Reads the column of every row (..., R); −1 for a row that has none.
 
         Arguments:
             structure: 0/1 (..., R, C), or `NullableScores` of such
@@ -78,7 +78,7 @@ class Matching(Structure):
 
     @staticmethod
     def from_permutation(permutation: Tensor, n_columns: int | None = None, *, dtype: Any = None) -> Tensor:
-        """Columns of the rows (..., R), −1 for none, as a structure (..., R, C), 0/1; C is R unless given.
+        """Makes a structure (..., R, C), 0/1, from the columns of rows (..., R), −1 for none; C is R unless given.
 
         Arguments:
             permutation: integers (..., R)
@@ -104,7 +104,7 @@ class Matching(Structure):
     def nullable_from_permutation(
         permutation: Tensor, n_columns: int | None = None, *, lengths: Any = None, dtype: Any = None
     ) -> NullableScores:
-        """Does the same for potentials with NULL: who has no partner, within the lengths, is marked as unmatched.
+        """Does the same for potentials with NULL: rows and columns without a partner are marked as unmatched.
 
         Arguments:
             permutation: integers (..., R)
@@ -145,10 +145,10 @@ class Matching(Structure):
 
             argmax over the polytope of matchings of  <P, θ> − γ Σ P log P
 
-        *Not* the marginals of a distribution over matchings: those of the Gibbs distribution are #P-hard, those of
-        `sparsemap` are exact. Of a rectangle, the sums over the larger side are at most 1. As γ → 0 (`gamma`), P tends
-        to the best matching. Solved in double precision until every sum is 1 to `atol`; stopping at `max_iter` warns.
-        `om.Sinkhorn` is the same as an object with a value, for losses.
+        P does *not* hold the marginals of a distribution over matchings: those of the Gibbs distribution are #P-hard,
+        those of `sparsemap` are exact. Where R ≠ C, the sums over the larger side are at most 1. As γ → 0 (`gamma`), P
+        tends to the best matching. It is solved in double precision until every sum is 1 to `atol`; stopping at
+        `max_iter` warns. `om.Sinkhorn` is the same as an object with a value, for losses.
         """
         check_transport("Matching.sinkhorn", gamma, max_iter, atol)
         problem = self.bind(potentials, lengths, mask)
@@ -199,7 +199,7 @@ class Matching(Structure):
         return member
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
-        """Returns the same algorithm, which starts from what it found for the scores before."""
+        """Returns the same algorithm; it starts from the matching that it found for the scores before."""
         sizes = [*problem.sizes[0], int(len(problem.parts) > 1)]
         return CompiledOracle(OracleKind.MATCHING, sizes, [length.contiguous() for length in problem.lengths])
 

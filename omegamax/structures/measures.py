@@ -57,9 +57,9 @@ def log_prob(who: str, problem: Problem, structures: Any, regularizer: Regulariz
 
 @torch.no_grad()
 def _derivation(who: str, problem: Problem, given: Parts, n_each: int, regularizer: Regularizer) -> Tensor | None:
-    """Returns the edges of structures; None where their score minus the log-partition is as good: under Shannon.
+    """Returns the edges of structures, or None where score − log-partition gives the log-probability: under Shannon.
 
-    There too the edges are better where the scores are so large that this difference has no digits left.
+    Under Shannon too, edges are used where the scores are so large that this difference has no digits left.
     """
     plain = isinstance(regularizer, Shannon)
     if plain and (routing.transforms_active() or largest_score(problem.parts) <= _LARGE):
@@ -90,9 +90,8 @@ def entropy(problem: Problem) -> Tensor:
 def kl(first: Problem, second: Problem) -> Tensor:
     """Computes E₁[log p₁ − log p₂].
 
-    It is infinite, without a derivative, where the first uses a part that the second forbids.
-
-    Zero, as the entropy, where the first has no structure at all.
+    It is infinite, without a derivative, where the first uses a part that the second forbids. It is zero, like the
+    entropy, where the first has no structure at all.
     """
     first, second = first.widened(), second.widened()
     program = first.program(Shannon())

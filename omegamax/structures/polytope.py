@@ -2,7 +2,7 @@
 
     best(scores) = argmax over the vertices y of  <scores, y>
 
-Everything that SparseMAP needs: projections, sparse distributions over vertices and losses follow.
+SparseMAP needs no more: projections, sparse distributions over vertices and losses follow from it.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class ProjectiveTree(DependencyTrees, DynamicProgram):
     """Projective dependency trees over N words. Under Shannon `argmax` gives the probabilities of arcs.
 
     Arguments:
-        single_root: whether exactly one word hangs on the root
+        single_root: whether exactly one word depends on the root
 
     >>> tree = ProjectiveTree(single_root=True)
     >>> arcs = torch.zeros(4, 4)

@@ -1,4 +1,4 @@
-"""Some of n entries, between two bounds on how many: what `Subset` and `Budget` share.
+"""Selections of some of n entries, with bounds on how many: the base class of `Subset` and `Budget`.
 
     potentials (..., N): the score of taking each entry
 
@@ -48,7 +48,7 @@ class Selection(DynamicProgram):
 
     @classmethod
     def from_indices(cls, indices: Tensor, n: int, *, dtype: Any = None) -> Tensor:
-        """Places of the chosen entries (..., count), from 0, as a structure (..., n), 0/1; −1 stands for none."""
+        """Makes a structure (..., n), 0/1, from places of chosen entries (..., count), from 0; −1 stands for none."""
         who = f"{cls.__name__}.from_indices"
         if not isinstance(indices, Tensor) or indices.is_floating_point() or indices.dtype is torch.bool:
             given = indices.dtype if isinstance(indices, Tensor) else type(indices).__name__
@@ -66,7 +66,7 @@ class Selection(DynamicProgram):
         return found.to(torch.get_default_dtype() if dtype is None else dtype)
 
     def indices(self, structure: Tensor) -> Tensor:
-        """Places of the chosen entries (..., most entries), ascending; −1 where there are fewer."""
+        """Lists the places of the chosen entries (..., most entries), ascending; −1 where there are fewer."""
         n = structure.shape[-1]
         places = torch.where(structure > 0.5, torch.arange(n, device=structure.device), n)
         found = places.sort(dim=-1).values[..., : self.bounds[1]]

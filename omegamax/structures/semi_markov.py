@@ -80,7 +80,7 @@ class SemiMarkov(DynamicProgram):
     def from_segmentation(
         self, segments: Sequence[Any], n_places: int, n_tags: int, *, dtype: torch.dtype | None = None
     ) -> Tensor:
-        """Segments (first, last, tag), in order, as a structure (N, K, C, C), 0/1; a list of such lists gives a batch.
+        """Makes a structure (N, K, C, C), 0/1, from segments (first, last, tag); a list of lists gives a batch.
 
         The segments cover positions from 0 without gaps; where they end earlier than n_places, that is the length.
 

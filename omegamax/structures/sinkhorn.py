@@ -24,7 +24,7 @@ class Sinkhorn(SmoothMax):
     """Entropic optimal transport over matchings (..., R, C): `Matching.sinkhorn` and its value as one object.
 
     Weights and value differentiate twice, exactly: through the system that a change of the plan solves. `gamma` may be
-    a tensor of one number that learns.
+    a learnable tensor of one number.
 
     Arguments:
         gamma: the temperature

@@ -39,7 +39,7 @@ class Smoothed(SmoothMax):
         return self.structure.event_ndim
 
     def max(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Tensor:
-        """Computes DP_Ω. The marginals are computed when its gradient is asked for."""
+        """Computes DP_Ω. The marginals are computed when its gradient is needed."""
         return self.structure.max(scores, self.regularizer, lengths=lengths, mask=mask)
 
     def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Any:
@@ -61,8 +61,8 @@ class Smoothed(SmoothMax):
     ) -> Tensor:
         """Computes Ω_DP at marginals of parts, or at `target_edges` (*batch, edges), ordered as in `backpointers`.
 
-        Where `scores` are given, edges that they (or the mask) forbid are out, which matters to an Ω that counts the
-        entries of a row: Oscar.
+        Where `scores` are given, edges that they (or the mask) forbid are left out. This matters to an Ω that counts
+        the entries of a row: Oscar.
         """
         problem = self.structure.bind(weights, lengths)
         smoothing = smoothing_of(type(self.structure).__name__, self.regularizer)
@@ -115,7 +115,7 @@ def _forbidden(problem: Problem) -> Tensor:
 def _edges_of(problem: Problem) -> Tensor:
     """Returns marginals of edges from those of parts.
 
-    An edge without a part (into the goal) carries what its tail has left.
+    An edge without a part (into the goal) gets what the other edges leave of its tail's marginal.
     """
     lattice, topology = problem.lattice, problem.lattice.topology
     known = lattice.scores_of_edges(problem.parts)

@@ -52,7 +52,7 @@ def smoothing_of(who: str, regularizer: SmoothMax) -> Smoothing:
 
 
 def count_samples(who: str, regularizer: Any, n_samples: int | None) -> tuple[SmoothMax, int]:
-    """Reads Ω and the number of samples; as in `topk`, a number in the place of Ω is that number, and Ω is Shannon."""
+    """Reads Ω and the number of samples, which may stand in the place of Ω, as in `topk`: Ω is then Shannon."""
     if isinstance(regularizer, int) and not isinstance(regularizer, bool):
         if n_samples is not None:
             raise TypeError(

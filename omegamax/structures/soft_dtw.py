@@ -5,7 +5,7 @@
 With Shannon's Ω this is soft-DTW (Cuturi & Blondel, ICML 2017), with the squared norm its sparse form (Mensch &
 Blondel, ICML 2018), with Hard it is DTW. Its gradient in C is the expected alignment, which differentiates once more.
 A native program reads the costs as they are, no copy negated or scaled; a band without lengths is stored as a band.
-Features under the squared distance need no costs: the sweeps compute them and turn E into the gradients on the way.
+Features under the squared distance need no matrix of costs: the sweeps compute costs as they go, and the gradients too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from omegamax.structures.smoothing import Smoothing, smoothing_of
 
 Distance = Callable[[Tensor, Tensor], Tensor]
 _SHANNON = Shannon()
-_FEW_FEATURES = 32  # with more, products of matrices are faster than distances on the way
+_FEW_FEATURES = 32  # with more, products of matrices are faster than distances computed in the sweeps
 
 
 def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
@@ -60,10 +60,10 @@ def soft_dtw(
     regularizer: SmoothMax = _SHANNON,
     band: Band | None = None,
 ) -> Tensor:
-    """Smoothed cost of aligning x (..., M, D) with y (..., N, D), one number per item; twice differentiable.
+    """Computes the smoothed cost of aligning x (..., M, D) with y (..., N, D), one per item; twice differentiable.
 
     `distance` sums over the last axis and broadcasts over the others: it sees (..., M, 1, D) and (..., 1, N, D).
-    `lengths` is a pair of integer tensors (...). Computed in the wider type of x and y; under `torch.autocast` in
+    `lengths` is a pair of integer tensors (...). It is computed in the wider type of x and y; under `torch.autocast` in
     float32.
 
     Arguments:
@@ -122,7 +122,7 @@ def soft_dtw_alignment(
     regularizer: SmoothMax = _SHANNON,
     band: Band | None = None,
 ) -> Tensor:
-    """The expected alignment (..., M, N) of `soft_dtw`: how likely each cell is visited; differentiable.
+    """Computes the expected alignment (..., M, N) of `soft_dtw`: how likely each cell is visited; differentiable.
 
     Arguments:
         x: series (..., M, D)
@@ -185,7 +185,7 @@ def soft_dtw_divergence(
             "which the divergence can be negative; use soft_dtw"
         )
     m, n = (None, None) if lengths is None else lengths
-    if lengths is not None:  # each item has its own
+    if lengths is not None:  # each item has its own, so each has its own copy of x and y
         _check_points("soft_dtw_divergence", x, y)
         batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
         x, y = x.expand(*batch, *x.shape[-2:]), y.expand(*batch, *y.shape[-2:])
@@ -196,7 +196,7 @@ def soft_dtw_divergence(
 
 
 def _of_points(x: Tensor, y: Tensor, smoothing: Smoothing, lengths: Any) -> Tensor | None:
-    """Computes the everyday case without a matrix of costs, where the kernels have it."""
+    """Computes soft-DTW without a matrix of costs; returns None for inputs that the kernel does not take."""
     omega, gamma = compiled_omega(smoothing.regularizer), smoothing.gamma
     if (
         omega is None
@@ -225,7 +225,7 @@ def _of_points(x: Tensor, y: Tensor, smoothing: Smoothing, lengths: Any) -> Tens
 
 
 class _OfPoints(torch.autograd.Function):
-    """Finds the gradients together with the value. They are differentiated again by way of the costs."""
+    """Computes the gradients together with the value. Second derivatives are computed from a matrix of costs."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, regularizer: Regularizer) -> Any:
@@ -239,7 +239,7 @@ class _OfPoints(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, y, *gradients = ctx.saved_tensors
         if torch.is_grad_enabled():
-            x, y = x.view_as(x), y.view_as(y)  # apart from each other where x is y
+            x, y = x.view_as(x), y.view_as(y)  # two tensors even where x is y
             lengths = None if ctx.lengths is None else ctx.lengths.unbind(1)
             value = _value(*_costs("soft_dtw", x, y, squared_euclidean, lengths, None), ctx.smoothing, lengths)
             wanted = [points for points, gradient in zip((x, y), gradients) if gradient is not None]

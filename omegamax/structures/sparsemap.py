@@ -42,7 +42,7 @@ class SparseMAPSolution(NamedTuple):
     structures: Any  # (*batch, found, *event), the most probable first; zeros where an item has fewer than others
     probabilities: Tensor  # (*batch, found); zero there; differentiable
     gap: Tensor  # (*batch,) float64: at most this much below the optimum
-    n_iterations: Tensor  # (*batch,): how often the best structure was asked for
+    n_iterations: Tensor  # (*batch,): how often the best structure was searched for
     lengths: tuple[Tensor, ...]  # (*batch,) per axis that has a length: those it was found for
     origin: Tensor  # (*batch,) int64: stands for the type and the settings of the structure that it was found for
 
@@ -106,7 +106,7 @@ def _solve(problem: Problem, start: Any, max_iter: int, atol: float) -> Differen
 
 
 def oracle_of(problem: Problem) -> Oracle:
-    """Returns the MAP of the structure as the solver asks for it."""
+    """Returns the MAP of the structure in the form that the solver calls."""
     structure = problem.structure
 
     def best(items: Tensor, rows: Tensor) -> BestVertices:
@@ -220,7 +220,7 @@ class SparseMAP(SmoothMax):
 
     Arguments:
         structure: what is chosen among
-        max_iter: how often the best structure is asked for at most, for each item
+        max_iter: how often the best structure is searched for at most, for each item
     """
 
     structure: Structure

@@ -1,8 +1,8 @@
-"""A structure: what is chosen (paths, trees, matchings), how it is scored, and what can be asked of all of them.
+"""A structure: what is chosen (paths, trees, matchings), how it is scored, and the methods that all of them have.
 
 A structure is a frozen description without data. It says how its potentials are shaped and gives a `Program` for each
-regularizer it can be smoothed with; the best structure is the program of `Hard`. Dynamic programs say how by a
-hypergraph (`dynamic_program.py`), and can be asked for more.
+regularizer it can be smoothed with; the best structure is the program of `Hard`. Dynamic programs are described by a
+hypergraph (`dynamic_program.py`), and have more methods.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHANNON = Shannon()
 
 
 class Structure(abc.ABC):
-    """A set of structures that can be searched for the best. Subclasses describe; the methods are common.
+    """A set of structures that can be searched for the best. Subclasses describe the set; the methods are common.
 
     Common arguments: `potentials` (scores, higher is better; −inf forbids), `regularizer` (Ω, local to the recursion),
     `lengths` (integers from 1, one per batch item; a pair where two axes have lengths), `mask` (boolean, broadcasts to
@@ -43,11 +43,11 @@ class Structure(abc.ABC):
 
     event_ndim: ClassVar[int]  # trailing axes of potentials that are one tensor
     has_empty: ClassVar[bool] = False  # whether one of the structures has no parts at all
-    n_regularized: ClassVar[int | None] = None  # the first components, which SparseMAP regularises; None: all of them
+    n_regularized: ClassVar[int | None] = None  # how many of the first components SparseMAP regularises; None: all
     labels_are: ClassVar[str | None] = None  # what integers may stand for a structure, such as "tags (..., N)"
-    any_labels_fit: ClassVar[bool] = False  # whether all labels in range stand for one
+    any_labels_fit: ClassVar[bool] = False  # whether all labels in range stand for a structure
 
-    # What a structure describes.
+    # What a subclass describes.
 
     @abc.abstractmethod
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
@@ -102,7 +102,7 @@ class Structure(abc.ABC):
             "that are not regularised"
         )
 
-    # What can be asked of it.
+    # What users call.
 
     def max(
         self, potentials: Any, regularizer: SmoothMax = _SHANNON, *, lengths: Any = None, mask: Any = None
@@ -139,7 +139,7 @@ class Structure(abc.ABC):
 
         `scores` are potentials, whose first components are regularised; where these are one tensor, the others may be
         given as `extra`. `start` is the result of an equal structure for scores like these; items of other lengths
-        start anew, and what is no structure here raises. The search ends when the gap is at most `atol` beyond
+        start anew, and a start of other structures raises. The search ends when the gap is at most `atol` beyond
         rounding, or after `max_iter` calls of the oracle, with a warning.
         """
         potentials = scores if extra is None else self.with_extra(scores, extra)
@@ -157,7 +157,7 @@ class Structure(abc.ABC):
     ) -> Tensor:
         """Computes the log-probability of structures (*before, *batch, *event) in the random walk; differentiable.
 
-        Under Shannon it is score − log-partition, and the structures are taken as they come. Under another Ω the
+        Under Shannon it is score − log-partition, and the structures are not checked. Under another Ω the
         derivation is looked up, and what is not a structure raises.
         """
         problem, regularizer = self._bind(potentials, regularizer, lengths, mask)
@@ -191,7 +191,7 @@ class Structure(abc.ABC):
         Arguments:
             labels: integers (*batch, N): `Chain` tags, trees the head of every word, `Matching` the column of every row
             potentials: scores, for their shapes; what they hold is not read
-            lengths: as everywhere; labels beyond them are ignored
+            lengths: as in all methods; labels beyond them are ignored
 
         Returns 0/1 structures shaped as the potentials.
 

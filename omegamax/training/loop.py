@@ -144,7 +144,7 @@ class _Training:
         self.window_speed, self.epoch_speed = Speed(), Speed()
 
     def _choose_threads(self) -> None:
-        """Sets `threads` to the number that was asked for, that the run had before, or that a trial finds faster."""
+        """Sets `threads` to the number in the settings, the one that the run had before, or the faster in a trial."""
         state, all_threads = self.state, torch.get_num_threads()
         wanted = self.settings.threads == 0 and self.processes.size == 1 and self.processes.device.type == "cpu"
         if not wanted:

@@ -1,4 +1,4 @@
-"""A trained model and what it says: restore it from a checkpoint, predict, evaluate."""
+"""Restores a trained model from a checkpoint, predicts with it, and evaluates the predictions."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _restore_task(path: Path, card: Card, task: type[Task]) -> Task:
 
 
 def _make_model(path: Path, task: Task, tensors: Mapping[str, Tensor]) -> nn.Module:
-    """Makes a model for the tensors. Shapes are compared before memory is taken: settings may ask for too much."""
+    """Makes a model for the tensors. Shapes are compared before memory is taken: settings may need too much."""
     try:
         with random_state.isolated(0):  # initial values are drawn, and then replaced
             shapes = model_shapes(task)
@@ -111,6 +111,31 @@ def predict(
     number of processes, so neither do the predictions. `on_batch(n_done, n_all)` is called after each batch of this
     process.
     """
+    return _lines(task, task.predict, model, examples, batch_size, processes, on_batch)
+
+
+def assess(
+    task: Task,
+    model: nn.Module,
+    examples: Sequence[Any],
+    *,
+    batch_size: int = 64,
+    processes: Processes = SINGLE_PROCESS,
+    on_batch: Callable[[int, int], None] | None = None,
+) -> list[str]:
+    """Returns the line of each example from which the task computes its metrics, as `predict` does its outputs."""
+    return _lines(task, task.assess, model, examples, batch_size, processes, on_batch)
+
+
+def _lines(
+    task: Task,
+    write: Callable[[nn.Module, Sequence[Any]], list[str]],
+    model: nn.Module,
+    examples: Sequence[Any],
+    batch_size: int,
+    processes: Processes,
+    on_batch: Callable[[int, int], None] | None,
+) -> list[str]:
     order = sorted(range(len(examples)), key=lambda at: task.length(examples[at]))
     batches = [order[at : at + batch_size] for at in range(0, len(order), batch_size)]
     batches = batches[processes.rank :: processes.size]
@@ -120,10 +145,10 @@ def predict(
     try:
         with torch.no_grad():
             for n_done, batch in enumerate(batches, start=1):
-                lines = task.predict(model, [examples[at] for at in batch])
+                lines = write(model, [examples[at] for at in batch])
                 if len(lines) != len(batch):
                     raise ValueError(
-                        f"{type(task).__name__}.predict must return a line for each of {len(batch)} examples, "
+                        f"{type(task).__name__}.{write.__name__} must return a line for each of {len(batch)} examples, "
                         f"got {len(lines)}"
                     )
                 mine += zip(batch, lines)
@@ -148,12 +173,12 @@ def evaluate(
     on_batch: Callable[[int, int], None] | None = None,
 ) -> dict[str, float]:
     """Returns the task's metrics on examples with targets, the same on every process."""
-    lines = predict(task, model, examples, batch_size=batch_size, processes=processes, on_batch=on_batch)
+    lines = assess(task, model, examples, batch_size=batch_size, processes=processes, on_batch=on_batch)
     return score_predictions(task, examples, lines, processes=processes)
 
 
 def score_predictions(
     task: Task, examples: Sequence[Any], lines: Sequence[str], *, processes: Processes = SINGLE_PROCESS
 ) -> dict[str, float]:
-    """Returns the task's metrics of predictions that all processes have."""
+    """Returns the task's metrics of the lines of `assess`, which all processes have."""
     return processes.on_rank_zero(lambda: {name: float(v) for name, v in task.score(examples, lines).items()})

@@ -150,7 +150,7 @@ def _is_lost_contact(error: Exception) -> bool:
 
 
 def _describe_lost(notes: dist.Store, rank: int, size: int) -> str:
-    """Says which processes do not answer, and with which errors others ended."""
+    """Says which processes do not reply, and with which errors others ended."""
     others = [other for other in range(size) if other != rank]
     try:
         notes.set(f"present/{rank}", "yes")
@@ -162,9 +162,9 @@ def _describe_lost(notes: dist.Store, rank: int, size: int) -> str:
             try:
                 notes.wait([f"present/{other}"], _REPLY_TIMEOUT)
             except RuntimeError:
-                ends[other] = "it died without a word"
+                ends[other] = "it died without a message"
     except RuntimeError:  # the store is gone, and with it rank 0, which keeps it
-        ends = {0: "it died without a word"}
+        ends = {0: "it died without a message"}
     lost = "; ".join(f"rank {other} of {size} ended ({how})" for other, how in ends.items())
     return f"{lost or 'contact with another rank was lost'}, so rank {rank} stops too"
 
@@ -228,7 +228,7 @@ def _without_view_warnings() -> Iterator[None]:
 
 
 class Interrupted(Exception):  # noqa: N818  (not an error)
-    """Raised inside an evaluation when a signal asks training to stop."""
+    """Raised inside an evaluation when a signal stops training."""
 
 
 class StopSignals:
@@ -264,7 +264,7 @@ class StopSignals:
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
-        """A context that a signal ends at once with `Interrupted`, for work whose result may be thrown away."""
+        """Returns a context that a signal ends at once with `Interrupted`, for work whose result may be thrown away."""
         if self.requested:
             raise Interrupted
         self._interruptible = True

@@ -1,4 +1,4 @@
-"""What a person sees of a run: bars on a terminal, plain lines in a file, nothing where asked; and its speed."""
+"""Shows the progress and the speed of a run: bars on a terminal, plain lines in a file, or nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from omegamax.extras import import_for_training
 
 
 class Progress(ABC):
-    """What the training loop calls while it runs."""
+    """The interface that the training loop calls while it runs."""
 
     @abstractmethod
     def start(self, *, step: int, n_steps: int, epochs: int) -> None:

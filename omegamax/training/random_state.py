@@ -58,7 +58,7 @@ def restore(state: Mapping[str, Tensor]) -> None:
 
 @contextlib.contextmanager
 def isolated(*entropy: int) -> Iterator[None]:
-    """A context with random numbers of its own: what is drawn inside does not change what is drawn afterwards."""
+    """Returns a context with random numbers of its own: draws inside do not change later draws."""
     before = capture()
     seed_all(*entropy)
     try:

@@ -1,9 +1,9 @@
-"""What training takes of the machine: how many threads to compute with, and whether the model fits into memory.
+"""Decides how many threads to compute with, and whether the model fits into memory.
 
 Training computes with one thread or with all that PyTorch has, whichever a short trial finds faster.
 
 A small model is made of operations that take microseconds. After each of them the threads of PyTorch's OpenMP team wait
-for the next one by spinning, and where another process wants their core, an operation waits for a thread that has no
+for the next one by spinning, and where another process uses their core, an operation waits for a thread that has no
 core. So all threads may take many times as long as one: 2 to 10 s a step instead of 0.1 s on two busy cores, with 20 to
 90 times the processor time; 1.2 times where waiting threads sleep (OMP_WAIT_POLICY=passive, which the commands set).
 How large a model must be to gain from them depends on the machine and on what else runs there, so it is measured.
@@ -36,7 +36,7 @@ _COPIES = 4  # of every parameter while it is trained: itself, its gradient and 
 
 @contextlib.contextmanager
 def using_threads(n_threads: int) -> Iterator[None]:
-    """A context that computes with this many threads, and afterwards with as many as before; 0 changes nothing."""
+    """Returns a context that computes with this many threads, and restores the number afterwards; 0 changes nothing."""
     before = torch.get_num_threads()
     try:
         if n_threads > 0:
@@ -131,8 +131,7 @@ def check_memory(task: Task) -> None:
     if needed > available:
         raise DataError(
             f"training must fit into the memory of this machine, {available / 2**30:.3g} GiB, but this model needs "
-            f"at least {needed / 2**30:.3g} GiB; choose smaller sizes with --hidden-size, --embedding-size or "
-            "--max-tokens"
+            f"at least {needed / 2**30:.3g} GiB; choose smaller sizes, such as --hidden-size or --max-tokens"
         )
 
 

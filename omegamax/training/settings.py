@@ -1,4 +1,4 @@
-"""What can be chosen about training: a frozen dataclass of plain values. Loads no PyTorch, so that `--help` is quick.
+"""The settings of training: a frozen dataclass of plain values. Loads no PyTorch, so that `--help` is quick.
 
 Each field is an option of the command line (`learning_rate` is `--learning-rate`), a key of a TOML file and a line of
 the run's config.json. The field's metadata holds its help text and its bounds. `omegamax.recipes.settings` declares the
@@ -93,7 +93,7 @@ def from_dict(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
 
 
 def as_float(value: Any, hint: Any) -> Any:
-    """Turns a whole number into a float where the type hint asks for one; raises ValueError if it is too large."""
+    """Turns a whole number into a float where the type hint says float; raises ValueError if it is too large."""
     kinds = get_args(hint) or (hint,)
     if isinstance(value, bool) or not isinstance(value, int) or float not in kinds or int in kinds:
         return value

@@ -1,7 +1,8 @@
 """The interface between a recipe and the training loop: its data, its model, its loss and its metrics.
 
-The loop (loop.py) knows nothing of texts or trees: it asks a `Task` for examples, gathers them into batches, and adds
-up losses. Evaluation is `score(examples, predict(model, examples))`, so that processes can share the predictions.
+The loop (loop.py) is the same for texts and trees: it gets examples from a `Task`, gathers them into batches, and adds
+up losses. Evaluation is `score(examples, assess(model, examples))`, where `assess` is `predict` unless a task measures
+something else, so that processes can share the work.
 """
 
 from __future__ import annotations
@@ -104,9 +105,17 @@ class Task(ABC):
     def predict(self, model: nn.Module, examples: Sequence[Any]) -> list[str]:
         """Returns a line of output for each example of one batch; the model is in eval mode, without gradients."""
 
+    def assess(self, model: nn.Module, examples: Sequence[Any]) -> list[str]:
+        """Returns a line for each example of one batch, from which `score` computes the metrics: the predictions.
+
+        Override it if the metrics are not those of outputs, as the likelihood of a text is not. A line must not depend
+        on the other examples of the batch.
+        """
+        return self.predict(model, examples)
+
     @abstractmethod
     def score(self, examples: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:
-        """Returns the metrics of predictions by name, the watched metric first."""
+        """Returns the metrics of predictions, or of the lines of `assess`, by name, the watched metric first."""
 
     @abstractmethod
     def attend(self, model: nn.Module, examples: Sequence[Any]) -> list[AttentionMap]:
@@ -115,7 +124,7 @@ class Task(ABC):
     def fingerprint(self, example: Any) -> str:
         """Returns a text that changes if the example does, so that a resumed run notices other data.
 
-        By default it is the length, which notices little: a task should return all of the example.
+        By default it is the length, which rarely changes: a task should return all of the example.
         """
         return str(self.length(example))
 

@@ -98,7 +98,7 @@ class TestAddressing:
 
 
 class TestSlotsThatAreNotThere:
-    """A circle without them: masking is removing, for every step."""
+    """Every step treats masked slots as removed, and the circle closes around them."""
 
     mask = torch.tensor([[True, False, True, True, False], [False, True, True, False, False]])
 

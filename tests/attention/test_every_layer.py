@@ -12,7 +12,7 @@ TOKENS, WORDS = torch.arange(6).reshape(2, 3), torch.arange(12).reshape(2, 3, 2)
 
 
 def hard(estimator):
-    """The objective of a choice: log-likelihoods are what was seen."""
+    """Returns hard attention and its objective, with sums of the outputs as log-likelihoods."""
     attention = om.HardAttention(normalizer=SPARSE, estimator=estimator)
 
     def run(query, key):
@@ -56,6 +56,14 @@ LAYERS = {
     ),
     "attention": plain(
         om.Attention(om.Cosine(), normalizer=SPARSE), lambda m, q, k: m(q, k, lengths=LENGTHS, causal=True).output
+    ),
+    "sparse attention": plain(  # long enough for the sparse way
+        om.Attention(normalizer=SPARSE),
+        lambda m, q, k: m(q.repeat(1, 12, 1), k.repeat(1, 60, 1), lengths=60 * LENGTHS, need_weights=False).output,
+    ),
+    "sparse heads": plain(
+        om.TransformerDecoder(4, **SMALL),
+        lambda m, q, k: m(q.repeat(1, 86, 1), k.repeat(1, 60, 1), memory_lengths=60 * LENGTHS).output,
     ),
     "window": plain(om.attention.GaussianMixtureAttention(4, 2), lambda m, q, k: m(q, k, lengths=LENGTHS).output),
     "mixed": plain(

@@ -19,7 +19,7 @@ def toy(n_keys=4, n_queries=1, batch=()):
 
 
 def likelihood(output):
-    """Of every choice: (n, ..., Q)."""
+    """Returns the log-likelihood of every choice, (n, ..., Q)."""
     return -(output - 0.3).square().sum(-1) + output.prod(-1).sin()
 
 
@@ -145,7 +145,7 @@ def test_queries_that_act_together_share_the_reward():
 
 
 def test_the_estimate_is_the_lecture_s():
-    """Of one sample: ∂ log p(y | s) + λ_r (log p(y | s) − b) ∂ log p(s)."""
+    """The gradient of one sample is ∂ log p(y | s) + λ_r (log p(y | s) − b) ∂ log p(s)."""
     query, key, value = toy()
     estimator = om.attention.Reinforce(reward_scale=0.7, baseline=om.attention.MovingAverage())
     estimator.baseline.value.fill_(-1.3)

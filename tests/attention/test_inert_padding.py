@@ -18,13 +18,13 @@ TREE = om.Smoothed(om.ProjectiveTree(), om.Shannon())
 
 
 def multihead(masks, **options):
-    """Keys from one place, values from another."""
+    """Returns attention in which keys and values differ."""
     layer = om.MultiheadAttention(4, 2, **HEADS, **options)
     return layer, lambda query, key: layer(query, key, 2 * key, **masks)[0]
 
 
 def itself(masks, **options):
-    """Self-attention: queries are padding too, and what comes out there counts for nothing."""
+    """Returns self-attention, in which some queries are padding; their outputs are ignored."""
     layer = om.MultiheadAttention(4, 2, **HEADS, **options)
     return layer, lambda query, key: torch.where(THERE.unsqueeze(-1), layer(key, key, key, **masks)[0], 0)
 
@@ -40,12 +40,12 @@ def sequence_first(options):
 
 
 def called(layer, **given):
-    """A layer of queries and keys."""
+    """Returns a layer of queries and keys."""
     return layer, lambda query, key: layer(query, key, **given)[0]
 
 
 def stack(layer, **given):
-    """What comes out at padded places counts for nothing: they are queries too, of their own vectors."""
+    """Returns a stack; its outputs at padded places, which are queries too, are ignored."""
     return layer, lambda query, key: torch.where(THERE.unsqueeze(-1), layer(key, **given).output, 0)
 
 

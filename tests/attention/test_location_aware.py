@@ -1,4 +1,4 @@
-"""Chorowski's attention against its formula in plain loops; and what it can that content cannot."""
+"""Chorowski's attention against its formula in plain loops, and a task that content alone cannot solve."""
 
 import pytest
 import torch

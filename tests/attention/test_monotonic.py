@@ -62,7 +62,7 @@ class TestAlignment:
 
     @pytest.mark.parametrize("scale", [1.0, 30.0, 1000.0])
     def test_recursion(self, scale):
-        """Also where probabilities are all but 0 and 1, where the paper's parallel form divides by nothing."""
+        """It holds also where probabilities are nearly 0 or 1, where the paper's parallel form divides by zero."""
         probabilities = (scale * torch.randn(7, 33, dtype=torch.float64)).sigmoid()
         torch.testing.assert_close(om.attention.monotonic_alignment(probabilities), by_recursion(probabilities))
 
@@ -143,7 +143,7 @@ class TestLayer:
         assert not whole.weights[1, :, 4:].any()
 
     def test_past_the_end(self):
-        """Who finds no key has read everything: that query and the later ones get zeros."""
+        """A query that finds no key has read everything: it and the later ones get zeros."""
         attention = om.attention.MonotonicAttention(om.DotProduct()).eval()
         query, key = torch.tensor([[1.0], [-1.0], [1.0]]), torch.tensor([[1.0], [2.0], [3.0]])
         weights = attention(query, key).weights

@@ -81,7 +81,7 @@ def test_gradients_equal_those_of_torch(kind, options):
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("itself", ["everything", "query and key"])
 def test_self_attention_equals_torch(batch_first, itself):
-    """At padded places too: there are queries there as well."""
+    """It does at padded places too, which are queries as well."""
     theirs, ours = pair(batch_first=batch_first)
     x, padding = torch.randn(3, 3, 8), torch.tensor([[False, False, True]]).expand(3, 3)
     value = x if itself == "everything" else torch.randn(3, 3, 8)
@@ -144,7 +144,7 @@ def test_state_dict_both_ways():
 
 @pytest.mark.parametrize("training", [True, False])
 def test_inside_an_encoder_layer(training):
-    """The fast path of eval without gradients would bring softmax back in silence."""
+    """The fast path of eval without gradients would use softmax without a warning."""
     theirs = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
     ours = copy.deepcopy(theirs)
     ours.self_attn = om.MultiheadAttention(8, 2, batch_first=True)
@@ -181,7 +181,7 @@ def test_inside_a_stack_and_a_decoder_layer():
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("whole", [nn.TransformerEncoder, nn.Transformer], ids=lambda kind: kind.__name__)
 def test_inside_an_encoder_that_makes_nested_tensors(whole):
-    """As those built with PyTorch's own layers do in eval, where there is padding."""
+    """Encoders built with PyTorch's own layers make them in eval, where there is padding."""
     if whole is nn.Transformer:
         theirs = nn.Transformer(8, 2, 2, 1, 16, 0.0, batch_first=True).eval()
     else:
@@ -242,7 +242,7 @@ def test_nothing_allowed_gives_zeros_not_nan():
     ],
 )
 def test_a_mask_of_another_size_is_refused(options, kind, message):
-    """Where it was padded or cut, keys that should be hidden would be seen."""
+    """If it were padded or cut, hidden keys could get weight."""
     layer = om.MultiheadAttention(8, 2, batch_first=True)
     query, key = torch.zeros(3, 4, 8), torch.zeros(3, 6, 8)
     with pytest.raises(kind, match=message):
@@ -259,7 +259,7 @@ def test_is_causal_needs_its_mask():
 
 @pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
 def test_heads_against_loops(normalizer):
-    """Each head on its own, each query on its own, each key that it may see."""
+    """Loops over heads, over queries and over the keys that each may see give the same."""
     layer = om.MultiheadAttention(4, 2, batch_first=True, normalizer=normalizer).double()
     for parameter in layer.parameters():
         nn.init.normal_(parameter)

@@ -1,4 +1,4 @@
-"""What a normalizer says about itself is true, by looking at its weights."""
+"""The traits of every normalizer agree with its weights."""
 
 import pytest
 import torch
@@ -15,6 +15,7 @@ ROWS = {
     "Scaled": om.Scaled(om.SquaredNorm(), 0.5),
     "Entmax": om.Entmax(),
     "Fusedmax": om.Fusedmax(),
+    "LengthScaled": om.attention.LengthScaled(om.SquaredNorm()),
 }
 OTHERS = {
     "Subset": om.SparseMAP(om.Subset(2)),
@@ -24,10 +25,11 @@ OTHERS = {
     "GridTV": om.GridTV(0.1),
     "Scaled GridTV": om.Scaled(om.GridTV(0.1), 0.5),
     "ChainNormalizer": om.attention.ChainNormalizer(),
+    "LengthScaled Subset": om.attention.LengthScaled(om.SparseMAP(om.Subset(2))),
 }
 
 
-def weights_of(normalizer, scores):
+def normalized(normalizer, scores):
     output = om.Attention(om.DotProduct(), normalizer=normalizer)(torch.eye(len(scores)), scores.T.contiguous())
     return output.weights
 
@@ -36,7 +38,7 @@ def weights_of(normalizer, scores):
 def test_rows_sum_to_one_exactly_where_the_trait_says_so(name):
     normalizer = (ROWS | OTHERS)[name]
     torch.manual_seed(0)
-    sums = weights_of(normalizer, torch.randn(5, 3)).sum(-1)  # more queries than keys
+    sums = normalized(normalizer, torch.randn(5, 3)).sum(-1)  # more queries than keys
     assert normalizer.rows_sum_to_one == torch.allclose(sums, torch.ones(5), atol=1e-5)
 
 
@@ -45,12 +47,12 @@ def test_rows_depend_on_each_other_exactly_where_the_event_has_two_axes(name):
     normalizer = (ROWS | OTHERS)[name]
     torch.manual_seed(0)
     scores = 0.3 * torch.randn(3, 4)
-    before = weights_of(normalizer, scores)[1:]
+    before = normalized(normalizer, scores)[1:]
     same = True
     for column in range(4):
         moved = scores.clone()
         moved[0, column] += 1
-        same = same and torch.allclose(weights_of(normalizer, moved)[1:], before, atol=1e-6)
+        same = same and torch.allclose(normalized(normalizer, moved)[1:], before, atol=1e-6)
     assert same == (normalizer.event_ndim == 1)
 
 

@@ -601,15 +601,48 @@ def test_other_contexts_take_dense_scores(backend):
     assert hessian.isfinite().all()
 
 
-@pytest.mark.slow
-def test_torch_compile_takes_dense_scores():
-    inputs = leaves(draw(1, 2, 6, 4), draw(1, 2, 9, 4), draw(1, 2, 9, 4))
-    compiled = torch.compile(lambda *x: sparse_attention(*x, om.SquaredNorm(), causal=True), backend="aot_eager")
-    output, expected = compiled(*inputs), sparse_attention(*inputs, om.SquaredNorm(), causal=True)
-    torch.testing.assert_close(output, expected)
-    gradient = draw(*output.shape)
-    for ours, theirs in zip(*(torch.autograd.grad(o, inputs, gradient) for o in (output, expected))):
-        torch.testing.assert_close(ours, theirs)
+@pytest.mark.parametrize("spread", [1.0, 0.0], ids=["sparse", "flat"])
+def test_autocast_changes_nothing_inside(spread, backend):
+    """Blocks of dense products would otherwise hold half precision where kernels read float32."""
+    inputs = leaves(*(draw(1, 2, 100, 8, dtype=torch.float32) * s for s in (spread, 1.0, 1.0)))
+    gradient = draw(1, 2, 100, 8, dtype=torch.float32)
+    expected = sparse_attention(*inputs, om.Tsallis(1.5))
+    right = torch.autograd.grad(expected, inputs, gradient)
+    tolerance = 0.0 if backend == "native" else 0.1  # dense scores are rounded as all products are
+    with torch.autocast("cpu", torch.bfloat16):
+        output = sparse_attention(*inputs, om.Tsallis(1.5))
+        found = torch.autograd.grad(output, inputs, gradient.to(output.dtype))
+    for ours, theirs in zip((output, *found), (expected, *right)):
+        torch.testing.assert_close(ours.float(), theirs, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("per_head", [False, True], ids=["per item", "per head"])
+def test_flat_rows_with_lengths(per_head, backend):
+    inputs = leaves(draw(2, 2, 100, 8) * 0, draw(2, 2, 130, 8), draw(2, 2, 130, 8))
+    lengths = torch.tensor([[130, 71], [0, 5]]) if per_head else torch.tensor([71, 130])
+    within = (torch.arange(130) < lengths.reshape(2, -1, 1, 1)) & causal_mask(100, 130)
+    output = sparse_attention(*inputs, om.SquaredNorm(), lengths=lengths, causal=True)
+    expected = by_hand(*inputs, om.SquaredNorm(), mask=within)
+    torch.testing.assert_close(output, expected, atol=1e-10, rtol=1e-10)
+    for ours, theirs in zip(*(torch.autograd.grad(o.square().sum(), inputs) for o in (output, expected))):
+        torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=1e-10)
+
+
+@needs_native
+def test_a_mask_of_padding_is_taken_as_lengths(monkeypatch):
+    """Also beside lengths, and only where the kept keys are the first ones."""
+    inputs = [draw(2, 2, 50, 8), draw(2, 2, 60, 8), draw(2, 2, 60, 8)]
+    lengths, others = torch.tensor([40, 60]), torch.tensor([60, 17])
+    padding = (torch.arange(60) < lengths[:, None])[:, None, None]
+    seen = []
+    forward = kernel.forward
+    monkeypatch.setattr(kernel, "forward", lambda *a, **o: (seen.append(a[4]), forward(*a, **o))[1])
+    for mask in (padding, padding.flip(-1), padding[1:]):
+        output = sparse_attention(*inputs, om.SquaredNorm(), mask=mask, lengths=others)
+        allowed = mask & (torch.arange(60) < others[:, None])[:, None, None]
+        torch.testing.assert_close(output, by_hand(*inputs, om.SquaredNorm(), mask=allowed), atol=1e-10, rtol=1e-10)
+    assert [rows.mask is None for rows in seen] == [True, False, True]
+    assert seen[0].lengths.tolist() == [40, 40, 17, 17]
 
 
 def test_checkpointing_computes_it_again():

@@ -9,7 +9,7 @@ SMALL = ["--examples", "120", "--locales", "en,fr", "--epochs", "1", "--hidden-s
 
 @pytest.fixture
 def command(capsys):
-    """Calls `omegamax`; returns its exit code, output and complaints."""
+    """Calls `omegamax`; returns its exit code, its output and its errors."""
 
     def call(*arguments):
         capsys.readouterr()

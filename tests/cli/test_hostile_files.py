@@ -249,5 +249,5 @@ def test_memory_that_runs_out_is_said(command, trained, monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: 9 bytes")
 
-    monkeypatch.setattr("omegamax.training.prediction.predict", fail)
+    monkeypatch.setattr("omegamax.training.prediction.assess", fail)
     refused(command("evaluate", trained), "must fit into memory")

@@ -28,7 +28,7 @@ def test_rows_are_counted(rows):
 
 @given(st.lists(st.lists(LEVELS, min_size=5, max_size=5), min_size=1, max_size=6))
 def test_weights_of_softmax_that_were_rounded_to_zero_count(rows):
-    """As if they were what they stand for: positive, and all different."""
+    """They count as positive, and all different from each other."""
     small = [[weight or 1e-6 * (place + 1) for place, weight in enumerate(row)] for row in rows if any(row)]
     counted = row_counts(torch.tensor(rows), always_positive=True)
     assert counted.tolist() == (row_counts(torch.tensor(small)).tolist() if small else [])

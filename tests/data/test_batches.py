@@ -61,7 +61,7 @@ def test_parts_are_the_whole_and_even(batch, n_parts):
 
 
 class Lengths(list):
-    """Counts how often it is made an array, which takes as long as the data is large."""
+    """Counts how often it is made an array, which takes long for large data."""
 
     n_arrays = 0
 

@@ -1,4 +1,4 @@
-"""Text of strangers: nothing that moves the cursor, ends the line or turns it around is shown as it is."""
+"""Text from outside: characters that move the cursor, end the line or turn it around are printed as escapes."""
 
 import unicodedata
 

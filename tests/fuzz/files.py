@@ -38,7 +38,7 @@ Case = tuple[str, Callable[[], list[str]]]
 
 
 def fuzz(seed: int, seconds: float) -> list[str]:
-    """Tries cases for about so many seconds; returns a description of each that failed."""
+    """Tries cases for about that many seconds; returns a description of each that failed."""
     global n_cases
     n_cases = 0
     failures: list[str] = []
@@ -112,7 +112,7 @@ def _run(arguments: list[str], folder: Path) -> str:
     if code == 2 and said.splitlines() and len(said.splitlines()[-1]) < 20:
         return f"its last words are {said[-100:]!r}"
     if code == 2 and not said:
-        return "it refused without a word"
+        return "it refused without a message"
     odd = [letter for letter in said + shown if letter != "\n" and not letter.isprintable()]
     return f"it printed {odd[0]!r}" if odd else ""
 
@@ -210,7 +210,7 @@ def _card(folder: Path) -> Path:
 
 
 def _sealed_checkpoint(rng: random.Random, folder: Path) -> tuple[str, list[str]]:
-    """A stranger who knows the format."""
+    """Changes the card of a checkpoint, and writes the checksum that fits it."""
     card = _card(folder)
     content = json.loads(card.read_text())["content"]
     what = "; ".join(_change(rng, folder, content) for _ in range(rng.choice([1, 1, 2])))

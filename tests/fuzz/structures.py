@@ -2,7 +2,7 @@
 
 A case takes a structure of the table, random lengths, scores with large scales, offsets, −inf, masks and NaN, a type,
 an Ω, and the compiled or the PyTorch kernels. The members are listed from their definition and scored with exact sums;
-the recursion is the textbook's. Everything that can be asked of the structure is compared with these.
+the recursion is the textbook's. All methods of the structure are compared with these.
 
     python tests/fuzz/run.py structures --seed 0 --seconds 60
 
@@ -55,7 +55,7 @@ class Item(NamedTuple):
 
 
 class Case(NamedTuple):
-    """What is drawn."""
+    """A structure with its potentials, as drawn."""
 
     row: StructureCase | OracleCase
     potentials: Any
@@ -146,7 +146,7 @@ def _disturbed(rng: np.random.Generator, part: torch.Tensor, first: bool) -> tor
 
 
 def _lengths(rng: np.random.Generator, row: Any) -> list[tuple[int, ...]]:
-    """Those of the table, shuffled among the items or repeated."""
+    """Returns the lengths of the table, shuffled among the items or repeated."""
     return [row.lengths[rng.integers(len(row.lengths))] for _ in row.lengths]
 
 
@@ -206,7 +206,7 @@ def _failures(case: Case, rng: np.random.Generator) -> Iterator[str]:
 
 
 def _tolerance(case: Case) -> float:
-    """Of weights: what rounding the scores' sums once, in the type that the sweeps promise, may change."""
+    """Returns how much weights may change when sums of scores are rounded once, in the type that the sweeps promise."""
     gamma = case.omega.gamma if isinstance(case.omega, om.Scaled) else 1.0
     if case.dtype is torch.bfloat16:
         return 2e-2 + 1e-6 * min(case.largest, 2e4) / gamma
@@ -312,7 +312,7 @@ def _check_lists(case: Case) -> Iterator[str]:
 
 
 def _check_log_prob(case: Case) -> Iterator[str]:
-    """Of the best members, under Shannon, where no two derivations have the same parts."""
+    """Checks the best members, under Shannon, where no two derivations have the same parts."""
     if not isinstance(case.omega, om.Shannon) or case.spoiled is not None or any(not i.members for i in case.items):
         return
     if any(max(Counter(map(_key, item.members)).values()) > 1 for item in case.items):

@@ -15,7 +15,9 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 import omegamax as om
+from omegamax import routing
 from omegamax.integrations import convert
+from omegamax.kernels import sparse_attention as kernel
 
 
 def converted():
@@ -36,10 +38,10 @@ def step_three_times(model, batches):
         optimizer.step()
 
 
-def main():
-    dist.init_process_group("gloo")
+def compare(n_vectors):
+    """Steps alone, under DDP and under FSDP2 on sequences of so many vectors."""
     rank, world = dist.get_rank(), dist.get_world_size()
-    batches = list(torch.randn(3, 4, 5, 16, generator=torch.Generator().manual_seed(1)))
+    batches = list(torch.randn(3, 4, n_vectors, 16, generator=torch.Generator().manual_seed(1)))
     share = [batch.chunk(world)[rank] for batch in batches]
     alone = converted()
     start = copy.deepcopy(alone.state_dict())
@@ -52,7 +54,6 @@ def main():
     step_three_times(ddp, share)
     for name, parameter in ddp.module.named_parameters():
         torch.testing.assert_close(parameter, alone.get_parameter(name), atol=1e-6, rtol=1e-5, msg=name)
-    sys.stdout.write(f"ddp-{rank}\n")
 
     mesh = dist.init_device_mesh("cpu", (world,))
     sharded = converted()
@@ -63,7 +64,19 @@ def main():
     for name, parameter in sharded.named_parameters():
         assert isinstance(parameter, DTensor)
         torch.testing.assert_close(parameter.full_tensor(), alone.get_parameter(name), atol=1e-6, rtol=1e-5, msg=name)
-    sys.stdout.write(f"fsdp2-{rank}\n")
+
+
+def main():
+    dist.init_process_group("gloo")
+    calls = []
+    forward = kernel.forward
+    kernel.forward = lambda *args, **options: (calls.append(1), forward(*args, **options))[1]
+    compare(5)
+    assert not calls
+    compare(260)  # long enough for sparse attention
+    assert len(calls) == (3 * 3 * 2 if routing.native is not None else 0)  # runs, steps and layers
+    rank = dist.get_rank()
+    sys.stdout.write(f"ddp-{rank}\nfsdp2-{rank}\n")
     dist.destroy_process_group()
 
 

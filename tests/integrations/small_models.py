@@ -94,5 +94,5 @@ def attentions(output):
 
 
 def real(kind, logits, inputs):
-    """The predictions at words; padding is attended to by nobody, and its own may differ."""
+    """Returns the predictions at words; those at padding, to which no word attends, may differ."""
     return logits if kind in PAIRS else logits[inputs["attention_mask"].bool()]

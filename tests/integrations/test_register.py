@@ -1,4 +1,4 @@
-"""What registers, what is refused, which models listen, and the attention function itself against plain loops."""
+"""What is registered, what is refused, which models use it, and the attention function itself against plain loops."""
 
 import os
 
@@ -96,6 +96,24 @@ class TestRegister:
         for layer in model.model.layers:
             layer.self_attn.normalizer = om.Entmax(alpha=om.Above(1.0, start=1.5, shape=(4, 1, 1)))
         model(**batch("llama")).logits.square().sum().backward()
+        gradients = [p.grad for name, p in model.named_parameters() if "normalizer" in name]
+        assert len(gradients) == 2 and all(gradient.abs().min() > 0 for gradient in gradients)
+
+    def test_a_temperature_by_length_counts_what_the_mask_allows(self):
+        """Padding is not counted, each causal row has its number, and a cache changes nothing; it learns."""
+        model = built("llama", "sparsemax").eval()
+        for layer in model.model.layers:
+            scale = om.attention.LogLength(4, s=0.5)
+            layer.self_attn.normalizer = om.attention.LengthScaled(om.SquaredNorm(), scale)
+        words = torch.tensor([[3, 4, 5, 6, 7]])
+        alone = model(words).logits
+        padded = {"input_ids": nn.functional.pad(words, (3, 0)), "attention_mask": torch.tensor([[0] * 3 + [1] * 5])}
+        positions = torch.tensor([[0, 0, 0, 0, 1, 2, 3, 4]])
+        torch.testing.assert_close(model(**padded, position_ids=positions).logits[:, 3:], alone, atol=1e-5, rtol=1e-5)
+        begun = model(words[:, :4], use_cache=True)
+        last = model(words[:, 4:], past_key_values=begun.past_key_values).logits
+        torch.testing.assert_close(last, alone[:, 4:], atol=1e-5, rtol=1e-5)
+        alone.square().sum().backward()
         gradients = [p.grad for name, p in model.named_parameters() if "normalizer" in name]
         assert len(gradients) == 2 and all(gradient.abs().min() > 0 for gradient in gradients)
 

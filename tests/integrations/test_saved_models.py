@@ -1,4 +1,4 @@
-"""A model that is saved and loaded attends as before, and where that cannot be, somebody says so."""
+"""A model that is saved and loaded attends as before; where that is impossible, an error or a warning says so."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def registered():
 
 
 def _forget(name):
-    """As in a process that never registered it."""
+    """Removes a name, as in a process that never registered it."""
     for kept in (name, f"omegamax.{name}"):
         hf._REGISTERED.pop(kept, None)
         hf._NORMALIZERS.pop(kept, None)

@@ -45,7 +45,7 @@ def test_no_grad_and_grad_give_the_same_bits(case, backend):
 
 @learnable
 def test_a_gradient_for_the_parameter_alone(case, backend):
-    """Scores that need none; per row, as one number, and of the value as well as of the weights."""
+    """The scores need none; the parameter is one per row or one number; value and weights are both checked."""
     scores, direction = smooth_scores(case, 3, 5, seed=3), normal(3, 5, seed=4)
     for shape in ((3, 1), (1, 1), (1,), ()):
         value = parameter(case, shape).requires_grad_()
@@ -59,7 +59,7 @@ def test_a_gradient_for_the_parameter_alone(case, backend):
 
 @learnable
 def test_parameter_gradient_when_positions_are_masked(case, backend):
-    """The same as when they are not there; weights on both sides of a gap, so that a neighbour counts."""
+    """It is the same as when they are removed; weights on both sides of a gap make the neighbours matter."""
     scores, kept = torch.tensor([0.31, 9.0, -0.12, -0.05, 9.0, 0.17], dtype=torch.float64), [0, 2, 3, 5]
     mask = torch.zeros(6, dtype=torch.bool)
     mask[kept] = True

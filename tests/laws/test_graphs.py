@@ -116,7 +116,7 @@ def test_torch_func_inside_compile_says_what_to_do():
 
 @pytest.mark.slow
 def test_torch_func_beside_a_compiled_graph():
-    """The advice of that message."""
+    """The advice of that message works."""
     row, function = normal(5), torch.func.grad(lambda x: om.sparsemax(x).square().sum())
     disabled = torch.compiler.disable(function)
     compiled = torch.compile(lambda x: disabled(2 * x) + 1, backend="aot_eager")
@@ -144,7 +144,7 @@ def test_make_fx_records_the_operator_and_not_its_answer(case, mode):
 
 @every
 def test_real_tensors_in_a_fake_world(case):
-    """What a kernel allocates there has no memory."""
+    """Tensors that a kernel allocates there have no memory."""
     scores, options = normal(3, 6), case.arguments(6)
     if case.learnable:
         options[case.learnable] = torch.tensor(options[case.learnable])
@@ -165,7 +165,7 @@ def test_a_counter_of_operations_changes_nothing():
 
 @pytest.mark.filterwarnings("ignore")  # of the tracer, which is deprecated
 def test_jit_trace_records_no_loop_of_its_example():
-    """Pooling takes as many rounds as the data asks for: one example needs none, the other several."""
+    """The number of rounds of pooling depends on the data: one example needs none, the other several."""
     smooth = om.Oscar(0.5)
     example = torch.tensor([[9.0, 5.0, 1.0, -5.0]], dtype=torch.float64)
     traced = torch.jit.trace(smooth.argmax, (example,), check_trace=False)

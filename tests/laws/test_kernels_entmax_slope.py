@@ -10,7 +10,7 @@ from omegamax.kernels.entmax_slope import entmax_slope
 ORDERS = [1.0, 1 + 1e-7, 1.001, 1.3, 1.5, 1.9, 2.0, 3.0]
 
 
-def weights_of(alpha, n, dtype):
+def entmax_weights(alpha, n, dtype):
     generator = torch.Generator().manual_seed(n)
     x = torch.randn(9, n, generator=generator, dtype=torch.float64) * torch.logspace(-1, 1.5, 9)[:, None]
     return entmax.reference(x, alpha)[0].to(dtype)
@@ -22,7 +22,7 @@ def weights_of(alpha, n, dtype):
 def test_native_is_reference(arch, n, dtype):
     close = {"rtol": 2e-6, "atol": 2e-7} if dtype == torch.float32 else {"rtol": 1e-12, "atol": 1e-14}
     for alpha in ORDERS:
-        weights = weights_of(alpha, n, dtype)
+        weights = entmax_weights(alpha, n, dtype)
         slope, gradient = entmax_slope(weights, alpha)
         assert slope.shape == (9, 1) and slope.dtype == gradient.dtype == dtype
         wide_slope, wide_gradient = entmax_slope.reference(weights.double(), alpha)
@@ -33,7 +33,7 @@ def test_native_is_reference(arch, n, dtype):
 
 def test_an_order_for_each_row(arch):
     alphas = torch.tensor([[[1.2], [1.0], [2.5]]], dtype=torch.float64)
-    weights = weights_of(1.4, 12, torch.float64)[:6].reshape(2, 3, 12)
+    weights = entmax_weights(1.4, 12, torch.float64)[:6].reshape(2, 3, 12)
     for found, expected in zip(entmax_slope(weights, alphas), entmax_slope.reference(weights, alphas)):
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
     single = entmax_slope(weights[0, :1], torch.tensor(1.2, dtype=torch.float64))
@@ -51,7 +51,7 @@ def test_unusual_rows(arch):
 
 
 def test_slope_is_the_derivative_of_the_entropy(arch):
-    weights = weights_of(1.4, 12, torch.float64)
+    weights = entmax_weights(1.4, 12, torch.float64)
 
     def entropy(alpha):
         return ((weights**alpha).sum(-1, keepdim=True) - 1) / (alpha * (alpha - 1))
@@ -72,7 +72,7 @@ def directions(like):
 def test_pull_is_product_and_slope(arch, n, dtype):
     close = {"rtol": 4e-6, "atol": 4e-6} if dtype == torch.float32 else {"rtol": 1e-11, "atol": 1e-12}
     for alpha in ORDERS:
-        weights = weights_of(alpha, n, dtype)
+        weights = entmax_weights(alpha, n, dtype)
         direction = directions(weights)
         product, along = entmax_pull(weights, alpha, direction)
         assert along.shape == (9, 1) and along.dtype == product.dtype == dtype
@@ -87,7 +87,7 @@ def test_pull_is_product_and_slope(arch, n, dtype):
 
 def test_pull_with_an_order_for_each_row(arch):
     alphas = torch.tensor([[[1.2], [1.0], [2.5]], [[1.5], [2.0], [1 + 1e-9]]], dtype=torch.float64)
-    weights = weights_of(1.4, 12, torch.float64)[:6].reshape(2, 3, 12)
+    weights = entmax_weights(1.4, 12, torch.float64)[:6].reshape(2, 3, 12)
     found = entmax_pull(weights, alphas, directions(weights))
     for one, expected in zip(found, entmax_pull.reference(weights, alphas, directions(weights))):
         torch.testing.assert_close(one, expected, rtol=1e-11, atol=1e-12)

@@ -43,7 +43,7 @@ def build(edges):
         if node not in needed:
             needed.add(node)
             stack += [tail for head, tails in edges if head == node for tail in tails]
-    if needed != set(nodes):  # a leaf that nobody uses: hang it on the goal
+    if needed != set(nodes):  # an unused leaf gets an edge to the goal
         for leaf in set(nodes) - needed:
             builder.edge(nodes[-1], leaf)
             edges.append((nodes[-1], (leaf,)))

@@ -2,6 +2,8 @@
 
 import inspect
 
+import pytest
+
 import omegamax as om
 from omegamax.losses.evaluation import LossOptions, loss_of
 
@@ -16,6 +18,15 @@ def test_names_and_defaults_agree():
     assert set(LossOptions.__annotations__) == set(modules) - {"reduction"}
     assert set(functions) - set(modules) == {"mask", "lengths", "target_edges"}
     assert modules == {name: functions[name] for name in modules}
+
+
+LOSSES = [each for each in vars(om.losses).values() if isinstance(each, type) and issubclass(each, om.losses.Loss)]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.__name__)
+def test_every_signature_has_the_same_defaults(loss):
+    written, shared = defaults(loss.__init__), defaults(om.losses.Loss.__init__)
+    assert written | shared == shared | written
 
 
 def test_the_docstring_says_the_defaults():

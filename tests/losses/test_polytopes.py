@@ -1,4 +1,4 @@
-"""Losses on a user's own polytope: a best vertex is all that is known of it."""
+"""Losses on a user's own polytope, of which only a best vertex is known."""
 
 import pytest
 import torch

@@ -137,7 +137,7 @@ def test_autocast_gives_float32():
 
 
 def test_it_learns_a_constraint_of_the_data():
-    """Tags alternate whatever the emissions say: only transitions can know."""
+    """Tags alternate whatever the emissions are: only transitions can learn it."""
     torch.manual_seed(0)
     crf, tags = om.CRF(2), torch.arange(6) % 2
     optimizer = torch.optim.Adam(crf.parameters(), lr=0.3)

@@ -49,7 +49,7 @@ def total_variation(x, strength):
 
     {y > t} is the smallest S that maximises Σ_S (x − t) − strength · perimeter(S), which a recursion over two labels
     finds. A stretch whose level set at its own mean is empty is constant; otherwise it is cut there, and a stretch
-    feels its neighbours only by whether they are above or below.
+    depends on its neighbours only by whether they are above or below.
     """
     y = [None] * len(x)
     stretches = [(0, len(x))]

@@ -95,6 +95,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "polytope": _polytope,
     "positional_encodings": lambda: plots.positional_encodings(om.attention.SinusoidalPositions()(torch.zeros(24, 16))),
     "row_comparison": lambda: plots.row_comparison(_scores(7), regularizers={"fusedmax": om.Fused(0.3)}),
+    "screened_row": lambda: plots.screened_row(_scores(16), _scores(40, 16)),
     "simplex_levels": lambda: plots.simplex_levels(regularizers={"softmax": om.Shannon(), "fusedmax": om.Fused(0.3)}),
     "support_histograms": lambda: plots.support_histograms({"sparsemax": om.sparsemax(_scores(60, 12))}),
     "tag_lattice": _tag_lattice,

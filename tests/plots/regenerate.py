@@ -1,4 +1,4 @@
-"""Draws the golden images again, after a change of looks that is meant.
+"""Draws the golden images again, after an intended change of the figures.
 
     python tests/plots/regenerate.py [name ...]
 

@@ -1,4 +1,4 @@
-"""Every figure looks as it did when it was last looked at. `python tests/plots/regenerate.py` draws them anew."""
+"""Every figure equals its golden image. `python tests/plots/regenerate.py` draws the images again."""
 
 import inspect
 
@@ -30,7 +30,7 @@ def test_every_figure_has_a_golden_image():
 
 
 def test_differences_are_seen(tmp_path):
-    """A tolerance that lets a changed figure pass would be none."""
+    """A changed figure must exceed the tolerance."""
     weights = torch.full((5, 9), 1 / 9)
     others = {
         "attention_map": plots.attention_map(weights, list("abcde"), ["deux"] * 9, title="t"),

@@ -106,7 +106,7 @@ def banded_recursion(smooth_max: Callable, parts: Parts) -> float:
 
 
 def gapped_parts(parts: Parts, pairs: Sequence, x: Sequence[int], y: Sequence[int]) -> Parts:
-    """Pairs, and the elements of x and y that are left alone, each gap a run without a pair inside."""
+    """Returns pairs, and unpaired elements of x and y; each gap is a run without a pair inside."""
     found = tuple(np.zeros_like(part) for part in parts)
     for i, j in pairs:
         found[0][i, j] = 1

@@ -37,7 +37,7 @@ def factor_tree() -> om.FactorGraph:
 
 
 def tree_recursion(smooth_max: Callable, parts: Parts) -> float:
-    """From the leaves to x₀: what hangs below each value of each variable."""
+    """Computes, from the leaves to x₀, the value of everything below each value of each variable."""
     entries, scores = parts
     x, t, pair, table = entries[:3], entries[3:].reshape(2, 3), scores[0], scores[1:].reshape(3, 3)
     below_x1 = [

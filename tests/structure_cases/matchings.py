@@ -1,4 +1,4 @@
-"""Matchings, square and not, and with rows and columns that may stay alone."""
+"""Matchings, square and not, and with rows and columns that may stay unmatched."""
 
 from __future__ import annotations
 

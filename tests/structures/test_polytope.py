@@ -231,7 +231,7 @@ class TestUnitsOfTheVertices:
 
     @pytest.mark.parametrize("thin", [1e-6, 1e-4, 1e2])
     def test_a_box_with_a_thin_side(self, thin):
-        """Its projection is known side by side."""
+        """Its projection is known for each side by itself."""
         vertices = torch.tensor([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]).double()
         vertices = torch.cat([vertices, vertices + torch.tensor([0.0, 0, 1])]) * torch.tensor([1.0, 1, thin]).double()
         box = om.Polytope.from_oracle(best_of(vertices))

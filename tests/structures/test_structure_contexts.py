@@ -83,7 +83,7 @@ def test_forward_mode_twice(potentials):
 
 
 def test_a_solver_refuses_fake_tensors():
-    """It reads memory, of which they have none."""
+    """It reads memory, and fake tensors have none."""
     real = torch.randn(2, 4, 4)
     with FakeTensorMode(allow_non_fake_inputs=True):
         for scores in (real, torch.empty(2, 4, 4)):
@@ -186,7 +186,7 @@ def test_half_precision_gradients_flow(potentials):
 
 @pytest.mark.parametrize("structure", [om.Chain(), om.Arborescence()], ids=str)
 def test_lengths_may_be_overwritten_before_the_backward_pass(structure, potentials):
-    """A loader may keep them in one buffer."""
+    """A data loader may reuse one buffer for all lengths."""
     scores = potentials if isinstance(structure, om.Chain) else potentials.flatten(1)[:, :25].unflatten(1, (5, 5))
     lengths = torch.tensor([2, 4])
     (expected,) = torch.autograd.grad(structure.max(scores, lengths=lengths).sum(), potentials, retain_graph=True)

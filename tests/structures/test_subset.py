@@ -76,7 +76,7 @@ def test_counts_are_exact():
 
 
 def test_too_few_entries(backend):
-    """An item with fewer than lo entries has no structure; the others do not mind."""
+    """An item with fewer than lo entries has no structure; the others are not affected."""
     scores, lengths = draw(3, 4).requires_grad_(), torch.tensor([2, 3, 4])
     for structure in (om.Subset(3), om.Budget(3, 9)):
         for omega in (om.Hard(), om.Shannon(), om.SquaredNorm(), om.Tsallis(1.5)):

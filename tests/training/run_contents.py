@@ -12,7 +12,7 @@ class Crash(Exception):  # noqa: N818
 
 
 class CrashAfter(Silent):
-    """Ends the process, so to say, after some steps of it."""
+    """Raises `Crash` after some steps, which stands for the end of the process."""
 
     def __init__(self, n_steps):
         self.left = n_steps

@@ -78,7 +78,7 @@ class CrashWhileEvaluating(Silent):
 
 
 class SignalAfter(Silent):
-    """Presses Ctrl-C."""
+    """Sends the signal of Ctrl-C after some steps."""
 
     def __init__(self, after, number=signal.SIGINT):
         self.after, self.number, self.said = after, number, []
@@ -186,7 +186,7 @@ def test_two_runs_with_one_seed_are_the_same_and_with_two_are_not(whole, tmp_pat
 
 
 class Scripted(Sums):
-    """Whose metric over epochs is given beforehand."""
+    """A task whose metric is given for every epoch beforehand."""
 
     script: tuple[float, ...] = ()
 

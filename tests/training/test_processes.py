@@ -64,7 +64,9 @@ def test_two_processes_agree_with_one(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "words"), [("die", "it died without a word"), ("fail", "ValueError: no luck today")])
+@pytest.mark.parametrize(
+    ("how", "words"), [("die", "it died without a message"), ("fail", "ValueError: no luck today")]
+)
 def test_the_death_of_one_ends_all_with_a_reason(tmp_path, how, words):
     done = torchrun(how, tmp_path)
     assert done.returncode != 0

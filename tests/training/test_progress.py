@@ -1,4 +1,4 @@
-"""What a person sees: bars on a terminal, lines elsewhere, nothing where asked; and curves where TensorBoard is."""
+"""Progress is shown as bars on a terminal, as lines elsewhere, or not at all; and as curves where TensorBoard is."""
 
 import io
 import re

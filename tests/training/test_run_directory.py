@@ -1,4 +1,4 @@
-"""Run directories: nothing is clobbered, nothing is lost, and there is one writer."""
+"""Run directories: nothing is overwritten, nothing is lost, and there is one writer."""
 
 import json
 import os

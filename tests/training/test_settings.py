@@ -72,7 +72,7 @@ def test_missing_values_are_refused_and_whole_numbers_are_fine():
 
 @pytest.mark.parametrize("kind", [TrainingSettings, DatesSettings])
 def test_every_number_has_a_largest_value(kind):
-    """So that a stranger's file cannot ask for a run that never ends."""
+    """A stranger's file must not start a run that never ends."""
     bounded_otherwise = {"dropout", "typos"}
     for each in fields(kind):
         if each.type in ("int", "float", "float | None") and each.name not in bounded_otherwise:

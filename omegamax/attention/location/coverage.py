@@ -1,4 +1,4 @@
-"""Coverage: attention whose scores know how much weight each key has already received.
+"""Coverage: attention whose scores depend on how much weight each key has already received.
 
     c_tj = Σ_{s<t} weights_sj / Φ_j,      score_tj = w₂ᵀ tanh(W_q q_t + W_k k_j + w_c c_tj + b)
 

@@ -143,8 +143,8 @@ class LocationAware(HistoryAttention):
         """Convolves the last weights with every filter."""
         if state.numel() == 0:
             return state.new_zeros(*state.shape, self.filters.out_channels)
-        answers = self.filters(state.reshape(-1, 1, state.shape[-1]))  # (batch, filters, K)
-        return answers.transpose(-1, -2).reshape(*state.shape, -1)
+        filtered = self.filters(state.reshape(-1, 1, state.shape[-1]))  # (batch, filters, K)
+        return filtered.transpose(-1, -2).reshape(*state.shape, -1)
 
     def advance(self, state: Tensor, weights: Tensor, key: Tensor) -> Tensor:
         return weights

@@ -1,6 +1,6 @@
 """Monotonic attention: every query reads on from where the last one stopped, stops at a key, and never goes back.
 
-A query i looks at the keys from the last stop on, and stops at key j with probability p_ij = σ(score_ij):
+A query i reads the keys from the last stop on, and stops at key j with probability p_ij = σ(score_ij):
 
     α_ij = p_ij q_ij,      q_ij = (1 − p_{i,j−1}) q_{i,j−1} + α_{i−1,j},      α_0 = (1, 0, ..., 0)
 
@@ -34,7 +34,7 @@ class MonotonicAttention(nn.Module):
     probability of stopping is the gate of `regularizer` (`om.gate`), the sigmoid under Shannon; a sparse one is exactly
     0 or 1 outside an interval, so that training becomes hard by itself. `offset` learns, and begins negative for long
     sequences (the paper takes −4), so that reading goes on; `noise` is the deviation of normal noise on the scores in
-    training, which drives them to decide.
+    training, which drives the probabilities of stopping towards 0 and 1.
 
     Arguments:
         score: how queries meet keys: `DotProduct()`, `Additive(...)`, ...; None is the scaled dot product

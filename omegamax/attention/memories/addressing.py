@@ -45,7 +45,7 @@ def content_weights(
 ) -> Tensor:
     """Weighs slots by their similarity to keys, (..., heads, slots); True in mask marks slots that may be used.
 
-    The cosine is that of vectors of any length but the faintest: slots much shorter than 0.001 resemble nothing.
+    The similarity is the cosine of the angle, except that it tends to zero for slots much shorter than 0.001.
     """
     key, memory = (x * (x.square().sum(-1, keepdim=True) + _FAINT).rsqrt() for x in (key, memory))
     return normalize(normalizer, sharpness * (key @ memory.transpose(-1, -2)), mask)

@@ -1,4 +1,4 @@
-"""A memory of key-value pairs that is read several times: each answer changes the next question.
+"""A memory of key-value pairs that is read several times: what was read changes the next question.
 
     p = argmax_Ω(score(q, key)),     o = Σ_i p_i value_i,     q ← R_j (q + o)          for hops j = 1 ... H
 

@@ -32,7 +32,8 @@ class CausalTransformer(nn.Module):
     """A stack of causal layers over tokens, whose matrix of vectors also gives the logits.
 
     Tokens (..., N) are integers below `vocabulary_size`. The options are those of `TransformerEncoder`, but positions
-    are sinusoidal unless others are given (None adds none).
+    are sinusoidal unless others are given (None adds none). As there, long sequences take `sparse_attention` unless
+    weights are needed, and are then differentiable once.
 
     Arguments:
         vocabulary_size: how many tokens there are

@@ -36,7 +36,8 @@ class TransformerDecoder(TransformerStack):
     `TransformerEncoder`, which is also the decoder without a memory. `normalizer` is for self-attention and, unless
     `cross_normalizer` is given, for attention to the memory; one with parameters is copied, every layer learns its own.
     With Shannon it computes what `torch.nn.TransformerDecoder` computes, and loads its state_dict; its final norm is
-    `placement.final`.
+    `placement.final`. As in `TransformerEncoder`, long sequences take `sparse_attention` unless weights are needed, and
+    are then differentiable once.
 
     Arguments:
         size: features of a vector
@@ -96,9 +97,9 @@ class TransformerDecoder(TransformerStack):
                 f"{tuple(x.shape)} and {tuple(memory.shape)}; expand one of them"
             )
         n, m = x.shape[-2], memory.shape[-2]
-        allowed = self._allowed(x, n, n, mask=mask, lengths=lengths, causal=causal)
-        cache = self._begin(memory, self._allowed(x, n, m, mask=memory_mask, lengths=memory_lengths))
-        stepped = self._advance(self._without_padding(x, allowed), cache, allowed, need_weights)
+        masks = self._masks(x, n, n, mask=mask, lengths=lengths, causal=causal)
+        cache = self._begin(memory, self._masks(x, n, m, mask=memory_mask, lengths=memory_lengths).allowed)
+        stepped = self._advance(self._without_padding(x, masks), cache, masks, need_weights)
         return DecoderOutput(stepped.output, stepped.self_weights, stepped.cross_weights)
 
     def start(
@@ -113,8 +114,8 @@ class TransformerDecoder(TransformerStack):
         """
         self._refuse_matrix_normalizers()
         self._check_vectors("memory", memory)
-        allowed = self._allowed(memory, 1, memory.shape[-2], mask=memory_mask, lengths=memory_lengths)
-        return self._begin(memory, allowed)
+        masks = self._masks(memory, 1, memory.shape[-2], mask=memory_mask, lengths=memory_lengths)
+        return self._begin(memory, masks.allowed)
 
     def step(self, x: Tensor, cache: DecoderCache, *, need_weights: bool = False) -> StepOutput:
         """Appends the N positions of x, usually one; the returned cache holds them too.

@@ -1,10 +1,10 @@
-"""How tokens become vectors: one matrix E for both ends of a model, and positions.
+"""Turns tokens into vectors: one matrix E for both ends of a model, and positions.
 
     x = √d E token + PE,      logits = E h
     PE(pos, 2i) = sin(pos / 10000^(2i/d)),      PE(pos, 2i + 1) = cos(pos / 10000^(2i/d))
 
-Attention sees a set, so the order of a sequence is added to its vectors: as sines and cosines, or as a table that is
-learned. Vaswani et al., "Attention is all you need", NeurIPS 2017, sections 3.4 and 3.5; Press & Wolf, EACL 2017.
+Attention ignores order, so positions are added to the vectors: as sines and cosines, or as a table that is learned.
+Vaswani et al., "Attention is all you need", NeurIPS 2017, sections 3.4 and 3.5; Press & Wolf, EACL 2017.
 """
 
 from __future__ import annotations

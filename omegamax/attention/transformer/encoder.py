@@ -33,6 +33,9 @@ class TransformerEncoder(TransformerStack):
     every layer learns its own. With Shannon it computes what `torch.nn.TransformerEncoder` computes, and loads its
     state_dict; its final norm is `placement.final`.
 
+    Unless weights are needed, long sequences take `sparse_attention` where the normalizer is sparse: faster, and memory
+    grows with N, not N². That way is differentiable once; `need_weights=True` is differentiable twice.
+
     With `causal=True` each vector sees itself and those before it: the stack of a language model, to which positions
     can be added one `step` at a time.
 
@@ -73,8 +76,8 @@ class TransformerEncoder(TransformerStack):
         if causal:
             self._refuse_matrix_normalizers()
         self._check_vectors("x", x)
-        allowed = self._allowed(x, x.shape[-2], x.shape[-2], mask=mask, lengths=lengths, causal=causal)
-        stepped = self._advance(self._without_padding(x, allowed), self._begin(), allowed, need_weights)
+        masks = self._masks(x, x.shape[-2], x.shape[-2], mask=mask, lengths=lengths, causal=causal)
+        stepped = self._advance(self._without_padding(x, masks), self._begin(), masks, need_weights)
         return EncoderOutput(stepped.output, stepped.self_weights)
 
     def step(self, x: Tensor, cache: DecoderCache | None = None, *, need_weights: bool = False) -> StepOutput:

@@ -19,8 +19,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from omegamax.attention.key_cache import KeyCache
 from omegamax.attention.multihead import Masks, MultiheadAttention
 from omegamax.attention.normalizers import Normalizer
+from omegamax.attention.transformer.past import past_tensors, step_over_past
 
 
 class NormPlacement(ABC):
@@ -74,14 +76,22 @@ class LayerCache(NamedTuple):
     value: Tensor | None
     memory_key: Tensor | None  # (batch, M, features of all heads); None without a memory
     memory_value: Tensor | None
+    past: KeyCache | None = None  # in place of key and value, where a long past is kept in 8 bits too
+
+    @property
+    def before(self) -> KeyCache | tuple[Tensor, Tensor] | None:
+        """Keys and values of earlier positions, however they are kept; None before the first."""
+        if self.past is not None:
+            return self.past
+        return None if self.key is None or self.value is None else (self.key, self.value)
 
 
 class LayerOutput(NamedTuple):
     """Vectors of one layer, its weights, and the cache for the next positions."""
 
     output: Tensor  # (batch, N, size)
-    self_weights: Tensor  # (batch, heads, N, positions so far)
-    cross_weights: Tensor | None  # (batch, heads, N, M); None without a memory
+    self_weights: Tensor | None  # (batch, heads, N, positions so far); None if not needed
+    cross_weights: Tensor | None  # (batch, heads, N, M); None if not needed or without a memory
     cache: LayerCache  # with these positions too
 
 
@@ -130,35 +140,44 @@ class TransformerLayer(nn.Module):
         return LayerCache(None, None, nn.functional.linear(memory, *of_key), nn.functional.linear(memory, *of_value))
 
     def forward(
-        self, x: Tensor, cache: LayerCache, allowed: Tensor | None, memory_allowed: Tensor | None
+        self, x: Tensor, cache: LayerCache, masks: Masks, memory_allowed: Tensor | None, *, need_weights: bool
     ) -> LayerOutput:
         """Computes new vectors for x (batch, N, size).
 
-        `allowed` and `memory_allowed` are (batch or 1, 1, N or 1, keys); True means "may attend".
+        The masks and `memory_allowed` are (batch or 1, 1, N or 1, keys); True means "may attend".
         """
-        x, self_weights, cache = self._attend_to_itself(x, cache, allowed)
-        x, cross_weights = self._attend_to_memory(x, cache, memory_allowed)
+        x, self_weights, cache = self._attend_to_itself(x, cache, masks, need_weights)
+        x, cross_weights = self._attend_to_memory(x, cache, Masks(None, memory_allowed), need_weights)
         norm = self.norm2 if self.norm3 is None else self.norm3
         hidden = self.dropout(self.activation(self.linear1(self.placement.before(norm, x))))
         x = self.placement.after(norm, x + self.dropout(self.linear2(hidden)))
         return LayerOutput(x, self_weights, cross_weights, cache)
 
     def _attend_to_itself(
-        self, x: Tensor, cache: LayerCache, allowed: Tensor | None
-    ) -> tuple[Tensor, Tensor, LayerCache]:
+        self, x: Tensor, cache: LayerCache, masks: Masks, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None, LayerCache]:
         seen = self.placement.before(self.norm1, x)
         query, key, value = self.self_attn._project(seen, seen, seen)
-        if cache.key is not None and cache.value is not None:
-            key = torch.cat([cache.key.to(key.dtype), key], 1)
-            value = torch.cat([cache.value.to(value.dtype), value], 1)
-        attended, weights = self.self_attn._attend(query, key, value, Masks(None, allowed))
+        before = cache.before
+        if before is not None and not need_weights:
+            step = step_over_past(self.self_attn, query, key, value, before)
+            if step is not None:
+                x = self.placement.after(self.norm1, x + self.dropout(step.output))
+                return x, None, cache._replace(key=None, value=None, past=step.past)
+        if before is not None:
+            old_key, old_value = past_tensors(before) if isinstance(before, KeyCache) else before
+            key = torch.cat([old_key.to(key.dtype), key], 1)
+            value = torch.cat([old_value.to(value.dtype), value], 1)
+        attended, weights = self.self_attn._attend(query, key, value, masks, need_weights=need_weights)
         x = self.placement.after(self.norm1, x + self.dropout(attended))
-        return x, weights, cache._replace(key=key, value=value)
+        return x, weights, cache._replace(key=key, value=value, past=None)
 
-    def _attend_to_memory(self, x: Tensor, cache: LayerCache, allowed: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        if self.multihead_attn is None or cache.memory_key is None or cache.memory_value is None:
+    def _attend_to_memory(
+        self, x: Tensor, cache: LayerCache, masks: Masks, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        heads, key, value = self.multihead_attn, cache.memory_key, cache.memory_value
+        if heads is None or key is None or value is None:
             return x, None
-        query = nn.functional.linear(self.placement.before(self.norm2, x), *self.multihead_attn._projections()[0])
-        masks = Masks(None, allowed)
-        attended, weights = self.multihead_attn._attend(query, cache.memory_key, cache.memory_value, masks)
+        query = nn.functional.linear(self.placement.before(self.norm2, x), *heads._projections()[0])
+        attended, weights = heads._attend(query, key, value, masks, need_weights=need_weights)
         return self.placement.after(self.norm2, x + self.dropout(attended)), weights

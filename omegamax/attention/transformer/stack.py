@@ -9,16 +9,18 @@ from __future__ import annotations
 import copy
 from abc import ABC
 from collections.abc import Callable
-from typing import NamedTuple, TypedDict, cast
+from typing import Any, NamedTuple, TypedDict, cast
 
 from torch import Tensor, nn
 
 from omegamax import checks
-from omegamax.attention.masking import attention_mask, causal_mask, finite_where_unread, zero_unread
-from omegamax.attention.multihead import MultiheadAttention
+from omegamax.attention.key_cache import KeyCache
+from omegamax.attention.masking import finite_where_unread, visibility, zero_unread
+from omegamax.attention.multihead import Masks, MultiheadAttention
 from omegamax.attention.normalizers import Normalizer
 from omegamax.attention.transformer.embeddings import Positions
 from omegamax.attention.transformer.layer import LayerCache, NormPlacement, PostNorm, TransformerLayer
+from omegamax.attention.whole_sequence import check_whole_sequence
 from omegamax.operators.shannon import Shannon
 
 _SHANNON = Shannon()
@@ -50,7 +52,11 @@ class DecoderCache(NamedTuple):
     def select(self, index: Tensor) -> DecoderCache:
         """Takes items of the batch, in any order and number, as a beam search does between steps."""
 
-        def taken(kept: Tensor | None) -> Tensor | None:
+        def taken(kept: Any) -> Any:
+            if isinstance(kept, KeyCache):
+                kept = kept.clone()
+                kept.reorder(index)
+                return kept
             return None if kept is None else kept.index_select(0, index)
 
         layers = tuple(LayerCache(*map(taken, layer)) for layer in self.layers)
@@ -129,19 +135,19 @@ class TransformerStack(nn.Module, ABC):
                 f"{tuple(x.shape[:-2])}; cache.select(index) takes some items along"
             )
         n = x.shape[-2]
-        allowed = None if n == 1 else causal_mask(n, cache.n_positions + n, device=x.device)[None, None]
-        return self._advance(x, cache, allowed, need_weights)
+        return self._advance(x, cache, Masks(None, None, causal=n > 1), need_weights)
 
-    def _advance(self, x: Tensor, cache: DecoderCache, allowed: Tensor | None, need_weights: bool) -> StepOutput:
+    def _advance(self, x: Tensor, cache: DecoderCache, masks: Masks, need_weights: bool) -> StepOutput:
         batch, n = tuple(x.shape[:-2]), x.shape[-2]
         x = _flat(x)
         if self.positions is not None:
             x = self.dropout(self.positions(x, start=cache.n_positions))
         layers, self_weights, cross_weights = [], [], []
         for layer, past in zip(self.layers, cache.layers):
-            x, of_self, of_memory, grown = layer(x, past, allowed, cache.memory_allowed)
+            x, of_self, of_memory, grown = layer(x, past, masks, cache.memory_allowed, need_weights=need_weights)
             layers.append(grown)
-            self_weights.append(of_self.reshape(*batch, *of_self.shape[1:]))
+            if of_self is not None:
+                self_weights.append(of_self.reshape(*batch, *of_self.shape[1:]))
             if of_memory is not None:
                 cross_weights.append(of_memory.reshape(*batch, *of_memory.shape[1:]))
         x = x if self.norm is None else self.norm(x)
@@ -151,13 +157,13 @@ class TransformerStack(nn.Module, ABC):
             return StepOutput(output, cache, None, None)
         return StepOutput(output, cache, tuple(self_weights), tuple(cross_weights) if cross_weights else None)
 
-    def _without_padding(self, x: Tensor, allowed: Tensor | None) -> Tensor:
+    def _without_padding(self, x: Tensor, masks: Masks) -> Tensor:
         """Makes vectors (..., N, size) finite where no query may attend to them; they go through all the layers."""
-        if allowed is None:
+        if masks.allowed is None:
             return x
-        return finite_where_unread(_flat(x), allowed.squeeze(1)).reshape(x.shape)
+        return finite_where_unread(_flat(x), masks.allowed.squeeze(1)).reshape(x.shape)
 
-    def _allowed(
+    def _masks(
         self,
         x: Tensor,
         n_queries: int,
@@ -166,18 +172,19 @@ class TransformerStack(nn.Module, ABC):
         mask: Tensor | None,
         lengths: Tensor | None,
         causal: bool = False,
-    ) -> Tensor | None:
-        """Combines all masks into one with an axis for heads, (batch or 1, 1, Q or 1, K); True means "may attend"."""
+    ) -> Masks:
+        """Combines all masks, and gives them an axis for heads, (batch or 1, 1, Q or 1, K); True means "may attend"."""
         shape = (*x.shape[:-2], n_queries, n_keys)
         scores = x.new_zeros(()).expand(shape)
-        allowed = attention_mask(type(self).__name__, scores, mask=mask, lengths=lengths, causal=causal)
+        allowed, causal = visibility(type(self).__name__, scores, mask=mask, lengths=lengths, causal=causal)
         if allowed is None:
-            return None
+            return Masks(None, None, causal)
         if allowed.dim() > 2:  # it depends on the item
             allowed = allowed.expand(*shape[:-2], *allowed.shape[-2:])
-        return _flat(allowed).unsqueeze(1)
+        return Masks(None, _flat(allowed).unsqueeze(1), causal)
 
     def _check_vectors(self, name: str, x: Tensor) -> None:
+        check_whole_sequence(type(self).__name__, x)
         if x.dim() < 2 or x.shape[-1] != self.size:
             raise ValueError(
                 f"{type(self).__name__}: {name} must be (..., N, {self.size}), got {tuple(x.shape)}; project it, or "

@@ -39,6 +39,7 @@ class Transformer(nn.Module):
     source a matrix of its own. The options are those of `TransformerEncoder`, but positions are sinusoidal unless
     others are given (None adds none). `normalizer` is for the two self-attentions and, unless `cross_normalizer` is
     given, for the decoder's attention to the source; one with parameters is copied, every layer learns its own.
+    Long sequences take `sparse_attention` unless weights are needed, and are then differentiable once.
 
     Arguments:
         vocabulary_size: how many tokens there are

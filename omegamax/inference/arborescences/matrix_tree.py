@@ -13,7 +13,7 @@ from omegamax.kernels.structures.matrix_tree import arc_probabilities, arc_proba
 
 @dataclass(frozen=True, eq=False)
 class MatrixTreeProgram(Program):
-    """Scores of arcs (batch, N + 1, N + 1); its Ω is Shannon. Computed in float64 for every type.
+    """Sums over the trees of scores of arcs (batch, N + 1, N + 1), in float64 for every type; its Ω is Shannon.
 
     The state is log Z again: it says which items have trees.
     """

@@ -12,7 +12,7 @@ from omegamax.kernels.structures.matrix_tree import allowed_arcs
 
 
 def max_steps(size: int) -> int:
-    """Returns how far a sample may walk: about as long as drawing one head after the other takes."""
+    """Returns how many steps a sample may walk: about as many as drawing one head after the other costs."""
     return 4 * size * size
 
 

@@ -1,7 +1,7 @@
 """LP-SparseMAP with its derivatives, and LP-MAP as a program.
 
 Outputs are affine in the scores as long as no face changes, so the derivative of the marginals is a linear map that is
-its own transpose and its own derivative: any order, both modes, from the faces that the solver ended on.
+its own transpose and its own derivative. The faces that the solver ended on give all derivatives, in both modes.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class _Solve(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: Any, *inputs: Any) -> Any:
         raise RuntimeError(
-            "FactorGraph.sparsemap: torch.vmap cannot batch a solver that ends when it is done, got a call inside "
-            "vmap; put the batch into the leading axes of the scores"
+            "FactorGraph.sparsemap: torch.vmap cannot batch a solver whose number of steps depends on the data, got a "
+            "call inside vmap; put the batch into the leading axes of the scores"
         )
 
 
@@ -148,7 +148,7 @@ class _Move(torch.autograd.Function):
         return tuple(torch.stack(each) for each in zip(*moved)), (0,) * n
 
 
-for _function in (_Solve, _Move):  # PyTorch reads it in every call
+for _function in (_Solve, _Move):  # PyTorch reads the signature in every call
     _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[union-attr]
 
 

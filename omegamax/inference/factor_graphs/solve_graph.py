@@ -13,9 +13,9 @@ from omegamax.inference.factor_graphs.agreement import Agreement, Faces
 from omegamax.inference.factor_graphs.local_problem import LocalSolution
 
 _FIRST, _EVERY = 2, 6  # iterations before the residuals are first checked, and between checks
-_EXACT = 1e-11  # the solution on the faces is accepted if its residuals, relative to its numbers, are below
+_EXACT = 1e-11  # the solution on the faces is accepted if its residuals, relative to its numbers, are below this
 _NOTHING = 1e-15  # a marginal of zero, rounded
-_APART = 1e-3  # a primal residual above may mean that no assignment satisfies all factors
+_APART = 1e-3  # a primal residual above this may mean that no assignment satisfies all factors
 _OUT_OF_BALANCE = 5.0  # ρ is changed if one residual is this much larger than the other
 
 

@@ -20,7 +20,7 @@ from omegamax.kernels.structures.alignments import (
     alignment_value_and_marginals,
 )
 
-_CACHE_BYTES = 1 << 22  # the local weights of one item may take so much
+_CACHE_BYTES = 1 << 22  # the most that the local weights of one item may take
 _LARGE = 2.0**20  # float32 values of this size are a tenth apart
 _FEW = 1 << 14  # up to so many cells are checked before a sweep; for more, only the value is checked after it
 
@@ -76,7 +76,7 @@ class AlignmentProgram(Program):
     def _may_be_large(self, parts: Parts) -> bool:
         """Says whether float32 scores may add up to values for which float32 has no digits.
 
-        It looks only where that is quick.
+        It returns False for many scores, which take long to check.
         """
         if parts[0].dtype is torch.float64 or parts[0].numel() > _FEW:
             return False

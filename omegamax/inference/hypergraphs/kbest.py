@@ -27,7 +27,7 @@ class Ranking:
         return self._values
 
     def top(self, item: int, k: int) -> RankedDerivations:
-        """The k best derivations of one item."""
+        """Finds the k best derivations of one item."""
         scores, values = self._scores[item].numpy(), self._values[item].numpy()
         n_leaves, goal = self._topology.n_leaves, self._goals[item]
         return best_derivations(self._tails, self._first, scores, values, n_leaves=n_leaves, goal=goal, k=k)

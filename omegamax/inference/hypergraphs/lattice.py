@@ -145,5 +145,5 @@ class Lattice:
 
 
 def _summed_in(part: Tensor) -> torch.dtype:
-    """Returns the type in which scores add up; one kind of device has no double."""
+    """Returns the type in which scores add up: float64, or float32 on devices without it."""
     return torch.float32 if part.device.type == "mps" else torch.float64

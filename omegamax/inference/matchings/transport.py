@@ -2,12 +2,12 @@
 
     maximise  <P, θ> − Σ P log P   over the transport polytope: sums of P over rows and columns are 1
 
-Of sides of unequal size the larger has sums of at most 1; with scores for staying unmatched, P has a border: one more
-column and one more row, of which the corner is not used. The solution is P = exp(θ_ij + f_i + g_j). With f the best for
+If the sides differ in size, sums over the larger are at most 1; with scores for staying unmatched, P has a border: one
+more column and one more row, whose corner is not used. The solution is P = exp(θ_ij + f_i + g_j). With f the best for
 g, the sums of rows are right; g moves by Sinkhorn's step or, where that leaves a smaller error, by Newton's on the sums
-of columns. Both start from the prices of the best matching, so that sharp scores are no difficulty.
+of columns. Both start from the prices of the best matching, so that they converge for sharp scores too.
 
-    J v = P ∘ (v − x − y),   x, y: so that sums stay what they are
+    J v = P ∘ (v − x − y),   x, y such that the sums stay what they are
 
 Sinkhorn & Knopp, Pacific J. Math. 1967; Cuturi, NeurIPS 2013; Brauer, Clason, Lorenz & Wirth, 2017 for Newton's steps.
 """

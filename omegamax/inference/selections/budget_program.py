@@ -25,7 +25,7 @@ _REGULARIZERS: dict[Omega, Regularizer] = {Omega.SHANNON: Shannon(), Omega.SQUAR
 
 @dataclass(frozen=True, eq=False)
 class BudgetProgram(Program):
-    """Scores (batch, N). The sweeps are compiled; the counts at the end compete in the regularizer itself.
+    """Sweeps over scores (batch, N) are compiled; the maximum over the counts at the end is taken by the regularizer.
 
     The state is the probability of having taken each entry, and those of the counts at the end.
     """

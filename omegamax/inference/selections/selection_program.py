@@ -12,7 +12,7 @@ from omegamax.kernels.structures.selections import best_selection
 
 @dataclass(frozen=True, eq=False)
 class SelectionProgram(Program):
-    """Scores (batch, N); its Ω is Hard. The state is the choice, 0/1."""
+    """Finds the best choice for scores (batch, N); its Ω is Hard. The state is the choice, 0/1."""
 
     lengths: Tensor  # (batch,), on the CPU
     lo: int

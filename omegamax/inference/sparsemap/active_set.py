@@ -1,13 +1,13 @@
-"""SparseMAP of one item, as a search that asks for vertices: the specification of csrc/sparsemap/, in NumPy.
+"""SparseMAP of one item, as a search that calls an oracle for vertices: the specification of csrc/sparsemap/, in NumPy.
 
-    maximise over μ in conv(Y)   <scores, μ> − ½ ‖μ‖²              (the norm: of the regularised parts)
+    maximise over μ in conv(Y)   <scores, μ> − ½ ‖μ‖²              (the norm of the regularised parts)
 
-μ = Σ p_y m_y is kept as a few vertices with probabilities. Each step asks for the best vertex along the gradient
+μ = Σ p_y m_y is kept as a few vertices with probabilities. Each step finds the best vertex along the gradient
 g = scores − μ; the gap <g, vertex> − <g, μ> bounds what is left to win. A vertex that wins enters, p moves to the
 optimum of the convex hull, and vertices whose probability vanishes leave: finitely many steps, as the value rises.
 
-The derivative lives on the face of all vertices that are best along g. Where scores tie, the active set may not span
-it: then MAP calls along g, slightly turned to either side of the hull, bring the missing vertices.
+The derivative depends on the face of all vertices that are best along g. Where scores tie, the active set may not span
+it: then MAP calls along g, slightly turned to either side of the hull, find the missing vertices.
 
 Wolfe, "Finding the nearest point in a polytope", Mathematical Programming 1976; Nocedal & Wright, "Numerical
 Optimization", ch. 16 (unregularised scores make the Hessian singular); Niculae, Martins, Blondel & Cardie, ICML 2018.
@@ -197,7 +197,7 @@ class _ActiveSet:
         self._basis = None
 
     def orthogonal(self, numbers: np.ndarray) -> np.ndarray:
-        """Removes from numbers (regularised parts,) what the differences of vertices see of them."""
+        """Projects numbers (regularised parts,) onto what is orthogonal to all differences of vertices."""
         span = self.matrix[1:] - self.matrix[0]
         if not len(span):
             return numbers
@@ -251,7 +251,7 @@ def search(
         value = active.value()
         n_idle = 1 if value > best or gap < 0.5 * least else n_idle + 1
         best, least = max(best, value), min(least, gap)
-        # A step gains about the squared gap, which may be lost in rounding; but only so often.
+        # A step gains about the squared gap, which may be lost in rounding; but only a few steps may gain nothing.
         if n_idle > (_IDLE if gap <= 8 * rounding else _IDLE + len(active.vertices)):
             ending = Ending.OPTIMAL if gap <= 1e3 * rounding else ending
             break

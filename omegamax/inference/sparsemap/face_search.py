@@ -33,7 +33,7 @@ def find(oracle: Oracle, options: Options, start: Start | None, wants_face: bool
 def _find_in_step(
     oracle: Oracle, options: Options, start: Start | None, wants_face: bool, scores: Tensor
 ) -> Certificate:
-    """Runs all searches side by side, so that the oracle is asked for many items at once."""
+    """Runs all searches side by side, so that one call of the oracle serves many items."""
     rows, searches = scores.numpy(), {}
     for item, row in enumerate(rows):
         known = [] if start is None else list(zip(start.vertices[item].numpy(), start.probabilities[item].tolist()))

@@ -8,8 +8,8 @@ p is an affine function of the scores s_y = <m_y, (θ, η)> of its vertices,
     p(s) = p* + Z (s − s*)        Z = G⁻¹ − u uᵀ / <1, u>,   G = A Aᵀ + c 1 1ᵀ,   u = G⁻¹ 1,
 
 (c > 0 changes G and not Z: the solver takes a squared norm of the vertices), and μ = Σ p_y m_y, the value and the
-probabilities follow from it by sums. So they are written as these few operations, and PyTorch differentiates them, as
-often as it is asked and in both modes: J is constant on a face, and costs (vertices · entries + vertices²) to apply.
+probabilities follow from it by sums. So they are written as these few operations, and PyTorch differentiates them any
+number of times, in both modes: J is constant on a face, and costs (vertices · entries + vertices²) to apply.
 
 Niculae, Martins, Blondel & Cardie, "SparseMAP: differentiable sparse structured inference", ICML 2018.
 """
@@ -85,7 +85,7 @@ class _Search(torch.autograd.Function):
         plain = scores.detach().cpu().contiguous()
         if not routing.is_concrete(plain):
             raise RuntimeError(
-                f"SparseMAP: scores must hold numbers for the solver to look at, got a {type(plain).__name__}; leave "
+                f"SparseMAP: scores must hold numbers that the solver can read, got a {type(plain).__name__}; leave "
                 "this call out of what runs on fake tensors"
             )
         found = find(oracle, options, start, wants_face, plain)
@@ -106,8 +106,8 @@ class _Search(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: Any, *inputs: Any) -> Any:
         raise RuntimeError(
-            "SparseMAP: torch.vmap cannot batch a solver that ends when it is done, got a call inside vmap; put the "
-            "batch into the leading axes of the scores"
+            "SparseMAP: torch.vmap cannot batch a solver whose number of steps depends on the data, got a call inside "
+            "vmap; put the batch into the leading axes of the scores"
         )
 
 

@@ -1,12 +1,12 @@
 """The compiled sweeps of dynamic time warping with unit steps: strips of rows, an anti-diagonal of cells at a time.
 
-    value      stores every 32nd row (16th in float64); nothing else as large as the grid
+    value      stores every 32nd row (16th in float64), and nothing else of the size of the grid
     marginals  computes each strip again from the row above it: E is the one array as large as the scores
-    tangent    the same with derivatives beside the values
+    tangent    does the same with derivatives beside the values
 
 The scale is applied as the scores are read: f(x) = DP(scale · x) / scale, so ∇f = E(scale · x) and ∇²f · v = the
-derivative of E along scale · v. Specified by the generic engine (`inference/hypergraphs/sweeps.py`) on the hypergraph
-of `Alignment` or `BandedAlignment`. Hard, Shannon and SquaredNorm are compiled.
+derivative of E along scale · v. The specification is the generic engine (`inference/hypergraphs/sweeps.py`) on the
+hypergraph of `Alignment` or `BandedAlignment`. Hard, Shannon and SquaredNorm are compiled.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Grid(NamedTuple):
 
 
 def alignment_value(grid: Grid, scores: Tensor) -> tuple[Tensor, Tensor]:
-    """DP_Ω (batch,) in float64, and the stored rows, which the other sweeps need."""
+    """Computes DP_Ω (batch,) in float64, and the stored rows, which the other sweeps need."""
     scores = _readable(scores)
     value, rows = _room(scores)
     _launch("alignment_value", grid, scores, rows, value)
@@ -44,7 +44,7 @@ def alignment_value(grid: Grid, scores: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def alignment_value_and_marginals(grid: Grid, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Value, stored rows and marginals at once, for grids whose local weights fit in a cache."""
+    """Computes value, stored rows and marginals at once, for grids whose local weights fit in a cache."""
     scores = _readable(scores)
     (value, rows), marginals = _room(scores), torch.empty(scores.shape, dtype=scores.dtype)
     _launch("alignment_both", grid, scores, rows, value, marginals)
@@ -52,7 +52,7 @@ def alignment_value_and_marginals(grid: Grid, scores: Tensor) -> tuple[Tensor, T
 
 
 def alignment_marginals(grid: Grid, scores: Tensor, rows: Tensor, value: Tensor) -> Tensor:
-    """∇f: a sweep up and one down, strip by strip from the last."""
+    """Computes ∇f by a sweep up and one down, strip by strip from the last."""
     scores = _readable(scores)
     marginals = torch.empty(scores.shape, dtype=scores.dtype)
     _launch("alignment_marginals", grid, scores, rows, value, marginals)
@@ -60,7 +60,7 @@ def alignment_marginals(grid: Grid, scores: Tensor, rows: Tensor, value: Tensor)
 
 
 def alignment_tangent(grid: Grid, scores: Tensor, rows: Tensor, value: Tensor, direction: Tensor) -> Tensor:
-    """∇²f · direction: two sweeps up and one down."""
+    """Computes ∇²f · direction by two sweeps up and one down."""
     scores, direction = _readable(scores), direction.contiguous()
     product = torch.empty(scores.shape, dtype=scores.dtype)
     _launch("alignment_tangent", grid, scores, rows, value, direction, product)
@@ -73,14 +73,14 @@ def _launch(entry: str, grid: Grid, scores: Tensor, rows: Tensor, *tensors: Any)
     launch(
         entry,
         scores,
-        scores.stride(0),
-        scores.stride(1),
-        scale,
         lengths,
         first,
         last,
+        scores.stride(0),
+        scores.stride(1),
         0 if first is None or first.shape[0] == 1 else first.shape[1],  # from one item's band to the next
         int(packed),
+        scale,
         omega,
         n_rows,
         width,
@@ -94,12 +94,12 @@ def _launch(entry: str, grid: Grid, scores: Tensor, rows: Tensor, *tensors: Any)
 
 
 def _readable(scores: Tensor) -> Tensor:
-    """Rows must be contiguous; items and rows may have any stride."""
+    """Makes each row contiguous; items and rows may have any stride."""
     return scores if scores.stride(-1) == 1 or scores.shape[-1] == 1 else scores.contiguous()
 
 
 def _room(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Memory for the values, and for the last row of every strip but the last, whose cells have up to two parts."""
+    """Allocates the values, and the last row of every strip but the last, whose cells have up to two parts."""
     n_items, n_rows, width = scores.shape
     n_stored = (n_rows - 1) // (_STRIP_BYTES // scores.element_size())
     return scores.new_empty(n_items, dtype=torch.float64), scores.new_empty(n_items, n_stored, 2, width)

@@ -19,7 +19,7 @@ _MASK = (1 << 64) - 1
 def random_heads(
     scores: Tensor, lengths: Tensor, sums: Tensor, roots: Tensor, seeds: Tensor, *, max_steps: int
 ) -> Tensor:
-    """Heads (samples, N + 1) of random trees, int64 on the CPU; sample s is of item s modulo the batch.
+    """Draws heads (samples, N + 1) of random trees, int64 on the CPU; sample s is of item s modulo the batch.
 
     `sums` (batch, N + 1, N + 1) float64 holds, per modifier, the cumulative weights of its heads. `roots` (samples,) is
     the node in which the walks of a sample end; −1 where there is no tree, for which all heads are −1. A sample that
@@ -46,10 +46,10 @@ def _(scores: Tensor, lengths: Tensor, sums: Tensor, roots: Tensor, seeds: Tenso
         sums,
         roots,
         seeds,
-        heads,
         size,
         batch,
         max_steps,
+        heads,
         itemsize=scores.element_size(),
         n_items=len(roots),
         cost=32 * size,
@@ -82,7 +82,7 @@ class _Stream:
 
 
 def _place_of(sums: np.ndarray, level: float) -> int:
-    """The first place where the sums exceed `level` of their total: never one that adds nothing."""
+    """Returns the first place where the sums exceed `level` of their total: never one of weight zero."""
     return min(int(np.searchsorted(sums, level * sums[-1], side="right")), len(sums) - 1)
 
 
@@ -104,7 +104,7 @@ def _walk(sums: np.ndarray, n: int, root: int, steps: int, stream: _Stream) -> l
 
 
 def _draw_in_turn(scores: Tensor, n: int, root: int, stream: _Stream) -> list[int]:
-    """Each head from its distribution given those before; the nodes are numbered anew, the root first."""
+    """Draws each head from its distribution given those before; the nodes are renumbered, the root first."""
     names = [root, *(m for m in range(1, n + 1) if m != root)]
     heads = [-1] * (n + 1)
     levels = [stream.uniform() for _ in names[1:]]

@@ -2,10 +2,10 @@
 
     minimise  Σ_i costs[i, column(i)]   over one-to-one maps of rows into columns,  rows ≤ columns
 
-Shortest augmenting paths with prices v of columns (Jonker & Volgenant, Computing 1987; Crouse, IEEE TAES 2016 for
-rectangular problems). Throughout, an assigned pair has the lowest costs − v of its row, and columns that nobody has
-cost nothing (v = 0) unless all columns will be taken; an assignment of all rows is then optimal. +inf forbids. Ties go
-to the lowest index.
+It is found by shortest augmenting paths with prices v of columns (Jonker & Volgenant, Computing 1987; Crouse, IEEE TAES
+2016 for rectangular problems). Throughout, an assigned pair has the lowest costs − v of its row, and free columns have
+the price v = 0 unless all columns will be taken; an assignment of all rows is then optimal. +inf forbids. Ties go to
+the lowest index.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Assignment(NamedTuple):
 
 
 def assign(costs: np.ndarray) -> Assignment | None:
-    """Optimal columns of the rows, None where every assignment needs a forbidden pair."""
+    """Finds the optimal columns of the rows; None where every assignment needs a forbidden pair."""
     search = _Search(costs)
     if not search.take_cheapest():
         return None
@@ -43,7 +43,7 @@ class _Search:
         self.price = np.zeros(costs.shape[1])
 
     def take_cheapest(self) -> bool:
-        """Where all columns will be taken they may have a price at once: that of their cheapest row."""
+        """Starts with each column at its cheapest cost, if all columns will be taken, and pairs it with that row."""
         n_rows, n_columns = self.costs.shape
         if n_rows < n_columns:
             return True
@@ -56,7 +56,7 @@ class _Search:
         return True
 
     def augment(self, start: int) -> bool:
-        """The cheapest chain of changes that gives a free row a column; prices follow. Dijkstra's algorithm."""
+        """Makes the cheapest chain of changes that gives a free row a column (Dijkstra's algorithm); updates prices."""
         distance = self.costs[start] - self.price
         ahead = distance.copy()  # inf for the columns that are reached
         came_from = np.full(len(distance), start)

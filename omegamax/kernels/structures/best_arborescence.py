@@ -17,7 +17,7 @@ _FREE, _ON_PATH, _ATTACHED = range(3)
 
 @structure_kernel
 def best_arborescence(scores: Tensor, lengths: Tensor, *, single_root: bool) -> tuple[Tensor, Tensor]:
-    """The value (batch,) and the arcs (batch, N + 1, N + 1), 0/1, of the best tree of each item.
+    """Finds the value (batch,) and the arcs (batch, N + 1, N + 1), 0/1, of the best tree of each item.
 
     An item without a tree has the value −inf and no arcs; one with NaN or +inf among its arcs gives NaN.
     """
@@ -44,10 +44,10 @@ def _(scores: Tensor, lengths: Tensor, *, single_root: bool) -> tuple[Tensor, Te
         "arborescence_best",
         scores,
         lengths,
-        value,
-        arcs,
         size,
         int(single_root),
+        value,
+        arcs,
         itemsize=scores.element_size(),
         n_items=n_items,
         cost=8 * size**2,
@@ -56,7 +56,7 @@ def _(scores: Tensor, lengths: Tensor, *, single_root: bool) -> tuple[Tensor, Te
 
 
 def best_heads(theta: np.ndarray, single_root: bool) -> np.ndarray | None:
-    """The heads of words 1..n, from scores [head, modifier]; None where there is no tree."""
+    """Finds the heads of words 1..n, from scores [head, modifier]; None where there is no tree."""
     n = len(theta) - 1
     graph = _Contracted(theta, single_root)
     root_is_taken = False
@@ -93,14 +93,14 @@ class _Contracted:
         self.arc = np.arange(size * size).reshape(size, size).T.copy()  # and which it is, as head · size + modifier
         self.state = np.full(size, _FREE)
         self.active = list(range(1, size))
-        self.node = list(range(size))  # in each slot
-        self.taken = [0.0] * size  # per node, contracted ones behind the words
+        self.node = list(range(size))  # the node in each slot
+        self.taken = [0.0] * size  # the score of the arc chosen into each node; contracted nodes follow the words
         self.enters = [-1] * size
         self.up = [-1] * size
         self.members: dict[int, list[int]] = {}
 
     def choose(self, slot: int) -> int | None:
-        """The best head; with a single root among words first."""
+        """Chooses the best head; with a single root, the root only if no word can be the head."""
         places = self.active if self.single_root else [0, *self.active]
         head = places[int(self.gain[slot, places].argmax())]
         if self.gain[slot, head] == -np.inf:
@@ -137,7 +137,7 @@ class _Contracted:
         return slot
 
     def heads(self) -> np.ndarray:
-        """From the outermost nodes in: the arc into a node replaces that of the cycle into the same word."""
+        """Expands contracted nodes, the outermost first: the arc into a node replaces a cycle's arc into that word."""
         size = len(self.gain)
         found = np.full(size, -1)
         waiting = [self.node[slot] for slot in self.active]

@@ -1,8 +1,8 @@
 """The k best derivations of a hypergraph, lazily and in exact order.
 
 Every node keeps its derivations found so far, best first, and a heap of candidates: for each incoming edge the first
-combination of its tails' derivations that was not taken yet. Asking a node for its next derivation may ask its tails
-for theirs, and nothing is computed that the result does not need.
+combination of its tails' derivations that was not taken yet. The next derivation of a node may need the next ones of
+its tails, and nothing is computed that the result does not need.
 
 Huang & Chiang, "Better k-best parsing", IWPT 2005 (algorithm 3).
 """
@@ -40,7 +40,7 @@ def best_derivations(
     goal: int,
     k: int,
 ) -> RankedDerivations:
-    """The k best derivations of a node.
+    """Finds the k best derivations of a node.
 
     Arguments:
         tails: (1 or 2, edges) int64, the tails of each edge; node number n_nodes stands for a missing second tail
@@ -79,14 +79,14 @@ class KBest:
         self._tails, self._n_nodes, self._n_leaves = tails, len(first) - 1, n_leaves
         self._first, self._scores, self._values = first, scores, values
         self._best = scores
-        for tail in self._tails:  # in the order of the native sums, so that ties fall alike
+        for tail in self._tails:  # in the order of the native sums, so that ties are broken alike
             self._best = self._best + values[tail]
         self._found: dict[int, list[Derivation]] = {}
         self._heap: dict[int, list[Derivation]] = {}
         self._pending: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
 
     def top(self, goal: int, k: int) -> RankedDerivations:
-        """The k best derivations of a node."""
+        """Finds the k best derivations of a node."""
         scores: list[float] = []
         edges: list[list[int]] = []
         while len(scores) < k and self._values[goal] > -np.inf:
@@ -101,7 +101,7 @@ class KBest:
         return RankedDerivations(np.array(scores), flat, sizes, complete)
 
     def _nth(self, goal: int, rank: int) -> Derivation | None:
-        """Derivation number `rank` (from 0) of a node, None where there are fewer."""
+        """Returns derivation number `rank` (from 0) of a node, None where there are fewer."""
         stack = [(goal, rank)]  # explicit, because a chain of a thousand tags is a thousand calls deep
         while stack:
             node, wanted = stack[-1]
@@ -121,13 +121,13 @@ class KBest:
         return found[rank] if len(found) > rank else None
 
     def _edges(self, goal: int, rank: int) -> list[int]:
-        """The edges of a derivation that `_nth` has found."""
+        """Returns the edges of a derivation that `_nth` has found."""
         edges, stack = [], [(goal, rank)]
         while stack:
             node, chosen = stack.pop()
             if not self._is_inner(node):
                 continue
-            derivation = self._nth(node, chosen)  # a best one may not have been asked for: its score was known
+            derivation = self._nth(node, chosen)  # a node's best one may not be built yet: only its score was needed
             assert derivation is not None
             edges.append(derivation.edge)
             stack.extend(zip(self._tails[:, derivation.edge].tolist(), derivation.ranks))
@@ -153,7 +153,7 @@ class KBest:
     def _take(self, node: int) -> None:
         """Moves the best candidate to the derivations, and notes which candidates follow it.
 
-        (i, j + 1), and (i + 1, 0) if j = 0: so each combination follows one other, and none is met twice.
+        After (i, j) follow (i, j + 1), and (i + 1, 0) if j = 0: so each combination is noted exactly once.
         """
         taken = heapq.heappop(self._heap[node])
         self._found[node].append(taken)
@@ -164,7 +164,7 @@ class KBest:
             self._pending[node].append((taken.edge, (first, second[0] + 1)))
 
     def _settle(self, node: int) -> tuple[int, int] | None:
-        """Pushes the noted candidates; or says which derivation of which node must be known first."""
+        """Pushes the noted candidates, or returns which derivation of which node must be found first."""
         noted = self._pending[node]
         while noted:
             edge, ranks = noted[-1]

@@ -22,7 +22,7 @@ class BestMatching(NamedTuple):
 
 @structure_kernel
 def best_matching(row_lengths: Tensor, column_lengths: Tensor, pairs: Tensor, *unmatched: Tensor) -> BestMatching:
-    """The best matching of scores `pairs` (batch, R, C), one item at a time in NumPy.
+    """Finds the best matching of scores `pairs` (batch, R, C), one item at a time in NumPy.
 
     `unmatched` is empty where the smaller side must be matched; otherwise it holds the scores of unmatched rows
     (batch, R) and of unmatched columns (batch, C). Prices are of use only where it is empty.
@@ -73,9 +73,9 @@ def _(row_lengths: Tensor, column_lengths: Tensor, pairs: Tensor, *unmatched: Te
         columns,
         row_lengths,
         column_lengths,
-        *found,
         n_rows,
         n_columns,
+        *found,
         itemsize=pairs.element_size(),
         n_items=n_items,
         cost=4 * size * size,
@@ -84,7 +84,7 @@ def _(row_lengths: Tensor, column_lengths: Tensor, pairs: Tensor, *unmatched: Te
 
 
 def with_unmatched(pairs: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """The scores of a square problem (R + C, R + C) without unmatched rows or columns.
+    """Makes the scores of a square problem (R + C, R + C) without unmatched rows or columns.
 
     Each row gets a column of its own, which stands for being unmatched, and each column gets such a row; the added rows
     and columns match each other for a score of 0.
@@ -98,7 +98,7 @@ def with_unmatched(pairs: np.ndarray, row: np.ndarray, column: np.ndarray) -> np
 
 
 def _score(pairs: np.ndarray, unmatched: list[np.ndarray], columns: np.ndarray) -> float:
-    """The score of a matching, added up in the order of the compiled kernel."""
+    """Computes the score of a matching, added up in the order of the compiled kernel."""
     total = 0.0
     for row, column in enumerate(columns.tolist()):
         total += pairs[row, column] if column >= 0 else unmatched[0][row] if unmatched else 0.0

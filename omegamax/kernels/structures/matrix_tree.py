@@ -21,7 +21,7 @@ from omegamax.kernels.structures.structure_kernel import launch, structure_kerne
 
 @structure_kernel
 def log_sum_of_trees(scores: Tensor, lengths: Tensor, *, single_root: bool) -> Tensor:
-    """Log Z (batch,) of scores (batch, N + 1, N + 1), computed in float64; −inf where there is no tree."""
+    """Computes log Z (batch,) of scores (batch, N + 1, N + 1), in float64; −inf where there is no tree."""
     graph = _graph(scores, None, lengths, single_root)
     return (log_total(graph.weights, single_root) + graph.shift).to(scores.dtype)
 
@@ -32,13 +32,13 @@ def _(scores: Tensor, lengths: Tensor, *, single_root: bool) -> Tensor:
     n_items, size = scores.shape[:2]
     value = scores.new_empty(n_items)
     extent = {"itemsize": scores.element_size(), "n_items": n_items, "cost": size**3}
-    launch("arborescence_value", scores, lengths, value, size, int(single_root), **extent)
+    launch("arborescence_value", scores, lengths, size, int(single_root), value, **extent)
     return value
 
 
 @structure_kernel
 def arc_probabilities(scores: Tensor, lengths: Tensor, value: Tensor, *, single_root: bool) -> Tensor:
-    """The probabilities of arcs (batch, N + 1, N + 1), given log Z (`value`): zero where there is no tree."""
+    """Computes the probabilities of arcs (batch, N + 1, N + 1), given log Z (`value`): zero where there is no tree."""
     graph = _graph(scores, None, lengths, single_root)
     found = AllButOne(graph.weights, single_root).probabilities()
     return _within_trees(found.level.exp(), scores, lengths, value)
@@ -50,7 +50,7 @@ def _(scores: Tensor, lengths: Tensor, value: Tensor, *, single_root: bool) -> T
     n_items, size = scores.shape[:2]
     marginals = torch.empty_like(scores)
     extent = {"itemsize": scores.element_size(), "n_items": n_items, "cost": size**3}
-    launch("arborescence_marginals", scores, lengths, value, marginals, size, int(single_root), **extent)
+    launch("arborescence_marginals", scores, lengths, value, size, int(single_root), marginals, **extent)
     return marginals
 
 
@@ -58,7 +58,7 @@ def _(scores: Tensor, lengths: Tensor, value: Tensor, *, single_root: bool) -> T
 def arc_probabilities_tangent(
     scores: Tensor, lengths: Tensor, value: Tensor, direction: Tensor, *, single_root: bool
 ) -> Tensor:
-    """The derivative of `arc_probabilities` along a direction: the same elimination, on numbers with derivatives."""
+    """Computes the derivative of `arc_probabilities` along a direction: it eliminates numbers with derivatives."""
     graph = _graph(scores, direction, lengths, single_root)
     found = AllButOne(graph.weights, single_root).probabilities()
     assert found.rate is not None
@@ -71,12 +71,12 @@ def _(scores: Tensor, lengths: Tensor, value: Tensor, direction: Tensor, *, sing
     n_items, size = scores.shape[:2]
     along, product = direction.to(scores.dtype).contiguous(), torch.empty_like(scores)
     extent = {"itemsize": scores.element_size(), "n_items": n_items, "cost": size**3}
-    launch("arborescence_tangent", scores, lengths, value, along, product, size, int(single_root), **extent)
+    launch("arborescence_tangent", scores, lengths, value, along, size, int(single_root), product, **extent)
     return product
 
 
 def _within_trees(found: Tensor, scores: Tensor, lengths: Tensor, value: Tensor) -> Tensor:
-    """Zero where an item has no arc or no tree; NaN throughout an item whose scores are not all numbers."""
+    """Writes zero where an item has no arc or no tree, and NaN throughout an item whose scores are not all numbers."""
     reads = allowed_arcs(lengths.to(scores.device), scores.shape[1])
     has_none, is_nan = (mask[:, None, None] for mask in (value == -torch.inf, value.isnan()))
     kept = torch.where(reads & ~has_none, found.to(scores.dtype), 0)
@@ -88,18 +88,18 @@ class _Graph:
     """The weights of arcs as logarithms, shifted."""
 
     weights: Logs
-    shift: Tensor  # (batch,): what the logarithm of the sum over trees has lost
+    shift: Tensor  # (batch,): what the shifts took from the logarithm of the sum over trees
 
 
 def allowed_arcs(lengths: Tensor, size: int) -> Tensor:
-    """The arcs that an item may read: (batch, N + 1, N + 1)."""
+    """Says which arcs an item may read: (batch, N + 1, N + 1)."""
     node = torch.arange(size, device=lengths.device)
     within = node <= lengths[:, None]
     return within[:, :, None] & within[:, None, :] & (node[:, None] != node) & (node > 0)
 
 
 def _graph(scores: Tensor, direction: Tensor | None, lengths: Tensor, single_root: bool) -> _Graph:
-    """Columns shifted by their maxima, as every tree has one arc in each; and row 0, if there is one arc in it."""
+    """Shifts columns by their maxima, as every tree has one arc in each; and row 0, if a tree has one arc in it."""
     size = scores.shape[-1]
     lengths = lengths.to(scores.device)
     allowed = allowed_arcs(lengths, size)
@@ -113,7 +113,7 @@ def _graph(scores: Tensor, direction: Tensor | None, lengths: Tensor, single_roo
         top = level[:, 0].amax(1)
         level = torch.where((node == 0)[:, None], level - torch.where(top == -torch.inf, 0, top)[:, None, None], level)
         shift = shift + top
-    # Words beyond the end hang on the first one with weight 1, which changes nothing.
+    # The first word is the head of words beyond the end, with weight 1, which changes no sum.
     level = torch.where(beyond[:, None, :] & (node == 1)[:, None], 0, level)
     rate = None if direction is None else torch.where(allowed & (level > -torch.inf), direction.double(), 0)
     return _Graph(Logs(level, rate), shift)

@@ -1,4 +1,4 @@
-"""The regularizers that compiled programs know."""
+"""The regularizers of compiled programs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class Omega(enum.IntEnum):
-    """The Ω of a compiled sweep, numbered as in csrc. Each program knows some of them."""
+    """The Ω of a compiled sweep, numbered as in csrc. Each program has some of them."""
 
     HARD = 0
     SHANNON = 1

@@ -1,6 +1,6 @@
 """The best lo to hi of n entries: the largest, and as many as are above zero where the bounds leave a choice.
 
-Ties go to the lowest index, and an entry of zero is taken only where lo asks for it, as in the hypergraph of `Budget`.
+Ties go to the lowest index, and an entry of zero is taken only if lo requires it, as in the hypergraph of `Budget`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from omegamax.kernels.structures.structure_kernel import launch, structure_kerne
 
 @structure_kernel
 def best_selection(scores: Tensor, lengths: Tensor, *, lo: int, hi: int) -> tuple[Tensor, Tensor]:
-    """The value (batch,) and the choice (batch, N), 0/1, of scores (batch, N); found by sorting.
+    """Finds the value (batch,) and the choice (batch, N), 0/1, of scores (batch, N) by sorting.
 
     An item with fewer than lo allowed entries has the value −inf and no choice; one with NaN or +inf gives NaN.
     """
@@ -39,6 +39,6 @@ def _(scores: Tensor, lengths: Tensor, *, lo: int, hi: int) -> tuple[Tensor, Ten
     n_items, n = scores.shape
     value, chosen = scores.new_empty(n_items), torch.empty_like(scores)
     launch(
-        "selection", scores, lengths, value, chosen, n, lo, hi, itemsize=scores.element_size(), n_items=n_items, cost=n
+        "selection", scores, lengths, n, lo, hi, value, chosen, itemsize=scores.element_size(), n_items=n_items, cost=n
     )
     return value, chosen

@@ -2,7 +2,7 @@
 
     max_{μ in conv(Y)}  <θ, μ> + <η, ν> − ½ ‖μ‖²
 
-Specified by `inference/sparsemap/active_set.py`, which asks an oracle of any kind for the best vertex. The compiled
+Its specification is `inference/sparsemap/active_set.py`, which calls any oracle for the best vertex. The compiled
 solver (csrc/sparsemap/) has oracles of its own for some structures, and calls a Python function for the others.
 """
 
@@ -71,7 +71,7 @@ class Certificate(NamedTuple):
 def solve_with_compiled_oracle(
     oracle: CompiledOracle, scores: Tensor, *, n_regularized: int, options: Options, start: Start | None, face: bool
 ) -> Certificate:
-    """The certificate for scores (batch, parts), plain float64 memory; `face` asks for vertices that span the face."""
+    """Solves for scores (batch, parts), plain float64 memory; with `face` it also finds vertices that span the face."""
     integers = [routing.unwrapped(tensor) for tensor in oracle.integers]
     numbers = None if oracle.numbers is None else routing.unwrapped(oracle.numbers)
     known = _arrays(start)
@@ -103,7 +103,7 @@ def solve_with_function(
     start: Start | None,
     face: bool,
 ) -> Certificate:
-    """The same with an oracle in Python: `best(items, scores)` gives values (items,) and vertices (items, parts)."""
+    """Solves with an oracle in Python: `best(items, scores)` gives values (items,) and vertices (items, parts)."""
     asked, answer = torch.empty(scores.shape[1], dtype=torch.float64), torch.empty(scores.shape[1], dtype=torch.float64)
 
     def ask(item: int) -> int:
@@ -136,7 +136,7 @@ _NO_START = [0] * 5
 
 
 def _arrays(start: Start | None) -> list[np.ndarray]:
-    """The start as the solver reads it: vertices per item; entries per vertex; places, values; probabilities."""
+    """Returns a start as the solver reads it: vertices per item; entries per vertex; places; values; probabilities."""
     if start is None:
         return []
     vertices, probabilities = start.vertices.numpy(), start.probabilities.numpy()

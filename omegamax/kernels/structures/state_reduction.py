@@ -1,13 +1,13 @@
 """Elimination of words without subtraction, on logarithms: specifies csrc/arborescences/state_reduction.hpp.
 
-w[h, m] is the weight of the arc from head h to modifier m. Read as a random walk from words to their heads, a word k
-that is taken out is replaced by what the walk does until it is elsewhere (Grassmann, Taksar & Heyman 1985):
+w[h, m] is the weight of the arc from head h to modifier m. The weights define a random walk from words to their heads;
+when a word k is taken out, each step into it is replaced by the step that leaves it (Grassmann, Taksar & Heyman 1985):
 
     d_k = Σ_h w[h, k]        p[h] = w[h, k] / d_k        w[h, m] += w[k, m] p[h]
 
 and the sum over all trees is the product of the d_k. With a single root its arcs count to first order only: d_k is the
-sum over words. A word that no remaining word can be the head of must then be the top of the tree, and plays the root
-from there on ("crowned").
+sum over words. A word that no remaining word can be the head of must then be the top of the tree, and takes the place
+of the root from there on ("crowned").
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def eliminate(w: Logs, grounded: Tensor) -> ReducedGraph:
 
 
 def log_total(w: Logs, single_root: bool) -> Tensor:
-    """The logarithm of the sum over all trees, (batch,)."""
+    """Computes the logarithm of the sum over all trees, (batch,)."""
     grounded = torch.full_like(w.level[:, 0, 0], not single_root, dtype=torch.bool)
     total = torch.zeros_like(w.level[:, 0, 0])
     for _ in range(w.level.shape[-1] - 2):
@@ -101,14 +101,14 @@ def log_total(w: Logs, single_root: bool) -> Tensor:
 
 
 class _Half(NamedTuple):
-    """Words that were eliminated together: where they lead, the first one first, and how they had been turned."""
+    """Words that were eliminated together: the p of each, in order, and how the words were rotated before."""
 
     eliminated: list[tuple[int, Logs]]  # the number of the elimination, and p
-    turn: int  # so many words had been moved from the front to the back
+    turn: int  # how many words were moved from the front to the back
 
 
 class AllButOne:
-    """Eliminates all words but one, for every word: it eliminates one half, and treats the other half alone."""
+    """Eliminates all words but one, for every word: it eliminates one half, and does the same within the other half."""
 
     def __init__(self, w: Logs, single_root: bool) -> None:
         self.w = w
@@ -118,7 +118,7 @@ class AllButOne:
         self._split(w, grounded, never, 0, [])
 
     def probabilities(self) -> Logs:
-        """(batch, N + 1, N + 1); column 0 is zero."""
+        """Returns them as (batch, N + 1, N + 1); column 0 is zero."""
         nothing = self.w[:, :, :1].only(torch.zeros_like(self.w.level[:, :, :1], dtype=torch.bool))
         return nothing.gather(*(column[:, :, None] for column in self.columns), dim=2)
 
@@ -138,14 +138,14 @@ class AllButOne:
             self._split(left, state, at, stage + n - keep, [*path, half])
 
     def _last(self, crowned_at: Tensor, path: list[_Half]) -> None:
-        """The column of one word, from the probabilities u of reaching the root before it."""
+        """Adds the column of one word, from the probabilities u of reaching the root before it."""
         device = crowned_at.device
         one = torch.zeros_like(self.w.level[:, 0, :2])
         u = Logs(one, None if self.w.rate is None else one).only(torch.tensor([True, False], device=device))
         for half in reversed(path):
             for number, p in reversed(half.eliminated):
                 k = p.level.shape[1]
-                # Before the top was found the root was out of reach: to first order, its share is none.
+                # Before the top was found the root was out of reach: to first order, its share is zero.
                 late = (crowned_at <= number)[:, None] | (torch.arange(k, device=device) > 0)
                 u = u.gather(p.only(late).times(u).total(1)[:, None], dim=1)
             keep = u.level.shape[1] - half.turn

@@ -32,7 +32,7 @@ class StructureKernel(Generic[F]):
         return native
 
     def __call__(self, *tensors: Tensor, **options: Any) -> Any:
-        """The kernel on these inputs; integer tensors, such as lengths, are on the CPU whatever the scores are."""
+        """Runs the kernel on these inputs; integer tensors, such as lengths, are always on the CPU."""
         if routing.in_native_memory(*[tensor for tensor in tensors if tensor.is_floating_point()]):
             return self.native(*tensors, **options)  # type: ignore[misc]
         return self.reference(*tensors, **options)
@@ -54,5 +54,5 @@ def launch(entry: str, *arguments: Any, itemsize: int, n_items: int, cost: int) 
 
 
 def has_native() -> bool:
-    """Whether the compiled module is loaded: for searches whose arguments are always plain memory on the CPU."""
+    """Says whether the compiled module is loaded: for searches whose arguments are always plain memory on the CPU."""
     return routing.native is not None

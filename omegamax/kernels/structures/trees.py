@@ -1,6 +1,6 @@
-"""The compiled sweeps of trees: charts of spans instead of a hypergraph, memory quadratic in the sentence.
+"""The compiled sweeps of trees: they use charts of spans instead of a hypergraph, and memory quadratic in the sentence.
 
-Specified by the generic engine (`inference/hypergraphs/sweeps.py`) on the hypergraphs of `ProjectiveTree` and
+The specification is the generic engine (`inference/hypergraphs/sweeps.py`) on the hypergraphs of `ProjectiveTree` and
 `ConstituencyTree`: the charts group edges into local problems exactly as these do, so they are equal to rounding. The
 sweeps are in csrc/trees/. Hard, Shannon and SquaredNorm are compiled.
 """
@@ -8,7 +8,6 @@ sweeps are in csrc/trees/. Hard, Shannon and SquaredNorm are compiled.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,18 +31,18 @@ class ChartSweeps:
     kind: OracleKind
 
     def value(self, scores: Tensor, lengths: Tensor, *, option: int, omega: Omega) -> tuple[Tensor, Tensor]:
-        """DP_Ω (batch,), and the charts. `option` is single_root, or the number of labels."""
+        """Computes DP_Ω (batch,), and the charts. `option` is single_root, or the number of labels."""
         charts, value = self._room(scores, self.n_charts), scores.new_empty(scores.shape[0])
-        self._launch("value", scores, scores, lengths, charts, value, option, omega)
+        self._launch("value", scores, (scores, lengths), (option, omega), (charts, value))
         return value, charts
 
     def marginals(
         self, scores: Tensor, lengths: Tensor, charts: Tensor, *, option: int, omega: Omega
     ) -> tuple[Tensor, Tensor]:
-        """∇ DP_Ω, shaped as the scores, and the visits of nodes."""
+        """Computes ∇ DP_Ω, shaped as the scores, and the visits of nodes."""
         visits, marginals = self._room(scores, self.n_visits), torch.empty_like(scores)
         again = (scores,) if self.reads_scores else ()
-        self._launch("marginals", scores, *again, lengths, charts, visits, marginals, option, omega)
+        self._launch("marginals", scores, (*again, lengths, charts), (option, omega), (visits, marginals))
         return marginals, visits
 
     def tangent(
@@ -57,14 +56,14 @@ class ChartSweeps:
         option: int,
         omega: Omega,
     ) -> Tensor:
-        """∇² DP_Ω · direction, shaped as the scores."""
+        """Computes ∇² DP_Ω · direction, shaped as the scores."""
         product = torch.empty_like(scores)
         again = (scores,) if self.reads_scores else ()
-        self._launch("tangent", scores, *again, lengths, charts, visits, direction, product, option, omega)
+        self._launch("tangent", scores, (*again, lengths, charts, visits, direction), (option, omega), (product,))
         return product
 
     def oracle(self, size: int, lengths: Tensor, *, option: int) -> CompiledOracle:
-        """The same chart under the hard maximum, for SparseMAP."""
+        """Returns the same chart under the hard maximum, as an oracle for SparseMAP."""
         sizes = [size, option, self.n_charts, self.n_visits, _SLACK]
         return CompiledOracle(self.kind, sizes, [lengths.long().contiguous()])
 
@@ -72,12 +71,18 @@ class ChartSweeps:
         size = scores.shape[1]
         return scores.new_empty(scores.shape[0], n_arrays, size, size + _SLACK)
 
-    def _launch(self, sweep: str, scores: Tensor, *arguments: Any) -> None:
-        *tensors, option, omega = arguments
+    def _launch(
+        self,
+        sweep: str,
+        scores: Tensor,
+        known: tuple[Tensor, ...],
+        settings: tuple[int, Omega],
+        results: tuple[Tensor, ...],
+    ) -> None:
         n_items, size = scores.shape[:2]
         entry = f"{self.name}_{sweep}"
         itemsize = scores.element_size()
-        launch(entry, *tensors, size, option, omega, itemsize=itemsize, n_items=n_items, cost=size**3)
+        launch(entry, *known, size, *settings, *results, itemsize=itemsize, n_items=n_items, cost=size**3)
 
 
 PROJECTIVE = ChartSweeps("projective", 10, 4, False, OracleKind.PROJECTIVE)

@@ -1,0 +1,1 @@
+"""Attention over a sequence whose parts lie in several processes."""

@@ -1,0 +1,66 @@
+"""Characters, words and sub-words of a text: back and forth, counts of characters, and what is refused."""
+
+import json
+
+import pytest
+
+from omegamax.data.text_tokens import LEVELS, Subwords, learn_tokens, restore_tokens
+from omegamax.data.vocabulary import END, SPECIAL, UNKNOWN, Vocabulary
+
+LINES = ["the cat sat on the mat.", "the dog sat, too: grüß Gott!"] * 3
+
+
+def tokens_of(level, lines=LINES, max_size=400):
+    if level == "subword":
+        pytest.importorskip("tokenizers")
+    return learn_tokens(level, iter(lines), max_size)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_there_and_back(level):
+    tokens = tokens_of(level)
+    again = restore_tokens(level, json.loads(json.dumps(tokens.to_json())))
+    for line, numbers in zip(LINES, tokens.encode(LINES)):
+        assert tokens.decode(numbers) == line and again.decode(numbers) == line
+        assert min(numbers) >= len(SPECIAL)
+    assert again.encode(LINES) == tokens.encode(LINES)
+
+
+def test_no_text_is_unknown_to_sub_words():
+    tokens = tokens_of("subword")
+    strange = "年 <s> </s> <pad> \x00 “x”  y"
+    (numbers,) = tokens.encode([strange])
+    assert tokens.decode(numbers) == strange and min(numbers) >= len(SPECIAL)
+
+
+@pytest.mark.parametrize("level", ["char", "subword"])
+def test_characters_are_counted(level):
+    tokens = tokens_of(level)
+    counts = tokens.n_characters()
+    for line in [*LINES, "năm 2017 年 naïve 🙂"]:
+        assert sum(counts[number] for number in tokens.encode([line])[0]) == len(line)
+    assert counts[END] == 1  # the end of a line
+
+
+def test_words_beyond_the_vocabulary_are_unknown_and_have_no_length():
+    tokens = tokens_of("word", max_size=6)
+    assert UNKNOWN in tokens.encode(["the cat"])[0] and tokens.n_characters() is None
+
+
+def test_frequent_pairs_become_one_token():
+    tokens = tokens_of("subword", ["abab abab abab"] * 10, 4 + 256 + 3)
+    (numbers,) = tokens.encode(["abab abab"])
+    assert len(numbers) < 5 and len(tokens.vocabulary) <= 4 + 256 + 3
+
+
+def test_too_small_and_damaged_vocabularies_are_refused():
+    with pytest.raises(ValueError, match="max_size must be at least 260, a token for each byte"):
+        tokens_of("subword", max_size=259)
+    vocabulary = Vocabulary([*SPECIAL, "a", "b"])
+    for merges in ([["a", "b"]], [["a"]], [["a", 1]], [["c", "a"]]):
+        with pytest.raises(ValueError, match="a merge must be two tokens whose union is a token too"):
+            Subwords(vocabulary, merges)
+    with pytest.raises(TypeError):
+        Subwords(vocabulary, 3)
+    with pytest.raises(KeyError):
+        restore_tokens("subword", {"vocabulary": list(SPECIAL)})
