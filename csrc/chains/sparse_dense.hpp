@@ -26,8 +26,8 @@ void sparse_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64
   Scratch<T> rows(2 * width), sums(width * kLanes<T>), room(width == tags ? 1 : tags * width);
   T *b = rows.get(), *visits = b + width, *sum = sums.get();
   for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
-    ChainOutput<T> out(p.weights, item, tags, p.n_places);
+    const ChainItem<T> chain = chain_of(p, item);
+    ChainOutput<T> out = output_of(p, item, chain);
     if (!usual(p.total[item])) {
       out.unusual(p.total[item], chain.length);
       continue;
@@ -38,7 +38,7 @@ void sparse_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64
     for (std::int64_t place = chain.length - 1; place > 0; --place) {
       read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
       const T* matrix = chain.padded_matrix(place, room.get());
-      T *to = out.first + place * tags * tags, *to_before = to - tags * tags;
+      T *to = out.at(place), *to_before = out.at(place - 1);
       const T* matrix_before = chain.matrix(place - 1);
       fill(sum, width * kLanes<T>, T(0));
       each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
@@ -75,8 +75,8 @@ void sparse_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t e
   T *tops = nodes.get(), *moves = tops + size, *means = moves + size;
   const Vector<T> zero{}, one = splat(T(1));
   for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]), along(p.direction, item, tags, p.lengths[item]);
-    ChainOutput<T> out(p.weights, item, tags, p.n_places);
+    const ChainItem<T> chain = chain_of(p, item), along = direction_of(p, item);
+    ChainOutput<T> out = output_of(p, item, chain);
     if (!usual(p.total[item])) {
       out.unusual(p.total[item], chain.length);
       continue;
@@ -128,7 +128,7 @@ void sparse_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t e
     for (std::int64_t place = end_place; place > 0; --place) {
       read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
       const T* matrix = chain.padded_matrix(place, room.get());
-      T *to = out.first + place * tags * tags, *to_before = to - tags * tags;
+      T *to = out.at(place), *to_before = out.at(place - 1);
       const T* matrix_before = chain.matrix(place - 1);
       fill(sum, 2 * width * kLanes<T>, T(0));
       each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {

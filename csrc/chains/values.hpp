@@ -37,7 +37,7 @@ void sweep_up(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
   Local local(tags, width);
   SharedMatrix<Local, T> shared(tags, width);
   for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
+    const ChainItem<T> chain = chain_of(p, item);
     const std::int64_t offset = item * chain.state_row(p.n_places);
     int found = chain.look();
     fill(b, width, -kInfinity<T>);
