@@ -320,7 +320,7 @@ def check_structure_lengths(
 
 
 def check_positions(who: str, batch_shape: tuple[int, ...], n_places: int, positions: Any, lengths: Any) -> Tensor:
-    """Returns which positions (batch, N) of each item are kept, boolean and on the CPU; at least one is."""
+    """Returns which positions (batch, N) of each item are kept, boolean and on the CPU."""
     if lengths is not None:
         raise ValueError(
             f"{who}: give lengths or positions, got both; positions say which of them there are, so mark what is "
@@ -336,14 +336,7 @@ def check_positions(who: str, batch_shape: tuple[int, ...], n_places: int, posit
             f"{who}: positions must broadcast to {shape}, got {tuple(positions.shape)}; give one truth value per "
             "position of each item"
         )
-    found = positions.detach().to("cpu").expand(shape).reshape(math.prod(batch_shape), n_places)
-    empty = ~found.any(1)
-    if bool(empty.any()):
-        raise ValueError(
-            f"{who}: positions must keep at least one position of each item, got none in item {int(empty.nonzero()[0])}"
-            "; drop empty items"
-        )
-    return found
+    return positions.detach().to("cpu").expand(shape).reshape(math.prod(batch_shape), n_places)
 
 
 def _per_axis(lengths: Any, n_axes: int, batch_shape: tuple[int, ...]) -> tuple[Any, ...]:

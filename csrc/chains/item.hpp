@@ -95,6 +95,7 @@ struct ChainItem {
   const T* end;
   const std::int32_t* order;
   std::int64_t n_tags, width, length;
+  std::int64_t per_place;  // numbers from one place to the next
 
   ChainItem(const ChainParts<T>& p, std::int64_t item, std::int64_t tags, std::int64_t length_,
             const std::int32_t* order_)
@@ -102,19 +103,18 @@ struct ChainItem {
         transitions(p.at.transitions ? p.at.transitions + item * p.strides.transitions : nullptr),
         start(p.at.start ? p.at.start + item * p.strides.start : nullptr),
         end(p.at.end ? p.at.end + item * p.strides.end : nullptr), order(order_), n_tags(tags),
-        width(padded<T>(tags)), length(length_) {}
+        width(padded<T>(tags)), length(length_), per_place(transitions ? tags : tags * tags) {}
 
   bool dense() const { return transitions == nullptr; }
-  std::int64_t at(std::int64_t place) const { return order ? order[place] : place; }
-  std::int64_t per_place() const { return dense() ? n_tags * n_tags : n_tags; }
+  const T* at(std::int64_t place) const { return first + (order ? order[place] : place) * per_place; }
 
   // The state has a row per place. That of a factored chain would be as large as its potentials: every eighth place is
   // left out, and computed again from the one before it.
   bool keeps(std::int64_t place) const { return dense() || place % 8 != 7; }
   std::int64_t state_row(std::int64_t place) const { return (dense() ? place : place - place / 8) * n_tags; }
 
-  const T* emissions(std::int64_t place) const { return first + at(place) * n_tags; }
-  const T* matrix(std::int64_t place) const { return dense() ? first + at(place) * n_tags * n_tags : transitions; }
+  const T* emissions(std::int64_t place) const { return at(place); }
+  const T* matrix(std::int64_t place) const { return dense() ? at(place) : transitions; }
 
   // Looks at the first place of a dense item, and at all scores of a factored item.
   int look() const {
@@ -151,9 +151,8 @@ struct ChainItem {
     if (end) add_rows(to, values, end, n_tags, -kInfinity<T>);
   }
 
-  // The matrix of a place with padded rows: itself where they are whole already, a copy in `room` elsewhere.
-  const T* padded_matrix(std::int64_t place, T* room) const {
-    const T* m = matrix(place);
+  // A matrix with padded rows: itself where they are whole already, a copy in `room` elsewhere.
+  const T* padded_matrix(const T* m, T* room) const {
     if (width == n_tags) return m;
     for (std::int64_t i = 0; i < n_tags; ++i) read_row(room + i * width, m + i * n_tags, n_tags, -kInfinity<T>);
     return room;
@@ -183,21 +182,20 @@ struct ChainOutput {
   T* start;
   T* end;
   const std::int32_t* order;  // as in ChainItem; the places that are not kept follow those that are
-  std::int64_t n_tags, n_places;
+  std::int64_t n_tags, n_places, per_place;
 
   ChainOutput(const ChainPointers<T>& w, std::int64_t item, const ChainItem<T>& chain, std::int64_t places)
-      : first(w.first + item * places * chain.per_place()),
+      : first(w.first + item * places * chain.per_place),
         transitions(w.transitions ? w.transitions + item * chain.n_tags * chain.n_tags : nullptr),
         start(w.start ? w.start + item * chain.n_tags : nullptr), end(w.end ? w.end + item * chain.n_tags : nullptr),
-        order(chain.order), n_tags(chain.n_tags), n_places(places) {}
+        order(chain.order), n_tags(chain.n_tags), n_places(places), per_place(chain.per_place) {}
 
   bool dense() const { return transitions == nullptr; }
-  std::int64_t per_place() const { return dense() ? n_tags * n_tags : n_tags; }
-  T* at(std::int64_t place) const { return first + (order ? order[place] : place) * per_place(); }
+  T* at(std::int64_t place) const { return first + (order ? order[place] : place) * per_place; }
 
   void fill_places(std::int64_t begin, std::int64_t end_place, T with) {
-    if (!order) return fill(first + begin * per_place(), (end_place - begin) * per_place(), with);
-    for (std::int64_t place = begin; place < end_place; ++place) fill(at(place), per_place(), with);
+    if (!order) return fill(first + begin * per_place, (end_place - begin) * per_place, with);
+    for (std::int64_t place = begin; place < end_place; ++place) fill(at(place), per_place, with);
   }
   // Writes place 0: all of it in dense form, where only the first row is used, else the start and the first emissions.
   void begin(const T* visits) {
@@ -209,7 +207,8 @@ struct ChainOutput {
   // Fills an item that has no solution: it has no structure, or its scores are not all numbers.
   void unusual(double total, std::int64_t length) {
     const T with = total == -kInfinity<double> ? T(0) : kNaN<T>;
-    fill_places(0, length, with);
+    if (with == T(0)) fill(first, n_places * per_place, with);  // one stretch of memory, whatever the order
+    else fill_places(0, length, with);
     if (dense()) {
       fill(at(0), n_tags * n_tags, T(0));
       fill(at(0), n_tags, with);
@@ -218,7 +217,7 @@ struct ChainOutput {
       fill(start, n_tags, with);
       fill(end, n_tags, with);
     }
-    nothing_from(length);
+    if (with != T(0)) nothing_from(length);
   }
 };
 

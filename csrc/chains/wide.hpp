@@ -24,18 +24,16 @@ class WideParts {
         transitions_(dense ? 1 : tags * tags), start_(tags), end_(tags) {}
 
   void read(const ChainItem<float>& chain) {
-    const std::int64_t size = chain.per_place();
     for (std::int64_t place = 0; place < length_; ++place)
-      copy(chain.first + chain.at(place) * size, size, first_.get() + place * size);
+      copy(chain.at(place), chain.per_place, first_.get() + place * chain.per_place);
     if (dense_) return;
     copy(chain.transitions, tags_ * tags_, transitions_.get());
     copy(chain.start, tags_, start_.get());
     copy(chain.end, tags_, end_.get());
   }
   void write(ChainOutput<float>& out) const {
-    const std::int64_t size = out.per_place();
     for (std::int64_t place = 0; place < length_; ++place)
-      copy(first_.get() + place * size, size, out.at(place));
+      copy(first_.get() + place * out.per_place, out.per_place, out.at(place));
     out.nothing_from(length_);
     if (dense_) return;
     copy(transitions_.get(), tags_ * tags_, out.transitions);

@@ -98,11 +98,7 @@ class Chain(DynamicProgram):
             positions: in place of lengths, boolean (..., N): False where a position is removed
             dtype: of the result
         """
-        given = _CheckedTags.of("Chain.from_tags", tags, n_tags, lengths, positions)
-        before = torch.nn.functional.pad(given.tags[..., :-1], (1, 0))
-        cell, within = given.in_place(before * n_tags + given.tags), given.in_place(given.within)
-        hot = torch.nn.functional.one_hot(cell, n_tags * n_tags).unflatten(-1, (n_tags, n_tags))
-        return (hot * within[..., None, None]).to(torch.get_default_dtype() if dtype is None else dtype)
+        return _Tags.of("Chain.from_tags", tags, n_tags, lengths, positions).dense(dtype)
 
     @staticmethod
     def factored_from_tags(
@@ -117,28 +113,14 @@ class Chain(DynamicProgram):
             positions: in place of lengths, boolean (..., N): False where a position is removed
             dtype: of the result
         """
-        given = _CheckedTags.of("Chain.factored_from_tags", tags, n_tags, lengths, positions)
-        dtype = torch.get_default_dtype() if dtype is None else dtype
-        tags, within = given.tags, given.within
-        hot = (torch.nn.functional.one_hot(tags, n_tags) * within.unsqueeze(-1)).to(dtype)
-        pairs = tags[..., :-1] * n_tags + tags[..., 1:]
-        counts = torch.zeros(*tags.shape[:-1], n_tags * n_tags, dtype=dtype, device=tags.device)
-        counts = counts.scatter_add(-1, pairs, within[..., 1:].to(dtype))
-        last = (within.sum(-1, keepdim=True) - 1).unsqueeze(-1).expand(*tags.shape[:-1], 1, n_tags)
-        return FactoredChain(
-            given.in_place(hot),
-            counts.unflatten(-1, (n_tags, n_tags)),
-            hot[..., 0, :],
-            hot.gather(-2, last).squeeze(-2),
-        )
+        return _Tags.of("Chain.factored_from_tags", tags, n_tags, lengths, positions).factored(dtype)
 
     def parts_from_labels(self, problem: Problem, labels: Tensor) -> Parts:
-        factored, n_tags = len(problem.parts) > 1, problem.sizes[0][-1]
-        kept = None if problem.is_compacted else problem.kept
-        there = {"lengths": problem.lengths[0]} if kept is None else {"positions": kept.mask}
-        make = self.factored_from_tags if factored else self.from_tags
-        found = make(labels, n_tags, dtype=problem.parts[0].dtype, **there)
-        return tuple(found) if isinstance(found, FactoredChain) else (found,)
+        who = f"Chain.{'factored_' if len(problem.parts) > 1 else ''}from_tags"
+        lengths, kept = problem.lengths[0], None if problem.is_compacted else problem.kept
+        given = _Tags.checked(who, labels, problem.sizes[0][-1], lengths, kept)
+        dtype = problem.parts[0].dtype
+        return tuple(given.factored(dtype)) if len(problem.parts) > 1 else (given.dense(dtype),)
 
     @staticmethod
     def tags(structure: Tensor | FactoredChain) -> Tensor:
@@ -258,44 +240,63 @@ class Chain(DynamicProgram):
         return ChainProgram(omega, lengths, len(problem.parts), problem.order)
 
 
-class _CheckedTags(NamedTuple):
-    """Tags, those of positions that are there in front."""
+class _Tags(NamedTuple):
+    """Gold tags that have been checked."""
 
     tags: Tensor  # (..., N); 0 where there is none
-    within: Tensor  # (..., N): which of them are there
-    kept: KeptPositions | None  # where they were before
+    n_tags: int
+    within: Tensor  # (..., N): where there is one
+    kept: KeptPositions | None  # None where those that are there come first
 
     @staticmethod
-    def of(who: str, tags: Tensor, n_tags: int, lengths: Any, positions: Any) -> _CheckedTags:
+    def of(who: str, tags: Any, n_tags: int, lengths: Any, positions: Any) -> _Tags:
         checks.check_indices(who, "tags", tags)
-        within, kept = torch.ones_like(tags, dtype=torch.bool), None
+        batch, kept = tuple(tags.shape[:-1]), None
         if positions is not None:
-            kept = KeptPositions.of(
-                checks.check_positions(who, tuple(tags.shape[:-1]), tags.shape[-1], positions, lengths)
-            )
+            kept = KeptPositions.of(who, checks.check_positions(who, batch, tags.shape[-1], positions, lengths))
+        elif lengths is not None:
+            lengths = checks.check_lengths(who, batch, lengths)
+        return _Tags.checked(who, tags, n_tags, lengths, kept)
+
+    @staticmethod
+    def checked(who: str, tags: Tensor, n_tags: int, lengths: Tensor | None, kept: KeptPositions | None) -> _Tags:
+        if kept is not None:
             within = kept.mask.reshape(tags.shape).to(tags.device)
         elif lengths is not None:
-            lengths = checks.check_lengths(who, tuple(tags.shape[:-1]), lengths)
             within = torch.arange(tags.shape[-1], device=tags.device) < lengths.to(tags.device).unsqueeze(-1)
+        else:
+            within = torch.ones_like(tags, dtype=torch.bool)
         if bool((within & ((tags < 0) | (tags >= n_tags))).any()):
             raise ValueError(
                 f"{who}: tags must lie between 0 and {n_tags - 1}, got {int(tags[within].min())} to "
                 f"{int(tags[within].max())}; {_NO_TAG}"
             )
-        found = _CheckedTags(torch.where(within, tags, 0).long(), within, kept)
-        return found._replace(tags=found.in_front(found.tags), within=found.in_front(within))
+        return _Tags(torch.where(within, tags, 0).long(), n_tags, within, kept)
 
-    def in_front(self, values: Tensor) -> Tensor:
-        """Moves values (..., N) of positions that are there to the front."""
-        return (
-            values
-            if self.kept is None
-            else self.kept.in_front(values.reshape(-1, values.shape[-1])).reshape(values.shape)
+    def dense(self, dtype: Any) -> Tensor:
+        before = torch.nn.functional.pad(self._in_front()[..., :-1], (1, 0))
+        if self.kept is not None:
+            before = self.kept.put_back(before.reshape(self.kept.mask.shape)).reshape(before.shape)
+        cell = before * self.n_tags + self.tags
+        hot = torch.nn.functional.one_hot(cell, self.n_tags**2).unflatten(-1, (self.n_tags, self.n_tags))
+        return (hot * self.within[..., None, None]).to(torch.get_default_dtype() if dtype is None else dtype)
+
+    def factored(self, dtype: Any) -> FactoredChain:
+        dtype = torch.get_default_dtype() if dtype is None else dtype
+        tags, n_tags = self._in_front(), self.n_tags
+        number = self.within.sum(-1, keepdim=True)
+        is_pair = torch.arange(1, tags.shape[-1], device=tags.device) < number
+        counts = torch.zeros(*tags.shape[:-1], n_tags * n_tags, dtype=dtype, device=tags.device)
+        counts = counts.scatter_add(-1, tags[..., :-1] * n_tags + tags[..., 1:], is_pair.to(dtype))
+        hot = torch.nn.functional.one_hot
+        return FactoredChain(
+            (hot(self.tags, n_tags) * self.within.unsqueeze(-1)).to(dtype),
+            counts.unflatten(-1, (n_tags, n_tags)),
+            hot(tags[..., 0], n_tags).to(dtype),
+            hot(tags.gather(-1, number - 1).squeeze(-1), n_tags).to(dtype),
         )
 
-    def in_place(self, values: Tensor) -> Tensor:
-        """Moves values (..., N) or (..., N, C) back to their positions."""
+    def _in_front(self) -> Tensor:
         if self.kept is None:
-            return values
-        merged = values.reshape(-1, *values.shape[self.tags.dim() - 1 :])
-        return self.kept.put_back(merged).reshape(values.shape)
+            return self.tags
+        return self.kept.in_front(self.tags.reshape(self.kept.mask.shape)).reshape(self.tags.shape)

@@ -23,9 +23,15 @@ class KeptPositions:
     lengths: Tensor  # (batch,) int64: how many are kept
 
     @staticmethod
-    def of(mask: Tensor) -> KeptPositions:
-        """Finds the order; `mask` (batch, N) is boolean."""
-        return KeptPositions(mask, *kept_order(mask))
+    def of(who: str, mask: Tensor) -> KeptPositions:
+        """Finds the order of positions that a boolean `mask` (batch, N) keeps, and checks that there are some."""
+        found = KeptPositions(mask, *kept_order(mask))
+        if len(mask) and int(found.lengths.min()) < 1:
+            raise ValueError(
+                f"{who}: positions must keep at least one position of each item, got none in item "
+                f"{int(found.lengths.argmin())}; drop empty items"
+            )
+        return found
 
     def in_front(self, part: Tensor, items: Tensor | None = None) -> Tensor:
         """Moves positions that are kept to the front of a part (number, N, ...).

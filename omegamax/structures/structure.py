@@ -280,7 +280,9 @@ class Structure(abc.ABC):
                 f"{self._name}: positions must be None, got {type(positions).__name__}; only a Chain can leave out "
                 "positions"
             )
-        return KeptPositions.of(checks.check_positions(self._name, batch_shape, limits[0], positions, lengths))
+        return KeptPositions.of(
+            self._name, checks.check_positions(self._name, batch_shape, limits[0], positions, lengths)
+        )
 
     def _bind(
         self, potentials: Any, regularizer: SmoothMax, lengths: Any, mask: Any, positions: Any = None
