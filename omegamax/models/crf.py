@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from omegamax.losses.evaluation import loss_of
+from omegamax.losses.partial import UNKNOWN, check_faces, partial_losses
 from omegamax.losses.reduction import check_reduction, reduced
 from omegamax.module_repr import shown
 from omegamax.operators.shannon import Shannon
@@ -109,6 +110,34 @@ class CRF(nn.Module):
         tags = kept.zero_if_empty(self._checked_tags("loss", emissions, tags))
         potentials = self(kept.zero_if_empty(emissions))
         losses = loss_of("CRF.loss", self._smooth, potentials, tags, reduction="none", **kept.options)
+        return reduced(kept.zero_if_empty(losses), reduction)
+
+    def partial_loss(
+        self,
+        emissions: Tensor,
+        allowed: Tensor,
+        *,
+        lengths: Any = None,
+        mask: Tensor | None = None,
+        reduction: str = "mean",
+    ) -> Tensor:
+        """Computes the loss where tags are known in part; under Shannon −log of the probability of what is allowed.
+
+        Arguments:
+            emissions: scores (..., N, C)
+            allowed: boolean (..., N, C), True for every tag that may be right; or tags, integers (..., N), of which
+                −100 is unknown
+            lengths: the number of positions of each sequence, (...)
+            mask: which positions exist, (..., N), instead of lengths
+            reduction: "mean" over sequences, "sum" or "none"
+        """
+        check_reduction("CRF.partial_loss", reduction)
+        check_faces("CRF.partial_loss", self._smooth)
+        kept = self._kept(emissions, lengths, mask)
+        if isinstance(allowed, Tensor):
+            allowed = kept.filled_if_empty(allowed, True if allowed.dtype is torch.bool else UNKNOWN)
+        potentials = self(kept.zero_if_empty(emissions))
+        losses = partial_losses("CRF.partial_loss", self._smooth, potentials, allowed, **kept.options)
         return reduced(kept.zero_if_empty(losses), reduction)
 
     def log_prob(self, emissions: Tensor, tags: Tensor, *, lengths: Any = None, mask: Tensor | None = None) -> Tensor:

@@ -122,6 +122,19 @@ class Chain(DynamicProgram):
         dtype = problem.parts[0].dtype
         return tuple(given.factored(dtype)) if len(problem.parts) > 1 else (given.dense(dtype),)
 
+    def allowed_by_labels(self, problem: Problem, labels: Tensor, unknown: int) -> Tensor:
+        is_known = labels != unknown
+        kept, lengths = problem.kept, problem.lengths[0]
+        given = _Tags.checked("Chain", torch.where(is_known, labels, 0), problem.sizes[0][-1], lengths, kept)
+        hot = torch.nn.functional.one_hot(given.tags, given.n_tags) > 0
+        allowed = hot | ~(is_known & given.within).unsqueeze(-1)
+        return (allowed if len(problem.parts) > 1 else allowed.unsqueeze(-2)).expand(problem.parts[0].shape)
+
+    def allowed_in_shape(self, problem: Problem, allowed: Tensor) -> Tensor:
+        """Tags (..., N, C) are allowed whatever the tag before them; cells (..., N, C, C) stay as they are."""
+        of_tags = allowed.dim() == len(problem.batch_shape) + 2
+        return allowed.unsqueeze(-2) if len(problem.parts) == 1 and of_tags else allowed
+
     @staticmethod
     def tags(structure: Tensor | FactoredChain) -> Tensor:
         """Reads the tags (..., N) of a structure (from `map`, `topk`, `sample`); −1 where there is no position."""

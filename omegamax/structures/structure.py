@@ -40,7 +40,8 @@ class Structure(abc.ABC):
     `generator` (the source of random numbers), `dtype` (of what a constructor returns), `extra` (scores that SparseMAP
     does not regularise). Arguments of what a structure describes: `problem` (potentials with their lengths, batch axes
     merged), `sizes` (the event shape of each component), `target` and `entries` (parts that may be a structure, and
-    where they are not zero), `labels` (see `target_from`), `max_iter` (calls of the oracle).
+    where they are not zero), `labels` (see `target_from`; one that is `unknown` says nothing), `allowed` (boolean, what
+    may be right), `max_iter` (calls of the oracle).
     """
 
     event_ndim: ClassVar[int]  # trailing axes of potentials that are one tensor
@@ -84,6 +85,20 @@ class Structure(abc.ABC):
             f"{type(self).__name__}: a target must be a structure in the form of the scores, got integer labels, which "
             "have no meaning here; make it with a constructor of the class"
         )
+
+    def allowed_by_labels(self, problem: Problem, labels: Tensor, unknown: int) -> Tensor:
+        """Returns which entries (batch, *event) of the first component labels (batch, N) allow.
+
+        A label that is `unknown` allows everything at its position.
+        """
+        raise TypeError(
+            f"{type(self).__name__}: what is allowed must be a boolean Tensor that broadcasts to the scores, got "
+            "integer labels; say of each part whether it may be right"
+        )
+
+    def allowed_in_shape(self, problem: Problem, allowed: Tensor) -> Tensor:
+        """Returns a boolean tensor that says what is allowed such that it broadcasts to the first component."""
+        return allowed
 
     def hamming(self, target: Any) -> Tensor:
         """Returns costs of the parts of the first component: one for every part that the target lacks."""
@@ -306,6 +321,11 @@ class Structure(abc.ABC):
 
 def labelled_parts(who: str, problem: Problem, labels: Any) -> Parts:
     """Returns the structures that labels (*batch, N) stand for, as parts (batch, *event)."""
+    return problem.structure.parts_from_labels(problem, checked_labels(who, problem, labels))
+
+
+def checked_labels(who: str, problem: Problem, labels: Any) -> Tensor:
+    """Returns labels (*batch, N) with the batch axes merged, on the device of the potentials."""
     structure = problem.structure
     if structure.labels_are is None:
         raise TypeError(
@@ -319,8 +339,7 @@ def labelled_parts(who: str, problem: Problem, labels: Any) -> Parts:
             f"{who}: {structure.labels_are} must have the shape {expected} of the potentials, got "
             f"{tuple(labels.shape)}; pad them and pass lengths"
         )
-    flat = labels.to(problem.parts[0].device).reshape(problem.n_items, expected[-1])
-    return structure.parts_from_labels(problem, flat)
+    return labels.to(problem.parts[0].device).reshape(problem.n_items, expected[-1])
 
 
 def check_structure(who: str, structure: Any) -> Any:
