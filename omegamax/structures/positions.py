@@ -41,6 +41,6 @@ class KeptPositions:
         return reordered(part, self.order if items is None else self.order[items])
 
     def put_back(self, part: Tensor, items: Tensor | None = None) -> Tensor:
-        """Undoes `in_front`."""
+        """Moves the positions of a part that `in_front` has moved back to where they were; arguments as there."""
         order = self.order if items is None else self.order[items]
         return reordered(part, order.argsort(1))

@@ -25,7 +25,10 @@ from omegamax.structures.structure import Structure, check_structure
 
 @dataclass(frozen=True, eq=False)
 class Smoothed(SmoothMax):
-    """max and argmax of a structure under a local Ω: `structure.max(potentials, regularizer)` as one object."""
+    """max and argmax of a structure under a local Ω: `structure.max(potentials, regularizer)` as one object.
+
+    Its methods take `mask`, `lengths` and `positions` as those of the structure do.
+    """
 
     structure: Structure
     regularizer: SmoothMax

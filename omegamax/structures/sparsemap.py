@@ -227,7 +227,8 @@ def _listed(found: DifferentiableSolution, order: Tensor, width: int, n_parts: i
 class SparseMAP(SmoothMax):
     """max and argmax of a structure under ½ ‖μ‖² on its polytope: `structure.sparsemap` as one object.
 
-    The norm is not shifted: Ω is ½ (number of parts) at a structure, not 0. On the simplex this is sparsemax.
+    The norm is not shifted: Ω is ½ (number of parts) at a structure, not 0. On the simplex this is sparsemax. Methods
+    take `mask`, `lengths` and `positions` as those of the structure do.
 
     Arguments:
         structure: what is chosen among
