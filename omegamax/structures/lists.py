@@ -141,7 +141,7 @@ def enumerate_all(who: str, problem: Problem, limit: int) -> Any:
     """Lists all structures of every item (number, *event)."""
     topology = problem.lattice.topology
     found = []
-    for allowed, goal in _allowed(problem):
+    for item, (allowed, goal) in enumerate(_allowed(problem)):
         number = count_derivations(topology, allowed, goal)
         if number > limit:
             raise ValueError(
@@ -152,7 +152,7 @@ def enumerate_all(who: str, problem: Problem, limit: int) -> Any:
         edges = np.array([edge for used in listed for edge in used], dtype=np.int64)
         sizes = np.array([len(used) for used in listed], dtype=np.int64)  # an empty list has no type of its own
         parts = problem.lattice.sum_over_lists(edges, sizes, problem.parts)
-        found.append(problem.with_leading_axes(parts, (number,)))
+        found.append(problem.with_leading_axes(problem.put_back(parts, torch.full((number,), item)), (number,)))
     return problem.as_list(found)
 
 
