@@ -1,6 +1,6 @@
 """Options of `omegamax predict` that only some tasks have: how input is read and how output is written.
 
-A task names a dataclass of them in its row of `TASKS`. Several tasks may share an option: it is one flag, with one help.
+A task names a dataclass of them in its row of `TASKS`. Tasks may share an option: it is one flag, with one help.
 """
 
 from __future__ import annotations

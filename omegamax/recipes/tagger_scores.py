@@ -2,8 +2,8 @@
 
     precision = right / found,   recall = right / wanted,   F1 = 2 right / (found + wanted)
 
-An entity is right if its first word, its last word and its type are (Tjong Kim Sang & De Meulder, CoNLL 2003); these are
-the numbers of the package seqeval. The expected calibration error compares probabilities p with what came true:
+An entity is right if its first word, its last word and its type are (Tjong Kim Sang & De Meulder, CoNLL 2003); the
+package seqeval finds the same numbers. The expected calibration error compares probabilities p with what came true:
 
     ECE = Σ over ten bins of (share of entities in the bin) · |mean of p in the bin − share of right ones in the bin|
 """

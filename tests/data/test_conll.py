@@ -78,7 +78,10 @@ def test_compressed_files_are_read(tmp_path, ending, pack):
         ("a\tO\n" * 1233 + "a\n", r"line 1234: expected 2 columns as in line 1, got 1; correct or remove the line"),
         ("a\tO\nb\tB-\n", r"line 2: expected a tag such as O, B-PER or I-PER, got 'B-'"),
         ("a\nb\n", r"line 1: expected at least 2 columns, got 1"),
-        ("a\tO\n" * (MAX_WORDS + 1), rf"line 1: expected a sentence of at most {MAX_WORDS} words, got more; blank lines"),
+        (
+            "a\tO\n" * (MAX_WORDS + 1),
+            rf"line 1: expected a sentence of at most {MAX_WORDS} words, got more; blank lines",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path, rows, message):
@@ -107,7 +110,9 @@ def test_a_directory_three_files_or_one_file(tmp_path):
     assert split_files(three)["train"].name == "test.conll"
     one = write(tmp_path / "all.conll", "".join(f"name{n}\tB-PER\n\n" for n in range(200)))
     divided = read_splits(one, read_conll)
-    assert sum(map(len, divided.values())) == 200 and len(divided["train"]) > 120 and min(map(len, divided.values())) > 5
+    assert (
+        sum(map(len, divided.values())) == 200 and len(divided["train"]) > 120 and min(map(len, divided.values())) > 5
+    )
 
 
 def test_missing_empty_and_ambiguous_files(tmp_path):

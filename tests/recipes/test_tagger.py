@@ -77,7 +77,11 @@ def valid_sequences(n_words):
     rules = allowed_transitions(TAGS)
     found = []
     for tags in itertools.product(range(len(TAGS)), repeat=n_words):
-        if rules.start[tags[0]] and rules.end[tags[-1]] and all(rules.transitions[i, j] for i, j in zip(tags, tags[1:])):
+        if (
+            rules.start[tags[0]]
+            and rules.end[tags[-1]]
+            and all(rules.transitions[i, j] for i, j in zip(tags, tags[1:]))
+        ):
             found.append(tags)
     return found
 
@@ -88,7 +92,9 @@ def distribution(loss, n_words=3, scale=1.0, seed=0):
     with torch.no_grad():
         for parameter in crf.parameters():
             parameter.normal_(std=scale)
-        return TagDistribution(crf(scale * torch.randn(n_words, len(TAGS)).double()), tagger_loss(loss), TagReader(TAGS))
+        return TagDistribution(
+            crf(scale * torch.randn(n_words, len(TAGS)).double()), tagger_loss(loss), TagReader(TAGS)
+        )
 
 
 def score(found, tags):
@@ -334,5 +340,7 @@ def test_words_of_a_column_file_are_read_for_prediction():
 
 
 def test_l2_and_crf_smooth_the_same_chain():
-    assert isinstance(tagger_loss("crf").regularizer, Shannon) and isinstance(tagger_loss("l2").regularizer, SquaredNorm)
+    assert isinstance(tagger_loss("crf").regularizer, Shannon) and isinstance(
+        tagger_loss("l2").regularizer, SquaredNorm
+    )
     assert [tagger_loss(name).sparse for name in LOSSES] == [name in SPARSE for name in LOSSES]
