@@ -20,7 +20,7 @@ Entity = tuple[int, int, str]  # first word, word after the last, type
 class Bin(NamedTuple):
     """Entities of about the same probability."""
 
-    count: int
+    n_entities: int
     probability: float  # their mean
     right: float  # the share of them that are right
 
@@ -75,5 +75,5 @@ def calibration_error(bins: Sequence[Bin]) -> float:
     >>> calibration_error(reliability([(0.9, True), (0.9, False)]))
     0.4
     """
-    total = max(1, sum(each.count for each in bins))
-    return sum(each.count * abs(each.probability - each.right) for each in bins) / total
+    total = max(1, sum(each.n_entities for each in bins))
+    return sum(each.n_entities * abs(each.probability - each.right) for each in bins) / total
