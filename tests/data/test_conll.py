@@ -206,3 +206,9 @@ def test_only_the_context_tells_what_a_name_is():
     assert len(several) > 50
     train, test = ({w for s in generate_entity_sentences(500, split) for w in s.words} for split in ("train", "test"))
     assert len(test - train) > 100  # names of its own
+
+
+def test_some_sentences_do_not_tell_what_a_name_is():
+    kinds = [each.spans[0][2] for each in generate_entity_sentences(3000, "train") if each.words[0] == "Everyone"]
+    shares = [kinds.count(kind) / len(kinds) for kind in ("person", "place", "firm")]
+    assert len(kinds) > 80 and min(shares) > 0.2
