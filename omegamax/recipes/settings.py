@@ -135,7 +135,7 @@ class WordSettings:
     )
     vectors: str | None = option(None, "a file of word vectors in the text format of GloVe or word2vec", metavar="FILE")
     encoder: str | None = option(None, "a directory of a Hugging Face model, which is trained further", metavar="DIR")
-    encoder_rate: float = option(0.05, "learning rate of the encoder, as a share of --learning-rate", least=0, most=1)
+    encoder_rate: float = option(0.1, "learning rate of the encoder, as a share of --learning-rate", least=0, most=1)
     hidden_size: int = option(200, "features of a state; each direction of the LSTM has half", least=2, most=65_536)
     n_layers: int = option(1, "layers of the LSTM", least=0, most=100)
     dropout: float = option(0.5, "dropout probability of features and states, shared by all words of a sentence")
