@@ -17,7 +17,7 @@ from omegamax.training.settings import MAX_THREADS
 HELP = "print the metrics of a trained model"
 DESCRIPTION = """\
 Prints the metrics of a trained model on a split of its own data, or on other
-data, and how many input tokens it read in a second."""
+data, and how many examples and input tokens it read in a second."""
 EXAMPLES = """\
 examples:
   omegamax evaluate runs/dates-fusedmax         the best model on the test data
@@ -39,6 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "for its test split: name a directory with train.tsv, dev.tsv and test.tsv to evaluate on all of one",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument(
+        "--pictures",
+        metavar="DIR",
+        type=Path,
+        help="draw what the task has pictures of, such as the reliability of a tagger's probabilities",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace pictures that exist")
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +59,13 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--beam", metavar="N", type=at_least(1, MAX_BEAM), help="hypotheses while decoding (default: as trained)"
+    )
+    parser.add_argument(
+        "--entity-threshold",
+        metavar="X",
+        type=float,
+        help="of a tagger: find entities with more probability than this; 0 takes the best sequence of tags "
+        "(default: as trained)",
     )
     parser.add_argument(
         "--batch-size", metavar="N", type=at_least(1, 1_000_000), help="examples at a time (default: as trained)"
@@ -74,7 +88,7 @@ def load_run(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
     from omegamax.recipes.tasks import load
 
     found = load(options.run_directory, which=options.checkpoint, device=device)
-    wanted = {name: value for name, value in {"beam": options.beam, **changes}.items() if value is not None}
+    wanted = {name: value for name, value in _decoding(options, changes).items() if value is not None}
     names = {each.name for each in dataclasses.fields(found.task.settings)}
     for name in wanted:
         if name not in names:
@@ -85,6 +99,10 @@ def load_run(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
     with as_command_errors(ValueError):
         settings = dataclasses.replace(found.task.settings, **wanted)
         return found._replace(task=type(found.task).restore(settings, found.task.assets()))
+
+
+def _decoding(options: argparse.Namespace, changes: dict[str, Any]) -> dict[str, Any]:
+    return {"beam": options.beam, "entity_threshold": options.entity_threshold, **changes}
 
 
 def _trained_batch_size(card: Any) -> int:
@@ -108,7 +126,7 @@ def run(options: argparse.Namespace) -> None:
     """Prints the metrics on rank 0."""
     from omegamax.cli.train import table
     from omegamax.recipes.tasks import read_split
-    from omegamax.training.prediction import evaluate
+    from omegamax.training.prediction import evaluate, score_predictions
     from omegamax.training.processes import join_processes
     from omegamax.training.progress import progress_bar
 
@@ -127,6 +145,37 @@ def run(options: argparse.Namespace) -> None:
                 on_batch=on_batch,
             )
             seconds = time.perf_counter() - began
+            lines = _inspect(options, found, examples, processes, on_batch)
+        if lines is not None:
+            metrics = score_predictions(found.task, examples, lines, processes=processes)
         metrics["tokens_per_second"] = sum(found.task.length(example) for example in examples) / seconds
+        metrics["examples_per_second"] = len(examples) / seconds
         if processes.is_rank_zero:
+            if options.pictures is not None:
+                _draw(options, found.task.draw_scores(examples, lines or []))
             print(json.dumps(metrics) if options.json else table({options.split: metrics}))
+
+
+def _inspect(options: argparse.Namespace, found: Any, examples: Any, processes: Any, on_batch: Any) -> list[str] | None:
+    """Returns the lines of the task's `inspect`, which has more in it than metrics after every epoch need; or None."""
+    from omegamax.training.prediction import inspect
+    from omegamax.training.task import Task
+
+    if type(found.task).inspect is Task.inspect:
+        return None
+    return inspect(
+        found.task, found.model, examples, batch_size=options.batch_size, processes=processes, on_batch=on_batch
+    )
+
+
+def _draw(options: argparse.Namespace, figures: dict[str, Any]) -> None:
+    from omegamax.cli.errors import CommandError
+    from omegamax.cli.output import check_pictures, make_writable, save_picture
+
+    if not figures:
+        raise CommandError(f"{options.run_directory} is a task without pictures of its metrics; leave --pictures out")
+    make_writable(options.pictures)
+    paths = {name: options.pictures / f"{name}.png" for name in figures}
+    check_pictures(list(paths.values()), overwrite=options.overwrite)
+    for name, figure in figures.items():
+        save_picture(figure, paths[name])
