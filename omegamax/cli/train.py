@@ -69,7 +69,7 @@ def existing(options: argparse.Namespace) -> str:
 def run(options: argparse.Namespace) -> int:
     """Trains, evaluates the best model on the test data, and prints the metrics."""
     settings, training = chosen_settings(options.task, options)
-    out = options.out or Path("runs") / f"{options.task}-{settings.attention}"
+    out = options.out or Path("runs") / f"{options.task}-{getattr(settings, 'attention', None) or settings.loss}"
     if options.resume:
         settings, training = chosen_settings(options.task, options, stored_settings(options.task, out))
     from omegamax.recipes.train_and_test import train_and_test

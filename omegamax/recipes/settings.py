@@ -111,3 +111,58 @@ class LanguageSettings(AttentionSettings):
         check_fields(self)
         check_field(self, "n_heads", self.size % self.n_heads == 0, f"a divisor of the size, {self.size}")
         check_field(self, "dropout", 0 <= self.dropout < 1, "at least 0 and below 1")
+
+
+PARSER_LOSSES = ("crf", "crf-projective", "l2-projective", "sparsemap", "margin", "margin-sparsemap", "softmax")
+TAG_KINDS = ("upos", "xpos", "feats")
+
+
+@dataclass(frozen=True)
+class ParserSettings:
+    """A dependency parser; data=None generates a treebank."""
+
+    data: str | None = option(
+        None,
+        "a CoNLL-U file, a directory with train, dev and test, or three files with commas between them; "
+        "generated if left out",
+        metavar="PATH",
+    )
+    loss: str = option("crf", "what is minimised", choices=PARSER_LOSSES)
+    decoding: str = option(
+        "auto",
+        "among which trees the best is chosen; auto takes those of the loss",
+        choices=("auto", "projective", "nonprojective"),
+    )
+    tags: str = option("", f"tags to read from the file, comma-separated: {', '.join(TAG_KINDS)}", metavar="LIST")
+    vectors: str = option("", "pretrained word vectors, in the text format of GloVe or word2vec", metavar="FILE")
+    encoder: str = option("", "a local Hugging Face model to train further, instead of words and letters", metavar="DIR")
+    characters: str = option("lstm", "how the letters of a word are read", choices=("lstm", "cnn", "none"))
+    word_size: int = option(100, "features of a word", least=1, most=65_536)
+    character_size: int = option(100, "features of the letters of a word", least=4, most=65_536)
+    letter_size: int = option(50, "features of a letter", least=1, most=65_536)
+    tag_size: int = option(50, "features of a tag", least=1, most=65_536)
+    hidden_size: int = option(200, "features of each direction of the LSTM", least=1, most=65_536)
+    n_layers: int = option(2, "layers of the LSTM; 0 leaves it out", least=0, most=100)
+    arc_size: int = option(200, "features of a word as a head or a modifier", least=1, most=65_536)
+    label_size: int = option(100, "the same, for relations", least=1, most=4096)
+    dropout: float = option(0.33, "dropout probability")
+    word_dropout: float = option(0.2, "probability that a word is replaced by the unknown word in training")
+    min_count: int = option(2, "words that are rarer in the training data are unknown", least=1, most=1_000_000)
+    max_length: int = option(150, "training sentences with more words are left out", least=1, most=MAX_LENGTH)
+    sentences: int = option(
+        2000, "training sentences to generate; a tenth as many for dev and test each", least=1, most=1_000_000
+    )
+    data_seed: int = option(0, "seed of the generated treebank", least=-(2**63), most=2**63 - 1)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_field(self, "dropout", 0 <= self.dropout < 1, "at least 0 and below 1")
+        check_field(self, "word_dropout", 0 <= self.word_dropout < 1, "at least 0 and below 1")
+        check_field(self, "character_size", self.character_size % 2 == 0, "even")
+        known = all(kind in TAG_KINDS for kind in self.tag_kinds)
+        check_field(self, "tags", known, f"a list of {', '.join(TAG_KINDS)}")
+
+    @property
+    def tag_kinds(self) -> tuple[str, ...]:
+        """Returns the kinds of tags that are read."""
+        return tuple(dict.fromkeys(kind.strip() for kind in self.tags.split(",") if kind.strip()))

@@ -57,6 +57,13 @@ TASKS: dict[str, TaskEntry] = {
         MappingProxyType({"epochs": 3, "batch_size": 16, "learning_rate": 3e-3, "warmup": 50}),
         MappingProxyType({"stories": 1500, "level": "word", "block_length": 128, "size": 64, "hidden_size": 128}),
     ),
+    "parser": TaskEntry(
+        "find the head and the relation of every word (CoNLL-U files, or a generated treebank)",
+        "omegamax.recipes.parser:ParserTask",
+        "omegamax.recipes.settings:ParserSettings",
+        MappingProxyType({"epochs": 15, "batch_size": 32, "learning_rate": 2e-3, "warmup": 100}),
+        MappingProxyType({"sentences": 600, "hidden_size": 64, "character_size": 32, "epochs": 6}),
+    ),
     "seq2seq": TaskEntry(
         "any two-column TSV: translation, transliteration, summarization of short texts",
         "omegamax.recipes.seq2seq:SequenceToSequence",
