@@ -144,7 +144,7 @@ class ParserSettings:
     hidden_size: int = option(200, "features of each direction of the LSTM", least=1, most=65_536)
     n_layers: int = option(2, "layers of the LSTM; 0 leaves it out", least=0, most=100)
     arc_size: int = option(200, "features of a word as a head or a modifier", least=1, most=65_536)
-    label_size: int = option(100, "the same, for relations", least=1, most=4096)
+    label_size: int = option(64, "the same, for relations", least=1, most=4096)
     dropout: float = option(0.33, "dropout probability")
     word_dropout: float = option(0.2, "probability that a word is replaced by the unknown word in training")
     min_count: int = option(2, "words that are rarer in the training data are unknown", least=1, most=1_000_000)

@@ -62,7 +62,7 @@ TASKS: dict[str, TaskEntry] = {
         "omegamax.recipes.parser:ParserTask",
         "omegamax.recipes.settings:ParserSettings",
         MappingProxyType({"epochs": 15, "batch_size": 32, "learning_rate": 2e-3, "warmup": 100}),
-        MappingProxyType({"sentences": 600, "hidden_size": 64, "character_size": 32, "epochs": 6}),
+        MappingProxyType({"sentences": 800, "hidden_size": 64, "character_size": 32, "batch_size": 16, "learning_rate": 5e-3, "epochs": 6}),
     ),
     "seq2seq": TaskEntry(
         "any two-column TSV: translation, transliteration, summarization of short texts",
