@@ -172,7 +172,8 @@ def _body_and_end(line: str) -> tuple[str, str]:
 
 
 def _sentence(lines: Sequence[str], first: int) -> ConlluSentence:
-    places, rows = [], []
+    places: list[int] = []
+    rows: list[list[str]] = []
     for place, line in enumerate(lines):
         if not line.strip() or line.startswith("#"):
             continue
@@ -187,7 +188,10 @@ def _sentence(lines: Sequence[str], first: int) -> ConlluSentence:
             places.append(place)
             rows.append(cells)
     if not rows:
-        raise ValueError(f"line {first}: expected words, got only comments, multiword tokens or empty nodes; remove or complete the sentence")
+        raise ValueError(
+            f"line {first}: expected words, got only comments, multiword tokens or empty nodes; "
+            "remove or complete the sentence"
+        )
     columns = [tuple(cells[column] for cells in rows) for column in (_FORM, _UPOS, _XPOS, _FEATS, _DEPREL)]
     forms, upos, xpos, feats, relations = columns
     heads = _heads(rows, [first + place for place in places])

@@ -18,7 +18,20 @@ from omegamax.data.conllu import ConlluSentence, parse_conllu
 
 _TRANSITIVE = ["saw", "met", "watched", "found", "followed", "heard", "painted", "helped", "photographed", "called"]
 _INTRANSITIVE = ["arrived", "slept", "waited", "left", "laughed", "came", "appeared"]
-_PEOPLE = ["man", "woman", "girl", "boy", "doctor", "teacher", "farmer", "singer", "pilot", "neighbour", "baker", "poet"]
+_PEOPLE = [
+    "man",
+    "woman",
+    "girl",
+    "boy",
+    "doctor",
+    "teacher",
+    "farmer",
+    "singer",
+    "pilot",
+    "neighbour",
+    "baker",
+    "poet",
+]
 _NAMES = ["Ada", "Bo", "Cleo", "Dan", "Eva", "Finn", "Hana", "Ivo", "June", "Kai", "Lea", "Max"]
 _PRONOUNS = ["he", "she", "they", "we", "I"]
 _ADJECTIVES = ["old", "young", "tall", "quiet", "happy", "tired", "famous", "small", "kind", "careful"]

@@ -1,8 +1,9 @@
 """The splits of a treebank: a directory, three files, or one file that is divided.
 
 A directory has one file for each of train, dev and test: `train.conllu`, or a name that ends so, as those of Universal
-Dependencies do (`en_ewt-ud-train.conllu`), also compressed (.gz, .xz). Three paths are written with commas between them.
-The sentences of a single file are divided by a hash of their words, so that equal sentences are in the same split.
+Dependencies do (`en_ewt-ud-train.conllu`), also compressed (.gz, .xz). Three paths are written with commas between
+them. The sentences of a single file are divided by a hash of their words, so that equal sentences are in the same
+split.
 """
 
 from __future__ import annotations

@@ -15,7 +15,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax.models.bidirectional_lstm import BidirectionalLSTM, SharedDropout
+from omegamax.models.bidirectional_lstm import BidirectionalLSTM
+from omegamax.models.pretrained_encoder import PieceBatch
+from omegamax.models.sequence_tagger import SharedDropout, WordReader
+from omegamax.models.word_features import WordBatch
 
 
 class WordStates(NamedTuple):
@@ -74,11 +77,11 @@ class BiaffineParser(nn.Module):
     """Scores of arcs and relations from features of words.
 
     Arguments:
-        words: a module that makes features (B, N, `words.size`) of its input: `WordFeatures`, or `PretrainedEncoder`
+        reader: makes features of words; one without an LSTM of its own
         n_labels: how many relations there are
         n_tags: how many tags of each kind (universal, language-specific, ...) are numbered; empty reads no tags
         tag_size: features of a tag of each kind
-        hidden_size: features of each direction of the LSTM
+        hidden_size: features of a state, both directions together
         n_layers: of the LSTM; 0 reads the features as they are, which suits a pretrained encoder
         arc_size: features of a word as a head or a modifier
         label_size: the same, for relations
@@ -87,55 +90,59 @@ class BiaffineParser(nn.Module):
 
     def __init__(
         self,
-        words: nn.Module,
+        reader: WordReader,
         n_labels: int,
         *,
         n_tags: Sequence[int] = (),
         tag_size: int = 50,
-        hidden_size: int = 200,
+        hidden_size: int = 400,
         n_layers: int = 2,
         arc_size: int = 200,
-        label_size: int = 100,
+        label_size: int = 64,
         dropout: float = 0.33,
     ) -> None:
         super().__init__()
-        self.words = words
+        self.reader = reader
         self.tags = nn.ModuleList(nn.Embedding(number, tag_size) for number in n_tags)
-        n_states: int = words.size + tag_size * len(self.tags)  # type: ignore[operator, assignment]
+        n_states = reader.size + tag_size * len(self.tags)
         self.root = nn.Parameter(torch.randn(n_states) / math.sqrt(n_states))
         self.input_dropout = nn.Dropout(dropout)
         self.dropout = SharedDropout(dropout)
         self.lstm: BidirectionalLSTM | None = None
         if n_layers:
-            self.lstm = BidirectionalLSTM(n_states, hidden_size, n_layers=n_layers, dropout=dropout)
+            self.lstm = BidirectionalLSTM(n_states, hidden_size // 2, n_layers=n_layers, dropout=dropout)
             n_states = self.lstm.out_features
         self.sizes = [arc_size, arc_size, label_size, label_size]
         self.project = nn.Linear(n_states, sum(self.sizes))  # the four small networks in one product
         self.arc = Biaffine(arc_size)
         self.label = ArcLabels(label_size, n_labels)
 
-    def forward(self, inputs: NamedTuple, tags: Tensor, lengths: Tensor, heads: Tensor) -> ParserScores:
+    def forward(
+        self, words: WordBatch | None, pieces: PieceBatch | None, tags: Tensor, lengths: Tensor, heads: Tensor
+    ) -> ParserScores:
         """Scores all arcs, and the relations of the arcs from `heads`.
 
         Arguments:
-            inputs: what `words` reads
+            words: what the reader needs of words
+            pieces: of word-pieces, if it has an encoder
             tags: (B, N, kinds) numbers of tags
             lengths: (B,) numbers of words
             heads: (B, N), 0 is the root; padding may have any head
         """
-        states = self.states(inputs, tags, lengths)
+        states = self.states(words, pieces, tags, lengths)
         return ParserScores(states.arcs, self.labels(states, heads))
 
-    def states(self, inputs: NamedTuple, tags: Tensor, lengths: Tensor) -> WordStates:
-        """Scores all arcs, and returns what `labels` needs. Arguments are those of `forward`.
+    def states(self, words: WordBatch | None, pieces: PieceBatch | None, tags: Tensor, lengths: Tensor) -> WordStates:
+        """Scores all arcs, and returns what `labels` needs.
 
         Arguments:
-            inputs: what `words` reads
+            words: what the reader needs of words
+            pieces: of word-pieces, if it has an encoder
             tags: (B, N, kinds) numbers of tags
             lengths: (B,) numbers of words
         """
         kinds = [table(tags[..., kind]) for kind, table in enumerate(self.tags)]
-        features = torch.cat([self.words(inputs), *kinds], -1)
+        features = torch.cat([self.reader(words, pieces, lengths), *kinds], -1)
         root = self.root.to(features).expand(len(features), 1, -1)
         states = self.input_dropout(torch.cat([root, features], 1))  # (B, N + 1, features)
         if self.lstm is not None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from omegamax.models.sequence_tagger import SharedDropout
+
 
 class BidirectionalLSTM(nn.Module):
     """States (B, N, 2 · hidden_size) of sequences (B, N, in_features) with lengths (B,).
 
     The backward direction is a second LSTM on sequences that are reversed within their lengths, so padding at the end
-    is never read, and PyTorch's fused LSTM (oneDNN on a CPU) takes the whole padded batch: about twice as fast as packed
-    sequences. Dropout drops the same features at all positions of a sequence (Gal & Ghahramani, NeurIPS 2016).
+    is never read, and PyTorch's fused LSTM (oneDNN on a CPU) takes the whole padded batch: about twice as fast as
+    packed sequences. Dropout drops the same features at all positions of a sequence (Gal & Ghahramani, NeurIPS 2016).
 
     Arguments:
         in_features: of the input
@@ -39,25 +41,6 @@ class BidirectionalLSTM(nn.Module):
             backward, _ = back(_take(states, turned))
             states = torch.cat([onward, _take(backward, turned)], -1)
         return states
-
-
-class SharedDropout(nn.Module):
-    """Dropout that drops the same features (..., N, features) at all N positions of an item.
-
-    Arguments:
-        p: the probability
-    """
-
-    def __init__(self, p: float) -> None:
-        super().__init__()
-        self.p = p
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Drops and scales in training; returns the input otherwise."""
-        if not self.training or self.p == 0:
-            return inputs
-        kept = torch.empty_like(inputs[..., :1, :]).bernoulli_(1 - self.p)
-        return inputs * (kept / (1 - self.p))
 
 
 def reversed_positions(lengths: Tensor, n: int) -> Tensor:

@@ -34,7 +34,8 @@ class TreeList(NamedTuple):
     """Some trees of each sentence, the best first."""
 
     heads: Tensor  # (B, trees, N); −1 beyond the length
-    weights: Tensor  # (B, trees): probabilities, or scores; 0 or −inf where a sentence has fewer
+    there: Tensor  # (B, trees): False where a sentence has fewer trees than others
+    probabilities: Tensor | None  # (B, trees); None if only scores are known
 
 
 def structure_of(loss: str) -> DependencyTrees:
@@ -119,7 +120,7 @@ def sparse_trees(loss: str, arcs: Tensor, lengths: Tensor) -> TreeList:
             "margin-sparsemap, or ask for --k-best"
         )
     found = kept_trees(arcs, lengths)
-    return TreeList(DependencyTrees.heads(found.structures), found.probabilities)
+    return TreeList(DependencyTrees.heads(found.structures), found.probabilities > 0, found.probabilities)
 
 
 def best_trees(structure: DependencyTrees, arcs: Tensor, lengths: Tensor, k: int) -> TreeList:
@@ -137,7 +138,7 @@ def best_trees(structure: DependencyTrees, arcs: Tensor, lengths: Tensor, k: int
             "add --decoding projective"
         )
     found = structure.topk(arcs, k, lengths=lengths)
-    return TreeList(DependencyTrees.heads(found.structures), found.scores)
+    return TreeList(DependencyTrees.heads(found.structures), found.scores > -torch.inf, None)
 
 
 def nearest_projective(heads: Tensor, lengths: Tensor) -> Tensor:

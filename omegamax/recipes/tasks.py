@@ -62,12 +62,28 @@ TASKS: dict[str, TaskEntry] = {
         "omegamax.recipes.parser:ParserTask",
         "omegamax.recipes.settings:ParserSettings",
         MappingProxyType({"epochs": 15, "batch_size": 32, "learning_rate": 2e-3, "warmup": 100}),
-        MappingProxyType({"sentences": 800, "hidden_size": 64, "character_size": 32, "batch_size": 16, "learning_rate": 5e-3, "epochs": 6}),
+        MappingProxyType(
+            {
+                "sentences": 800,
+                "hidden_size": 64,
+                "character_size": 32,
+                "batch_size": 16,
+                "learning_rate": 5e-3,
+                "epochs": 6,
+            }
+        ),
     ),
     "seq2seq": TaskEntry(
         "any two-column TSV: translation, transliteration, summarization of short texts",
         "omegamax.recipes.seq2seq:SequenceToSequence",
         "omegamax.recipes.settings:Seq2SeqSettings",
+    ),
+    "tagger": TaskEntry(
+        "find people, places, diseases ... in sentences, with exact probabilities (generated data, or files)",
+        "omegamax.recipes.tagger:TaggerTask",
+        "omegamax.recipes.settings:TaggerSettings",
+        MappingProxyType({"epochs": 20, "batch_size": 16, "learning_rate": 3e-3, "clip": 5.0}),
+        MappingProxyType({"sentences": 600, "epochs": 3, "hidden_size": 64, "word_size": 32, "character_size": 24}),
     ),
 }
 
