@@ -61,6 +61,11 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--beam", metavar="N", type=at_least(1, MAX_BEAM), help="hypotheses while decoding (default: as trained)"
     )
     parser.add_argument(
+        "--decoding",
+        choices=("auto", "projective", "nonprojective"),
+        help="trees among which a parser chooses (default: as trained)",
+    )
+    parser.add_argument(
         "--batch-size", metavar="N", type=at_least(1, 1_000_000), help="examples at a time (default: as trained)"
     )
     parser.add_argument(
@@ -81,7 +86,11 @@ def load_run(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
     from omegamax.recipes.tasks import load
 
     found = load(options.run_directory, which=options.checkpoint, device=device)
-    wanted = {name: value for name, value in {"beam": options.beam, **changes}.items() if value is not None}
+    wanted = {
+        name: value
+        for name, value in {"beam": options.beam, "decoding": options.decoding, **changes}.items()
+        if value is not None
+    }
     names = {each.name for each in dataclasses.fields(found.task.settings)}
     for name in wanted:
         if name not in names:

@@ -58,6 +58,7 @@ class ParserTask(Task):
     metric: ClassVar[str] = "las"
     settings_type: ClassVar[type] = ParserSettings
     prediction_type: ClassVar[type | None] = ParserPrediction
+    keeps_line_ends: ClassVar[bool] = True
     settings: ParserSettings
     prediction: ParserPrediction
 

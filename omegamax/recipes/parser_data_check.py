@@ -17,7 +17,11 @@ from omegamax.recipes.settings import ParserSettings
 
 _RARE = 5  # words of a relation in training, below which a model learns little of it
 _NAMED = 5  # mistakes or relations that are named; the rest is counted
-_KINDS = {"two roots": "sentences with two roots", "cycle": "sentences with a cycle", "no head": "sentences without heads"}
+_KINDS = {
+    "two roots": "sentences with two roots",
+    "cycle": "sentences with a cycle",
+    "no head": "sentences without heads",
+}
 
 
 def check_parser_data(settings: ParserSettings) -> DataReport:
@@ -102,7 +106,9 @@ def _broken_trees(split: str, sentences: Sequence[ConlluSentence]) -> list[str]:
         lines = [sentence.line for sentence in sentences if _kind(sentence) == kind]
         if lines:
             named = ", ".join(map(str, lines[:_NAMED])) + (" ..." if len(lines) > _NAMED else "")
-            warnings.append(f"{split}: {len(lines)} {name} (lines {named}); training refuses them, correct or remove them")
+            warnings.append(
+                f"{split}: {len(lines)} {name} (lines {named}); training refuses them, correct or remove them"
+            )
     return warnings
 
 
@@ -118,7 +124,9 @@ def _relations(relations: Mapping[str, Counter[str]]) -> list[str]:
             )
     rare = sorted((name for name, count in train.items() if count < _RARE), key=lambda name: (train[name], name))
     if rare:
-        warnings.append(f"train: fewer than {_RARE} words have the relation {_listed(rare)}; little will be learned of it")
+        warnings.append(
+            f"train: fewer than {_RARE} words have the relation {_listed(rare)}; little will be learned of it"
+        )
     return warnings
 
 

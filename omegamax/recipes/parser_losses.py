@@ -18,6 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from omegamax.errors import DataError
 from omegamax.losses import CRFLoss, FenchelYoungLoss, MarginLoss, MarginSparseMAPLoss, SparseMAPLoss
 from omegamax.operators import Shannon, SquaredNorm
 from omegamax.structures.arborescence import Arborescence
@@ -73,7 +74,7 @@ LOSSES = (*_LOSSES, "softmax")
 def arc_probabilities(loss: str, arcs: Tensor, lengths: Tensor) -> Tensor:
     """Computes the probability (B, N + 1, N + 1) of every arc, as the loss defines it.
 
-    Under `softmax` these are the choices of single words. `margin` defines none, so it raises ValueError.
+    Under `softmax` these are the choices of single words. `margin` defines none, so it raises DataError.
 
     Arguments:
         loss: one of the names above
@@ -81,7 +82,7 @@ def arc_probabilities(loss: str, arcs: Tensor, lengths: Tensor) -> Tensor:
         lengths: (B,)
     """
     if loss == "margin":
-        raise ValueError(
+        raise DataError(
             "parser: probabilities need a loss that defines some, got margin, whose scores only rank trees; "
             "train with another --loss, such as crf or sparsemap"
         )
@@ -107,7 +108,7 @@ def kept_trees(arcs: Tensor, lengths: Tensor) -> SparseMAPSolution:
 
 
 def sparse_trees(loss: str, arcs: Tensor, lengths: Tensor) -> TreeList:
-    """Lists the trees with a probability above zero; ValueError for a loss under which no tree has exactly zero.
+    """Lists the trees with a probability above zero; DataError for a loss under which no tree has exactly zero.
 
     Arguments:
         loss: one of the names above
@@ -115,7 +116,7 @@ def sparse_trees(loss: str, arcs: Tensor, lengths: Tensor) -> TreeList:
         lengths: (B,)
     """
     if loss not in SPARSEMAP_LOSSES:
-        raise ValueError(
+        raise DataError(
             f"parser: trees need a loss that keeps a few of them, got {loss}; train with --loss sparsemap or "
             "margin-sparsemap, or ask for --k-best"
         )
@@ -124,7 +125,7 @@ def sparse_trees(loss: str, arcs: Tensor, lengths: Tensor) -> TreeList:
 
 
 def best_trees(structure: DependencyTrees, arcs: Tensor, lengths: Tensor, k: int) -> TreeList:
-    """Lists the k best trees with their scores; ValueError for trees whose arcs may cross, if k > 1.
+    """Lists the k best trees with their scores; DataError for trees whose arcs may cross, if k > 1.
 
     Arguments:
         structure: what is chosen among
@@ -133,7 +134,7 @@ def best_trees(structure: DependencyTrees, arcs: Tensor, lengths: Tensor, k: int
         k: how many
     """
     if not isinstance(structure, ProjectiveTree):
-        raise ValueError(
+        raise DataError(
             "parser: the k best trees are known for projective trees only, got trees whose arcs may cross; "
             "add --decoding projective"
         )

@@ -84,6 +84,8 @@ TASKS: dict[str, TaskEntry] = {
                 "epochs": 6,
             }
         ),
+        "omegamax.recipes.settings:ParserPrediction",
+        "omegamax.recipes.parser_data_check:check_parser_data",
     ),
     "seq2seq": TaskEntry(
         "any two-column TSV: translation, transliteration, summarization of short texts",

@@ -1,7 +1,7 @@
 """A trained parser from Python.
 
-    parser = Parser.load("runs/parser-crf")
-    parses = parser.predict(["she saw the man with the telescope ."], probabilities=True)
+parser = Parser.load("runs/parser-crf")
+parses = parser.predict(["she saw the man with the telescope ."], probabilities=True)
 """
 
 from __future__ import annotations

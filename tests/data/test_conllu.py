@@ -183,5 +183,7 @@ def test_one_file_is_divided_by_its_words(tmp_path):
 
 def test_a_million_words_are_refused_in_one_sentence():
     sentence = sentence_of_words(["word"] * 1_000_000)
-    with pytest.raises(ValueError, match="file, line 1: expected at most 2000 words in a sentence, got 1000000; divide"):
+    with pytest.raises(
+        ValueError, match="file, line 1: expected at most 2000 words in a sentence, got 1000000; divide"
+    ):
         check_lengths([sentence], "file")

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from omegamax.errors import DataError
 from omegamax.recipes.parser_losses import (
     LOSSES,
     PROJECTIVE_LOSSES,
@@ -76,7 +77,7 @@ def test_margin_is_the_worst_violation(arcs):
     by_hand = max(score(arcs, heads) + cost for heads, cost in zip(trees, wrong)) - score(arcs, gold)
     found = arc_loss("margin", arcs[None], torch.tensor([gold]), torch.tensor([N]))
     assert float(found) == pytest.approx(by_hand)
-    with pytest.raises(ValueError, match="got margin, whose scores only rank trees"):
+    with pytest.raises(DataError, match="got margin, whose scores only rank trees"):
         arc_probabilities("margin", arcs[None], torch.tensor([N]))
 
 
@@ -116,7 +117,9 @@ def test_a_loss_is_zero_or_small_at_a_clear_winner_and_batches_add_up(arcs, loss
     heads = torch.tensor([gold, [2, 0, -1, -1]])
     both = torch.stack([arcs, arcs.flip(0)])
     lengths = torch.tensor([N, 2])
-    one = arc_loss(loss, both[:1], heads[:1], lengths[:1]) + arc_loss(loss, both[1:, :3, :3], heads[1:, :2], lengths[1:])
+    one = arc_loss(loss, both[:1], heads[:1], lengths[:1]) + arc_loss(
+        loss, both[1:, :3, :3], heads[1:, :2], lengths[1:]
+    )
     torch.testing.assert_close(arc_loss(loss, both, heads, lengths), one)
 
 
@@ -127,9 +130,9 @@ def test_k_best_trees(arcs):
     assert [tuple(heads) for heads in found.heads[0].tolist()] == ranked[:5]
     few = best_trees(structure, arcs[None], torch.tensor([2]), 5)
     assert few.there.sum() == 2  # two words have two trees
-    with pytest.raises(ValueError, match="add --decoding projective"):
+    with pytest.raises(DataError, match="add --decoding projective"):
         best_trees(structure_of("crf"), arcs[None], torch.tensor([N]), 2)
-    with pytest.raises(ValueError, match="train with --loss sparsemap"):
+    with pytest.raises(DataError, match="train with --loss sparsemap"):
         sparse_trees("crf", arcs[None], torch.tensor([N]))
 
 
