@@ -38,6 +38,7 @@ from omegamax.training.task import AttentionMap, Loss, Task
 _MIN_SENTENCES = 100  # of dev and test, if generated
 _MAX_TAGS = 10_000
 _IGNORED = -100
+_DRAWN = 4  # trees of a sentence
 
 
 class ParserBatch(NamedTuple):
@@ -225,6 +226,12 @@ class ParserTask(Task):
             scores |= tree_counts(examples, found)
         return scores
 
+    def draw(self, model: nn.Module, examples: Sequence[ConlluSentence]) -> list[Any]:
+        """Draws the arcs of each sentence with their probabilities, and its trees."""
+        kept = self.settings.loss in SPARSEMAP_LOSSES
+        wanted = ParserPrediction(probabilities=self.settings.loss != "margin", trees=kept)
+        return [_figure(parse, self.settings.loss) for parse in self.parse(model, examples, wanted)]
+
     def attend(self, model: nn.Module, examples: Sequence[ConlluSentence]) -> list[AttentionMap]:
         """Returns for each word the probabilities of its heads."""
         wanted = ParserPrediction(probabilities=self.settings.loss != "margin")
@@ -236,6 +243,25 @@ class ParserTask(Task):
                 arcs = DependencyTrees.from_heads(torch.tensor(parse.heads), dtype=torch.float32)
             maps.append(AttentionMap(parse.words, ["ROOT", *parse.words], arcs[:, 1:].T, dense))
         return maps
+
+
+def _figure(parse: Parse, loss: str) -> Any:
+    """Draws the probabilities of arcs, and below them the trees that are kept, or the best tree."""
+    from omegamax.plots import dependency_arcs
+
+    trees: dict[str, Tensor] = {}
+    relations: dict[str, Sequence[str]] = {}
+    if parse.arcs is not None:
+        trees[f"arcs under {loss}"] = parse.arcs
+    for number, tree in enumerate(parse.trees[:_DRAWN], start=1):
+        title = f"tree {number} of {len(parse.trees)}, probability {tree.probability:.2f}"
+        trees[title], relations[title] = DependencyTrees.from_heads(torch.tensor(tree.heads)), tree.relations
+    if not parse.trees:
+        trees["best tree"], relations["best tree"] = (
+            DependencyTrees.from_heads(torch.tensor(parse.heads)),
+            parse.relations,
+        )
+    return dependency_arcs(trees, parse.words, relations)
 
 
 def _projective_heads(heads: Tensor, lengths: Tensor) -> Tensor:
