@@ -1,8 +1,8 @@
 """The dependency parser on a treebank: every loss, with gold tags and without, and the trees that SparseMAP keeps.
 
 Each cell of the table is one run of `omegamax train parser` with the same settings, in a directory of its own. A cell
-that is finished is not computed again, one that was interrupted is resumed, so the benchmark can be stopped at any time.
-A run that takes more than --minutes is stopped, and its best model so far is evaluated; the table says so.
+that is finished is not computed again, and one that was interrupted is resumed, so the benchmark can be stopped at any
+time. A run that takes more than --minutes is stopped, and its best model so far is evaluated; the table says so.
 
     python benchmarks/parser.py --data treebanks/ud_english_ewt --runs runs/parser
     python benchmarks/parser.py --data ... --runs ... --losses crf sparsemap --tags gold

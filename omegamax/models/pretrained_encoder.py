@@ -9,6 +9,8 @@ configuration alone, so that a trained tagger or parser needs neither the direct
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,7 +48,8 @@ class PretrainedEncoder(nn.Module):
         transformers = _transformers()
         read_config(path)
         try:
-            model = transformers.AutoModel.from_pretrained(str(path), local_files_only=True)
+            with _without_bars(transformers):
+                model = transformers.AutoModel.from_pretrained(str(path), local_files_only=True)
         except (OSError, ValueError, RuntimeError) as error:
             raise ValueError(f"{path}: no Hugging Face model can be read there ({_first_line(error)})") from error
         return cls(model.float())
@@ -87,6 +90,19 @@ def _transformers() -> Any:
     except ImportError:
         raise ImportError(f"a pretrained encoder needs transformers; {how_to_install('hf')}") from None
     return transformers
+
+
+@contextmanager
+def _without_bars(transformers: Any) -> Iterator[None]:
+    """Hides the progress bars of transformers: reading a file takes a moment."""
+    logging = transformers.utils.logging
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _first_line(error: Exception) -> str:

@@ -59,7 +59,7 @@ def arc_loss(loss: str, arcs: Tensor, heads: Tensor, lengths: Tensor) -> Tensor:
     return _LOSSES[loss](arcs, heads, lengths=lengths)
 
 
-# A new model scores all trees alike, so the exact mean is one of hundreds of trees. A small gap saves most of that time.
+# A new model scores all trees alike, so the exact mean is one of hundreds of trees: a small gap saves most of the time.
 _SPARSEMAP = SparseMAP(Arborescence(), atol=0.01)
 # Gold trees are checked when they are read, so they are not checked again at every step.
 _LOSSES = {
