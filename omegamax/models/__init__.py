@@ -1,6 +1,8 @@
 """Whole networks as plain modules: what a recipe trains."""
 
 from omegamax.models.beam_search import BeamSearchResult, beam_search
+from omegamax.models.biaffine import ArcLabels, Biaffine, BiaffineParser, ParserScores, WordStates
+from omegamax.models.bidirectional_lstm import BidirectionalLSTM
 from omegamax.models.crf import CRF
 from omegamax.models.encoder_decoder import DecoderStep, EncoderDecoder
 from omegamax.models.pretrained_encoder import PieceBatch, PretrainedEncoder
@@ -11,13 +13,18 @@ from omegamax.spelling import install as _install
 
 __all__ = [
     "CRF",
+    "ArcLabels",
     "BeamSearchResult",
+    "Biaffine",
+    "BiaffineParser",
+    "BidirectionalLSTM",
     "CharacterCNN",
     "CharacterLSTM",
     "DecoderStep",
     "EncoderDecoder",
     "FixedReader",
     "HardReader",
+    "ParserScores",
     "PieceBatch",
     "PretrainedEncoder",
     "Reader",
@@ -27,6 +34,7 @@ __all__ = [
     "SourceStates",
     "WordBatch",
     "WordFeatures",
+    "WordStates",
     "beam_search",
 ]
 

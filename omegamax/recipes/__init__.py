@@ -2,8 +2,9 @@
 
     from omegamax.recipes import load, predict
 
-`TASKS` is the table of recipes. `load` reads a trained model, `Tagger.load` a trained tagger; `train`, `predict` and
-`evaluate` are those of `omegamax.training`. All but the table are loaded when they are first used.
+`TASKS` is the table of recipes. `load` reads a trained model; `Tagger.load` and `Parser.load` read a tagger or a parser.
+`train`, `predict` and `evaluate` are those of `omegamax.training`. All but the table are loaded when they are first
+used.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from omegamax.training import predict as predict
     from omegamax.training import train as train
 
-_TRAINED = {
+_TRAINED = {  # trained models by the name of their class
+    "Parser": "omegamax.recipes.trained_parser",
+    "Tagger": "omegamax.recipes.trained_tagger",
+}
     "Parser": "omegamax.recipes.trained_parser",
     "Tagger": "omegamax.recipes.trained_tagger",
 }  # trained models by the name of their class
