@@ -112,10 +112,8 @@ def parse_conllu(
 def sentence_of_words(words: Sequence[str]) -> ConlluSentence:
     """Makes a sentence without annotation of words.
 
-    >>> print(sentence_of_words(["Go", "!"]).text, end="")
-    1	Go	_	_	_	_	_	_	_	_
-    2	!	_	_	_	_	_	_	_	_
-    <BLANKLINE>
+    >>> sentence_of_words(["Go", "!"]).lines[0]
+    '1\\tGo\\t_\\t_\\t_\\t_\\t_\\t_\\t_\\t_\\n'
     """
     blank = "\t".join([UNKNOWN_VALUE] * 8)
     rows = [f"{number}\t{word}\t{blank}\n" for number, word in enumerate(words, start=1)]

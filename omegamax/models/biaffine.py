@@ -49,7 +49,7 @@ class Biaffine(nn.Module):
         self.head_weight = nn.Parameter(torch.zeros(n_features))
 
     def forward(self, heads: Tensor, modifiers: Tensor) -> Tensor:
-        """Computes the scores."""
+        """Computes the scores of all pairs."""
         return heads @ (self.weight @ modifiers.transpose(-1, -2) + self.head_weight.unsqueeze(-1))
 
 
@@ -67,7 +67,7 @@ class ArcLabels(nn.Module):
         self.linear = nn.Linear(2 * n_features, n_labels)
 
     def forward(self, heads: Tensor, modifiers: Tensor) -> Tensor:
-        """Computes the scores."""
+        """Computes the scores of all relations."""
         pairs = (heads @ self.weight).unflatten(-1, (self.linear.out_features, -1))  # (B, M, labels, features)
         bilinear = (pairs @ modifiers.unsqueeze(-1)).squeeze(-1)
         return bilinear + self.linear(torch.cat([heads, modifiers], -1))

@@ -31,7 +31,12 @@ class BidirectionalLSTM(nn.Module):
         self.out_features = 2 * hidden_size
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
-        """Computes the states; those beyond the length depend on padding."""
+        """Computes the states.
+
+        Arguments:
+            inputs: (B, N, in_features)
+            lengths: (B,); states beyond the length depend on padding
+        """
         turned = reversed_positions(lengths, inputs.shape[1])
         states = inputs
         for number, (ahead, back) in enumerate(zip(self.forwards, self.backwards)):

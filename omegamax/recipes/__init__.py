@@ -27,9 +27,6 @@ _TRAINED = {  # trained models by the name of their class
     "Parser": "omegamax.recipes.trained_parser",
     "Tagger": "omegamax.recipes.trained_tagger",
 }
-    "Parser": "omegamax.recipes.trained_parser",
-    "Tagger": "omegamax.recipes.trained_tagger",
-}  # trained models by the name of their class
 
 if not TYPE_CHECKING:  # type checkers would accept every name
 

@@ -53,7 +53,7 @@ class ParserBatch(NamedTuple):
 
 
 class ParserTask(Task):
-    """Learns to parse."""
+    """Learns to find the heads and relations of words."""
 
     name: ClassVar[str] = "parser"
     metric: ClassVar[str] = "las"
