@@ -8,6 +8,7 @@ from omegamax.models.encoder_decoder import DecoderStep, EncoderDecoder
 from omegamax.models.pretrained_encoder import PieceBatch, PretrainedEncoder
 from omegamax.models.readers import FixedReader, HardReader, Reader, ReaderOutput, SoftReader
 from omegamax.models.recurrent_encoder import RecurrentEncoder, SourceStates
+from omegamax.models.sequence_tagger import SequenceTagger, WordReader
 from omegamax.models.word_features import CharacterCNN, CharacterLSTM, WordBatch, WordFeatures
 from omegamax.spelling import install as _install
 
@@ -30,11 +31,13 @@ __all__ = [
     "Reader",
     "ReaderOutput",
     "RecurrentEncoder",
+    "SequenceTagger",
     "SoftReader",
     "SourceStates",
     "WordBatch",
     "WordFeatures",
     "WordStates",
+    "WordReader",
     "beam_search",
 ]
 

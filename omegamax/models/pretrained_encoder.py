@@ -44,7 +44,7 @@ class PretrainedEncoder(nn.Module):
 
     @classmethod
     def from_directory(cls, path: str | Path) -> PretrainedEncoder:
-        """Reads configuration and weights from a directory of `save_pretrained`; nothing is downloaded."""
+        """Reads configuration and weights from the directory `path` of `save_pretrained`; nothing is downloaded."""
         transformers = _transformers()
         read_config(path)
         try:
@@ -56,7 +56,7 @@ class PretrainedEncoder(nn.Module):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> PretrainedEncoder:
-        """Makes the model of a configuration, with random weights."""
+        """Makes the model of a configuration `config`, as config.json has it, with random weights."""
         transformers = _transformers()
         kind, rest = config.get("model_type", ""), {k: v for k, v in config.items() if k != "model_type"}
         return cls(transformers.AutoModel.from_config(transformers.AutoConfig.for_model(kind, **rest)).float())

@@ -3,9 +3,9 @@
     omegamax train tagger --data DIR --loss l2
     echo "Ada flew to New Tarin ." | omegamax predict runs/tagger-l2 --probabilities
 
-The model is a BiLSTM over words and their letters (Lample et al., NAACL 2016) or over a pretrained encoder, with a chain
-of tags on top. The loss decides what becomes of the scores of that chain: a CRF, or a sparse distribution under which
-only a few sequences of tags have a probability (Mensch & Blondel, ICML 2018); see tagger_losses.py.
+The model is a BiLSTM over words and their letters (Lample et al., NAACL 2016), and over a pretrained encoder if there
+is one, with a chain of tags on top. The loss decides what becomes of the scores of that chain: a CRF, or a sparse
+distribution, under which only a few sequences of tags have a probability (Mensch & Blondel, ICML 2018).
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ def _invalid_tags(file: str, sentences: Iterable[TaggedSentence], scheme: str) -
         return []
     named = ", ".join(map(str, lines[:_NAMED])) + (" ..." if len(lines) > _NAMED else "")
     return [
-        f"{file}: {len(lines)} tags cannot follow the ones before them in {scheme} (lines {named}); they are read as the "
-        "CoNLL evaluation does: a tag that continues nothing begins an entity"
+        f"{file}: {len(lines)} tags cannot follow the ones before them in {scheme} (lines {named}); they are read as "
+        "the CoNLL evaluation does: a tag that continues nothing begins an entity"
     ]
 
 

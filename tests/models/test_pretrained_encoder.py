@@ -6,7 +6,9 @@ import pytest
 import torch
 
 pytest.importorskip("transformers")
-tokenizers = pytest.importorskip("tokenizers")
+pytest.importorskip("tokenizers")
+
+import tokenizers
 
 from omegamax.models import PretrainedEncoder
 from omegamax.recipes.word_inputs import PieceInputs

@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-import os
 from functools import cache
 
 import pytest
@@ -77,7 +76,11 @@ def valid_sequences(n_words):
     rules = allowed_transitions(TAGS)
     found = []
     for tags in itertools.product(range(len(TAGS)), repeat=n_words):
-        if rules.start[tags[0]] and rules.end[tags[-1]] and all(rules.transitions[i, j] for i, j in zip(tags, tags[1:])):
+        if (
+            rules.start[tags[0]]
+            and rules.end[tags[-1]]
+            and all(rules.transitions[i, j] for i, j in itertools.pairwise(tags))
+        ):
             found.append(tags)
     return found
 
@@ -88,13 +91,15 @@ def distribution(loss, n_words=3, scale=1.0, seed=0):
     with torch.no_grad():
         for parameter in crf.parameters():
             parameter.normal_(std=scale)
-        return TagDistribution(crf(scale * torch.randn(n_words, len(TAGS)).double()), tagger_loss(loss), TagReader(TAGS))
+        return TagDistribution(
+            crf(scale * torch.randn(n_words, len(TAGS)).double()), tagger_loss(loss), TagReader(TAGS)
+        )
 
 
 def score(found, tags):
     emissions, transitions, start, end = found.potentials
     total = start[tags[0]] + end[tags[-1]] + sum(emissions[n, tag] for n, tag in enumerate(tags))
-    return float(total + sum(transitions[i, j] for i, j in zip(tags, tags[1:])))
+    return float(total + sum(transitions[i, j] for i, j in itertools.pairwise(tags)))
 
 
 def probabilities(found):
@@ -191,7 +196,7 @@ def test_f1_by_hand_and_without_entities():
 
 def test_calibration_by_hand():
     bins = reliability([(0.05, False), (0.31, True), (0.39, False), (1.0, True)])
-    assert [each.count for each in bins] == [1, 2, 1] and bins[1].probability == pytest.approx(0.35)
+    assert [each.n_entities for each in bins] == [1, 2, 1] and bins[1].probability == pytest.approx(0.35)
     assert calibration_error(bins) == pytest.approx((0.05 + 2 * 0.15 + 0) / 4)
     assert calibration_error([]) == 0
 
@@ -313,7 +318,7 @@ def test_vectors_fill_the_table(tmp_path):
     assert table[numbers[:2]].tolist() == [[1, 2, 3], [4, 5, 6]]
     restored = TaggerTask.restore(task.settings, json.loads(json.dumps(task.assets())))
     assert restored.model().reader.features.words.weight.shape == table.shape
-    os.remove(file)
+    file.unlink()
     restored.model()
 
 
@@ -334,5 +339,7 @@ def test_words_of_a_column_file_are_read_for_prediction():
 
 
 def test_l2_and_crf_smooth_the_same_chain():
-    assert isinstance(tagger_loss("crf").regularizer, Shannon) and isinstance(tagger_loss("l2").regularizer, SquaredNorm)
+    assert isinstance(tagger_loss("crf").regularizer, Shannon) and isinstance(
+        tagger_loss("l2").regularizer, SquaredNorm
+    )
     assert [tagger_loss(name).sparse for name in LOSSES] == [name in SPARSE for name in LOSSES]
