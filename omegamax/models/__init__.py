@@ -36,8 +36,8 @@ __all__ = [
     "SourceStates",
     "WordBatch",
     "WordFeatures",
-    "WordStates",
     "WordReader",
+    "WordStates",
     "beam_search",
 ]
 

@@ -7,7 +7,7 @@ from torch import nn
 from omegamax.models.biaffine import ArcLabels, Biaffine, BiaffineParser
 from omegamax.models.bidirectional_lstm import BidirectionalLSTM, reversed_positions
 from omegamax.models.sequence_tagger import WordReader
-from omegamax.models.word_features import CharacterLSTM, WordBatch, WordFeatures
+from omegamax.models.word_features import N_AFFIXES, CharacterLSTM, WordBatch, WordFeatures
 
 
 def words(lengths, n, n_words=20):
@@ -15,12 +15,13 @@ def words(lengths, n, n_words=20):
     numbers = torch.randint(4, n_words, (len(lengths), n))
     letters = torch.randint(4, 9, (n_words, 5))
     spelled = torch.full((n_words,), 5)
-    return WordBatch(numbers, torch.zeros_like(numbers), numbers, letters, spelled, torch.tensor(lengths))
+    affixes = torch.randint(0, 2048, (n_words, N_AFFIXES))
+    return WordBatch(numbers, numbers, letters, spelled, affixes, torch.tensor(lengths))
 
 
 def parser(**options):
     torch.manual_seed(0)
-    features = WordFeatures(20, 6, characters=CharacterLSTM(10, 4), shape_size=0)
+    features = WordFeatures(20, 6, characters=CharacterLSTM(10, 4), affix_size=3)
     sizes = {"hidden_size": 8, "arc_size": 5, "label_size": 3, "tag_size": 4, "dropout": 0.2}
     model = BiaffineParser(WordReader(features, n_layers=0, dropout=0.0), 7, **{**sizes, **options})
     for each in (model.arc, model.label):
@@ -86,8 +87,8 @@ def test_padding_and_other_sentences_change_nothing():
     heads = torch.randint(0, 3, (3, 5))
     scores = model(batch, None, tags, torch.tensor(lengths), heads)
     for row, n in enumerate(lengths):
-        alone = WordBatch(
-            *(part[row : row + 1, :n] for part in batch[:3]), batch.letters, batch.letter_lengths, torch.tensor([n])
+        alone = batch._replace(
+            words=batch.words[row : row + 1, :n], spelling=batch.spelling[row : row + 1, :n], lengths=torch.tensor([n])
         )
         one = model(alone, None, tags[row : row + 1, :n], torch.tensor([n]), heads[row : row + 1, :n])
         torch.testing.assert_close(one.arcs[0], scores.arcs[row, : n + 1, : n + 1])

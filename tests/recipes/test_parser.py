@@ -232,7 +232,9 @@ def test_another_task_is_no_parser(tmp_path):
 
 
 def test_a_resumed_run_and_restored_tags(tmp_path):
-    settings = ParserSettings(tags="upos,xpos,feats", decoding="projective", characters="cnn", **{**QUICK, "sentences": 40})
+    settings = ParserSettings(
+        tags="upos,xpos,feats", decoding="projective", characters="cnn", **{**QUICK, "sentences": 40}
+    )
     path = tmp_path / "run"
     training = TrainingSettings(epochs=1, batch_size=8, threads=1)
     train(ParserTask.prepare(settings), training, RunDirectory(path), progress=Silent())
