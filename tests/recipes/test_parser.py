@@ -100,7 +100,8 @@ def test_predictions_do_not_depend_on_the_batch(run):
 
 TEXT = (
     "# sent_id = 1\r\n1-2\tgonna\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No\r\n1\tshe\t_\tX\tY\tB=1|A=2\t_\t_\t2:x\t_\r\n"
-    "2\tleft\t_\t_\t_\t_\t_\t_\t_\t_\r\n2.1\tghost\t_\t_\t_\t_\t_\t_\t_\t_\r\n\r\n\n# last\n1\tgo\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
+    "2\tleft\t_\t_\t_\t_\t_\t_\t_\t_\r\n2.1\tghost\t_\t_\t_\t_\t_\t_\t_\t_\r\n\r\n\n"
+    "# last\n1\tgo\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
 )
 
 
@@ -118,7 +119,7 @@ def test_the_command_changes_heads_and_relations_alone(run, tmp_path, packed):
             assert new_cells[6].isdecimal() and new_cells[7] != "_"
             new_cells[6:8] = ["_", "_"]
         assert old_cells == new_cells
-    assert list(parse_conllu(written, "again", check_trees=False))[0].forms == ("she", "left")
+    assert next(parse_conllu(written, "again", check_trees=False)).forms == ("she", "left")
 
 
 def test_lists_of_trees_in_both_formats(run, tmp_path, capsys):
