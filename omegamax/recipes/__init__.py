@@ -2,7 +2,7 @@
 
     from omegamax.recipes import load, predict
 
-`TASKS` is the table of recipes. `load` reads a trained model; `Tagger.load` and `Parser.load` read a tagger or a parser.
+`TASKS` is the table of recipes. `load` reads a trained model; `Tagger.load` and `Parser.load` read a tagger or parser.
 `train`, `predict` and `evaluate` are those of `omegamax.training`. All but the table are loaded when they are first
 used.
 """
