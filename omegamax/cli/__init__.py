@@ -46,7 +46,7 @@ examples:
                                                  one task, several normalizers
   omegamax reproduce fig2                        a figure, ours and the paper's
   omegamax operators                             all operators on one row
-  omegamax check-data tagger DIR                 mistakes in data, before training
+  omegamax check-data tagger DIR                 mistakes in the data
   omegamax train --help                          the tasks
   omegamax train dates --help                    the options of a task
 

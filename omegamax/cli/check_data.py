@@ -21,7 +21,8 @@ EXAMPLES = """\
 examples:
   omegamax check-data tagger DIR                 train, dev and test in DIR
   omegamax check-data tagger a.conll,b.conll,c.conll
-  omegamax check-data tagger DIR --tag-column 4 --json"""
+  omegamax check-data tagger DIR --tag-column 4 --json
+  omegamax check-data parser treebank/           cycles, roots, relations"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -68,6 +68,11 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "(default: as trained)",
     )
     parser.add_argument(
+        "--decoding",
+        choices=("auto", "projective", "nonprojective"),
+        help="trees among which a parser chooses (default: as trained)",
+    )
+    parser.add_argument(
         "--batch-size", metavar="N", type=at_least(1, 1_000_000), help="examples at a time (default: as trained)"
     )
     parser.add_argument(
@@ -102,7 +107,8 @@ def load_run(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
 
 
 def _decoding(options: argparse.Namespace, changes: dict[str, Any]) -> dict[str, Any]:
-    return {"beam": options.beam, "entity_threshold": options.entity_threshold, **changes}
+    trained = {"beam": options.beam, "entity_threshold": options.entity_threshold, "decoding": options.decoding}
+    return {**trained, **changes}
 
 
 def _trained_batch_size(card: Any) -> int:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import gzip
+import lzma
 import sys
+import zlib
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from omegamax.cli.errors import CommandError
 from omegamax.cli.evaluate import add_run, choose_threads, load_run
@@ -18,11 +21,13 @@ from omegamax.errors import os_error_text
 from omegamax.recipes.settings import MAX_LENGTH
 
 _MAX_LINE, _MAX_INPUT = 1 << 20, 1 << 30  # bytes
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 
 HELP = "write the outputs of a trained model for your own input"
 DESCRIPTION = """\
 Reads one input per line and writes one output per line, in the same order. A
-tagger also reads files in columns, with --input-format, and writes them."""
+tagger also reads files in columns, with --input-format, and writes them; a
+parser reads and writes CoNLL-U."""
 EXAMPLES = """\
 examples:
   echo "3 March 2017" | omegamax predict runs/dates-fusedmax
@@ -33,6 +38,8 @@ examples:
   echo "Ada met Bo in Paris." | omegamax predict runs/tagger-l2 --ranked
   omegamax predict runs/tagger-crf --input test.conll --input-format conll \\
       --output-format conll --out tagged.conll
+  omegamax predict runs/parser-crf --input new.conllu --out parsed.conllu
+  echo "she saw him ." | omegamax predict runs/parser-sparsemap --trees
   torchrun --nproc-per-node=2 -m omegamax predict runs/en-de --input en.txt"""
 
 
@@ -71,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
         sampling = {"temperature": options.temperature, "sampling_seed": options.sampling_seed}
         found = load_run(options, processes.device, max_length=options.max_length, **sampling)
         found.task.prediction = chosen_prediction(options, found.task)
-        lines = processes.on_rank_zero(lambda: read_input(options.input))
+        lines = processes.on_rank_zero(lambda: read_input(options.input, keep_ends=found.task.keeps_line_ends))
         examples = read_examples(found.task, lines)
         threads = choose_threads(options, found, examples, processes)
         shown = processes.is_rank_zero and options.out is not None
@@ -96,25 +103,29 @@ def run(options: argparse.Namespace) -> None:
             write_user_file(options.out, text.encode(errors="backslashreplace"))
 
 
-def read_input(path: Path | None) -> list[str]:
-    """Reads the lines of a file in UTF-8, or of standard input.
+def read_input(path: Path | None, *, keep_ends: bool = False) -> list[str]:
+    """Reads the lines of a file in UTF-8, which may be compressed (.gz, .xz), or of standard input.
 
-    Only a line feed ends a line: other separators may stand within a text.
+    Only a line feed ends a line: other separators may stand within a text. A carriage return before it is dropped,
+    unless `keep_ends` says to keep it.
     """
     try:
         if path is None:
             content = _read_bounded(sys.stdin.buffer, "standard input")
         else:
-            with path.open("rb") as file:
+            with _OPENERS.get(path.suffix, open)(path, "rb") as file:
                 content = _read_bounded(file, str(path))
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise CommandError(
             f"{path or 'standard input'} is not UTF-8 ({error.reason} at byte {error.start}); convert it to UTF-8"
         ) from error
+    except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+        raise CommandError(f"{path} is not a whole {path.suffix if path else ''} file; compress it again") from error
     except OSError as error:
         raise CommandError(f"cannot read {path} ({os_error_text(error)}); check the path") from error
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return lines if keep_ends else [line.removesuffix("\r") for line in lines]
 
 
 def _read_bounded(stream: IO[bytes], name: str) -> bytes:

@@ -1,6 +1,6 @@
 """Options of `omegamax predict` that only some tasks have: how input is read and how output is written.
 
-A task names a dataclass of them in its row of `TASKS`. Tasks may share an option: it is one flag, with one help.
+A task names a dataclass of them in its row of `TASKS`. Several tasks may share an option, which is then one flag.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any, get_type_hints
 
 from omegamax.cli.errors import CommandError, as_command_errors
-from omegamax.cli.settings_options import add_flag, flag
+from omegamax.cli.settings_options import add_flag, flag, flag_help
 from omegamax.recipes.tasks import TASKS
 
 
@@ -28,7 +28,14 @@ def add_prediction_options(parser: argparse.ArgumentParser) -> None:
         assert kind is not None
         (field,) = (each for each in dataclasses.fields(kind) if each.name == option)
         choices = dict.fromkeys(choice for task in tasks for choice in _choices(task, option))
-        add_flag(groups[tuple(tasks)], field, get_type_hints(kind)[option], field.default, choices=list(choices))
+        add_flag(
+            groups[tuple(tasks)],
+            field,
+            get_type_hints(kind)[option],
+            field.default,
+            choices=list(choices),
+            help="; ".join(f"of a {task}: {flag_help(each, each.default)}" for task, each in _fields(tasks, option)),
+        )
 
 
 def chosen_prediction(options: argparse.Namespace, task: Any) -> Any:
@@ -46,6 +53,12 @@ def chosen_prediction(options: argparse.Namespace, task: Any) -> Any:
         return None
     with as_command_errors(ValueError):
         return kind(**given)
+
+
+def _fields(tasks: list[str], option: str) -> list[tuple[str, Any]]:
+    """Returns the option of each task, since each has its own help."""
+    kinds = {task: TASKS[task].prediction_class() or _NoOptions for task in tasks}
+    return [(task, each) for task, kind in kinds.items() for each in dataclasses.fields(kind) if each.name == option]
 
 
 def _choices(task: str, option: str) -> tuple[str, ...]:

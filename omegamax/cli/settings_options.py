@@ -37,16 +37,22 @@ def add_settings(
         add_flag(group, each, hints[each.name], own.get(each.name, each.default))
 
 
-def add_flag(group: Any, each: Any, hint: Any, default: Any, *, choices: Sequence[str] | None = None) -> None:
-    """Adds the flag of one field; one that is true or false takes no value."""
-    shown = "" if default in (None, "", False) else f" (default: {default})"
-    about = {"default": argparse.SUPPRESS, "help": each.metadata["help"].replace("%", "%%") + shown}
+def add_flag(
+    group: Any, each: Any, hint: Any, default: Any, *, choices: Sequence[str] | None = None, help: str | None = None
+) -> None:
+    """Adds the flag of one field; one that is true or false takes no value. `help` replaces the help of the field."""
+    about = {"default": argparse.SUPPRESS, "help": (help or flag_help(each, default)).replace("%", "%%")}
     if _type(hint) is bool:
         group.add_argument(flag(each.name), action="store_true", **about)
         return
     choices = choices or each.metadata["choices"]
     metavar = None if choices else each.metadata["metavar"] or _metavar(hint)
     group.add_argument(flag(each.name), type=_type(hint), choices=choices, metavar=metavar, **about)
+
+
+def flag_help(each: Any, default: Any) -> str:
+    """Returns the help of a field, with its default."""
+    return each.metadata["help"] + ("" if default in (None, "", False) else f" (default: {default})")
 
 
 def add_task_settings(parser: argparse.ArgumentParser, entry: TaskEntry, *, without: Collection[str] = ()) -> None:

@@ -1,6 +1,8 @@
 """Whole networks as plain modules: what a recipe trains."""
 
 from omegamax.models.beam_search import BeamSearchResult, beam_search
+from omegamax.models.biaffine import ArcLabels, Biaffine, BiaffineParser, ParserScores, WordStates
+from omegamax.models.bidirectional_lstm import BidirectionalLSTM
 from omegamax.models.crf import CRF
 from omegamax.models.encoder_decoder import DecoderStep, EncoderDecoder
 from omegamax.models.pretrained_encoder import PieceBatch, PretrainedEncoder
@@ -12,13 +14,18 @@ from omegamax.spelling import install as _install
 
 __all__ = [
     "CRF",
+    "ArcLabels",
     "BeamSearchResult",
+    "Biaffine",
+    "BiaffineParser",
+    "BidirectionalLSTM",
     "CharacterCNN",
     "CharacterLSTM",
     "DecoderStep",
     "EncoderDecoder",
     "FixedReader",
     "HardReader",
+    "ParserScores",
     "PieceBatch",
     "PretrainedEncoder",
     "Reader",
@@ -30,6 +37,7 @@ __all__ = [
     "WordBatch",
     "WordFeatures",
     "WordReader",
+    "WordStates",
     "beam_search",
 ]
 

@@ -2,8 +2,9 @@
 
     from omegamax.recipes import load, predict
 
-`TASKS` is the table of recipes. `load` reads a trained model, `Tagger.load` a trained tagger; `train`, `predict` and
-`evaluate` are those of `omegamax.training`. All but the table are loaded when they are first used.
+`TASKS` is the table of recipes. `load` reads a trained model; `Tagger.load` and `Parser.load` read a tagger or parser.
+`train`, `predict` and `evaluate` are those of `omegamax.training`. All but the table are loaded when they are first
+used.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ from omegamax.recipes.tasks import TaskEntry as TaskEntry
 from omegamax.recipes.tasks import load as load
 
 if TYPE_CHECKING:
+    from omegamax.recipes.trained_parser import Parser as Parser
     from omegamax.recipes.trained_tagger import Tagger as Tagger
     from omegamax.training import evaluate as evaluate
     from omegamax.training import predict as predict
     from omegamax.training import train as train
 
-_TRAINED = {"Tagger": "omegamax.recipes.trained_tagger"}  # trained models by the name of their class
+_TRAINED = {  # trained models by the name of their class
+    "Parser": "omegamax.recipes.trained_parser",
+    "Tagger": "omegamax.recipes.trained_tagger",
+}
 
 if not TYPE_CHECKING:  # type checkers would accept every name
 

@@ -69,6 +69,24 @@ TASKS: dict[str, TaskEntry] = {
         MappingProxyType({"epochs": 3, "batch_size": 16, "learning_rate": 3e-3, "warmup": 50}),
         MappingProxyType({"stories": 1500, "level": "word", "block_length": 128, "size": 64, "hidden_size": 128}),
     ),
+    "parser": TaskEntry(
+        "find the head and the relation of every word (CoNLL-U files, or a generated treebank)",
+        "omegamax.recipes.parser:ParserTask",
+        "omegamax.recipes.settings:ParserSettings",
+        MappingProxyType({"epochs": 15, "batch_size": 32, "learning_rate": 2e-3, "warmup": 100}),
+        MappingProxyType(
+            {
+                "sentences": 800,
+                "hidden_size": 64,
+                "character_size": 32,
+                "batch_size": 16,
+                "learning_rate": 5e-3,
+                "epochs": 6,
+            }
+        ),
+        "omegamax.recipes.settings:ParserPrediction",
+        "omegamax.recipes.parser_data_check:check_parser_data",
+    ),
     "seq2seq": TaskEntry(
         "any two-column TSV: translation, transliteration, summarization of short texts",
         "omegamax.recipes.seq2seq:SequenceToSequence",

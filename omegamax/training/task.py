@@ -59,6 +59,7 @@ class Task(ABC):
     settings_type: ClassVar[type]  # the class of `settings`, from which a checkpoint's values are read back
     settings: Any  # a frozen dataclass of plain values
     prediction_type: ClassVar[type | None] = None  # the class of `prediction`; its fields are options of `predict`
+    keeps_line_ends: ClassVar[bool] = False  # whether `read` gets lines with a carriage return, if they have one
     prediction: Any = None  # how `read` reads input and `predict` writes output, where a task can do so in several ways
 
     @classmethod
