@@ -6,12 +6,12 @@ pytest.importorskip("transformers")
 
 import torch
 import transformers
+from small_models import MODELS, built
 
 from omegamax import routing
 from omegamax.attention.transformer import past
 from omegamax.integrations.transformers import generation_cache, register
 from omegamax.kernels import key_cache as kernel
-from small_models import MODELS, built
 
 KINDS = [kind for kind in MODELS if kind not in ("bert", "t5")]
 

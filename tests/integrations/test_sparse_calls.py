@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("transformers")
 
 import torch
+from small_models import MODELS, built
 
 from omegamax import routing
 from omegamax.attention import sparse_layers
@@ -12,7 +13,6 @@ from omegamax.attention.masking import causal_mask
 from omegamax.integrations.attention_call import read_mask
 from omegamax.integrations.transformers import register
 from omegamax.kernels import sparse_attention as kernel
-from small_models import MODELS, built
 
 LEAST = torch.finfo(torch.float32).min
 
