@@ -43,6 +43,7 @@ def decode(model, prompt, n_steps, **options):
 @needs_native
 @pytest.mark.parametrize("name", NORMALIZERS)
 @torch.no_grad()
+@pytest.mark.thinned(3)
 def test_greedy_decoding_token_by_token(name):
     model, prompt = model_with(NORMALIZERS[name]), torch.randint(30, (3, 5))
     tokens, stepped, logits = decode(model, prompt, 70)

@@ -312,6 +312,7 @@ def test_keys_that_8_bits_cannot_tell_apart(name):
 
 @needs_native
 @pytest.mark.parametrize("name", ["sparsemax", "entmax15", "entmax(1.3)", "top-4", "oscarmax", "fusedmax"])
+@pytest.mark.thinned(3)
 def test_the_number_of_threads_changes_no_bit(name):
     query, key, value = torch.randn(1, 6, 2, 16), torch.randn(1, 2, 40000, 16), torch.randn(1, 2, 40000, 5)
     same_with_any_threads(lambda: (filled(key, value).attend(query, NORMALIZERS[name]),), numbers=(1, 2, 4, 4, 4))

@@ -372,6 +372,7 @@ def test_a_scale_of_your_own():
     torch.testing.assert_close(LengthScaled(om.SquaredNorm(), Root())(scores), om.sparsemax(3 * scores))
 
 
+@pytest.mark.slow
 def test_torch_compile():
     layer = LengthScaled(om.SquaredNorm(), AdaptiveLogLength(2))
     scores, mask = torch.randn(2, 4, 5, requires_grad=True), causal_mask(4, 5)
@@ -384,6 +385,7 @@ def test_torch_compile():
         torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.slow
 def test_other_contexts_take_dense_scores():
     """Where numbers cannot be read, keys are counted from dense scores: torch.compile and torch.func."""
     normalizer = LengthScaled(om.SquaredNorm(), LogLength(2))

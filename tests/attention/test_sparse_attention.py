@@ -142,6 +142,7 @@ def test_a_budget_that_is_exceeded_changes_nothing(name, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["sparsemax", "entmax15", "entmax(2.6)", "top-4", "oscarmax(0.05)", "fusedmax"])
+@pytest.mark.thinned(3)
 def test_gradcheck(name, backend):
     inputs = leaves(draw(1, 4, 5, 3), draw(1, 2, 6, 3), draw(1, 2, 6, 4))
     bias = leaves(draw(4, 5, 6))[0]
@@ -487,6 +488,7 @@ def test_every_instruction_set(name, fine, arch):
 @needs_native
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
 @pytest.mark.parametrize("name", ["sparsemax", "entmax15", "oscarmax"])
+@pytest.mark.thinned(3)
 def test_the_same_bits_for_any_number_of_threads(name, dropout):
     inputs = leaves(*(draw(2, 4 if i == 0 else 2, 1100, 16, dtype=torch.float32) for i in range(3)))
     inputs[0].data[0, 0] *= 0  # a flat head
