@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -33,14 +33,14 @@ class Settings:
 
     operator: Operator | TopK
     scale: float
-    causal: bool
-    lengths: Tensor | None  # (batch · heads,)
-    mask: Tensor | None  # (batch or 1, heads or 1, Q or 1, K or 1)
-    relative: bool  # whether the bias is a table by distance, (batch or 1, heads or 1, Q + K − 1)
-    dropout: float
-    seed: int | Tensor  # of dropout; a tensor inside a graph
-    keeps_all: bool  # whether the whole support is wanted, however large
-    found: list[kernel.Support]  # receives the support where it is wanted
+    causal: bool = False
+    lengths: Tensor | None = None  # (batch · heads,)
+    mask: Tensor | None = None  # (batch or 1, heads or 1, Q or 1, K or 1)
+    relative: bool = False  # whether the bias is a table by distance, (batch or 1, heads or 1, Q + K − 1)
+    dropout: float = 0.0
+    seed: int | Tensor = 0  # of dropout; a tensor inside a graph
+    keeps_all: bool = False  # whether the whole support is wanted, however large
+    found: list[kernel.Support] = field(default_factory=list)  # receives the support where it is wanted
 
     def row_operator(self, parameter: Tensor | None, shape: torch.Size) -> kernel.RowOperator:
         """The operator with one parameter per row, or one for all."""
@@ -72,12 +72,12 @@ class Settings:
         """The scores beside products, as the native calls read them."""
         mask = added = None
         if self.mask is not None:
-            mask = kernel.Strides(self.mask, 0, _strides(self.mask.expand(shape)))
+            mask = kernel.Strides.of(self.mask.expand(shape))
         if bias is not None and self.relative:
             batch, head, _ = bias.expand(*shape[:2], bias.shape[-1]).stride()
             added = kernel.Strides(bias, shape[2] - 1, (batch, head, -1, 1))
         elif bias is not None:
-            added = kernel.Strides(bias, 0, _strides(bias.expand(shape)))
+            added = kernel.Strides.of(bias.expand(shape))
         return kernel.Rows(self.scale, self.causal, self.lengths, mask, added, self.dropout, int(self.seed))
 
     def with_lengths_for_padding(self, shape: tuple[int, int, int, int]) -> Settings:
@@ -191,11 +191,6 @@ def gradients(
     if found.along is not None:
         grad_parameter = -found.along.unsqueeze(-1).sum_to_size(parameter.shape).to(parameter.dtype)
     return found.query, found.key, found.value, grad_parameter, grad_bias
-
-
-def _strides(tensor: Tensor) -> tuple[int, int, int, int]:
-    batch, head, query, key = (0 if n == 1 else s for n, s in zip(tensor.shape, tensor.stride()))
-    return batch, head, query, key
 
 
 def _bias_gradient(

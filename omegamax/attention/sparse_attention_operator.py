@@ -58,7 +58,7 @@ class _Others(NamedTuple):
             operator = rebuild(self.leaf, self.numbers, parameter)
         lengths, mask = (None if x is None else x.contiguous() for x in (self.lengths, self.mask))
         seed = 0 if self.seed is None else int(self.seed)
-        return Settings(operator, self.scale, self.causal, lengths, mask, self.relative, self.dropout, seed, False, [])
+        return Settings(operator, self.scale, self.causal, lengths, mask, self.relative, self.dropout, seed)
 
 
 def recorded(settings: Settings, *inputs: Any) -> Tensor:

@@ -53,6 +53,12 @@ class Strides(NamedTuple):
     start: int
     strides: tuple[int, int, int, int]
 
+    @classmethod
+    def of(cls, view: Tensor) -> Strides:
+        """Reads a view with four axes, which may be broadcast."""
+        batch, head, query, key = (0 if n == 1 else s for n, s in zip(view.shape, view.stride()))
+        return cls(view, 0, (batch, head, query, key))
+
     def arguments(self) -> tuple[int, ...]:
         """The address of the first element, and the strides."""
         return self.tensor.data_ptr() + self.start * self.tensor.itemsize, *self.strides

@@ -84,7 +84,7 @@ class LocalScores:
             self.scale,
             causal,
             None if self.lengths is None else self.lengths.clamp(max=n_keys),
-            None if self.mask is None else _strides(self.mask.expand(self._shape())[:, :, queries, :n_keys]),
+            None if self.mask is None else kernel.Strides.of(self.mask.expand(self._shape())[:, :, queries, :n_keys]),
             self._bias_strides(block),
         )
         operator = self._row_operator(queries)
@@ -117,7 +117,7 @@ class LocalScores:
         if self.bias is None:
             return None
         if self.bias.dim() == 4:
-            return _strides(self.bias.expand(self._shape())[:, :, block.queries, : block.n_keys])
+            return kernel.Strides.of(self.bias.expand(self._shape())[:, :, block.queries, : block.n_keys])
         batch, head, _ = self.bias.expand(*self._shape()[:2], self.bias.shape[-1]).stride()
         return kernel.Strides(self.bias, self.sizes.queries - 1 - block.queries.start, (batch, head, -1, 1))
 
@@ -168,8 +168,3 @@ class _Block(NamedTuple):
     queries: slice
     n_keys: int
     causal: bool
-
-
-def _strides(view: Tensor) -> kernel.Strides:
-    batch, head, query, key = (0 if n == 1 else s for n, s in zip(view.shape, view.stride()))
-    return kernel.Strides(view, 0, (batch, head, query, key))

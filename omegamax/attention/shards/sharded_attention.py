@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.distributed import ProcessGroup
 
 from omegamax import checks, routing
-from omegamax.attention.inputs import spread
+from omegamax.attention.inputs import spread, with_one_batch
 from omegamax.attention.normalizers import Normalizer
 from omegamax.attention.relative_bias import RelativeBias
 from omegamax.attention.shards.local_support import SHARDED_OPERATORS
@@ -84,10 +84,7 @@ def _attend(group: ProcessGroup | None, query: Any, key: Any, value: Any, normal
     whole = WholeProblem(_WHO, Ranks(_WHO, group), query, key, value, normalizer, **options)
     operator, gammas = _operator(whole, normalizer)
     dtype = torch.float32 if whole.dtype in _HALVES else whole.dtype
-    query, key, value = (
-        x.to(dtype).expand(*whole.lead, *x.shape[-3:]).reshape(whole.lead.numel(), *x.shape[-3:]).contiguous()
-        for x in (whole.query, whole.key, whole.value)
-    )
+    query, key, value = (with_one_batch(x.to(dtype), whole.lead) for x in (whole.query, whole.key, whole.value))
     bias, scale = _own_bias(whole, gammas), whole.scale
     bias = None if bias is None else bias.to(dtype).contiguous()
     for gamma in gammas:

@@ -13,9 +13,10 @@ from omegamax.attention.inputs import check_inputs, checked_bias, with_heads
 from omegamax.attention.length_scaled import LengthScaled
 from omegamax.attention.normalizers import Normalizer, check_normalizer
 from omegamax.attention.relative_bias import RelativeBias
+from omegamax.attention.row_normalizer import gamma_of
 from omegamax.attention.shards.ranks import Ranks
 from omegamax.attention.whole_sequence import check_whole_sequence
-from omegamax.modules import Above, ArgmaxModule
+from omegamax.modules import ArgmaxModule
 from omegamax.operators.scaled import Scaled
 from omegamax.smoothmax import SmoothMax
 
@@ -91,7 +92,7 @@ class WholeProblem:
             return LengthScaled(self.normalizer_of_rows(normalizer.normalizer), normalizer.scale)
         if not isinstance(normalizer, ArgmaxModule):
             return normalizer
-        gamma = normalizer.gamma() if isinstance(normalizer.gamma, Above) else normalizer.gamma
+        gamma = gamma_of(normalizer)
         smooth = normalizer.regularizer(self.like_scores)
         return smooth if not isinstance(gamma, Tensor) and gamma == 1 else Scaled(smooth, gamma)
 
