@@ -2,12 +2,10 @@
 
 import pytest
 import torch
+from sparse_cases import needs_native
 
 import omegamax as om
-from omegamax import routing
 from omegamax.attention.transformer import past
-
-needs_native = pytest.mark.skipif(routing.native is None, reason="the compiled kernels are not there")
 
 NORMALIZERS = {
     "sparsemax": om.SquaredNorm(),

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from sparse_cases import needs_native
 from torch import nn
 
 import omegamax as om
@@ -14,8 +15,6 @@ from omegamax.attention.masking import attention_mask, causal_mask
 from omegamax.attention.shards.attention_over_heads import _of_heads
 from omegamax.attention.sparse_attention import sparse_attention, sparse_attention_with_weights
 from omegamax.kernels import sparse_attention as kernel
-
-needs_native = pytest.mark.skipif(routing.native is None, reason="the compiled kernels are not there")
 
 INNER = {
     "softmax": om.Shannon(),
