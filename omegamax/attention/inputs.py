@@ -1,4 +1,4 @@
-"""Checks of what attention over heads is given: queries, keys, values and a bias."""
+"""Checks queries, keys, values and biases of attention over heads, and brings them into the shapes of kernels."""
 
 from __future__ import annotations
 

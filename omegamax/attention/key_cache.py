@@ -1,4 +1,4 @@
-"""Keys and values of all positions so far, for decoding one position after the other.
+"""A cache keeps the keys and values of all positions so far, for decoding one position after the other.
 
     output = argmax_Ω(scale · query keyᵀ) value
 
@@ -25,7 +25,7 @@ from omegamax.attention.sparse_attention_output import SparseAttentionOutput, ou
 
 
 class KeyCache:
-    """Keys and values that grow, and attention of the latest queries to them.
+    """Keeps keys and values, which grow, and computes the attention of the latest queries to them.
 
     `append` writes keys and values into memory that doubles when it is full, so n steps copy O(n) keys. `attend` is
     `sparse_attention` of a few queries over all keys. For `SquaredNorm`, `Tsallis` above order 1, `Oscar`, `Fused` and
@@ -190,17 +190,17 @@ class KeyCache:
 
     @property
     def key(self) -> Tensor:
-        """The keys (..., kv heads, K, size), a view; beyond the length of an item it may hold anything."""
+        """The keys (..., kv heads, K, size), as a view. Places beyond the length of an item may hold anything."""
         return self._seen(self._started("key").key)
 
     @property
     def value(self) -> Tensor:
-        """The values (..., kv heads, K, features), a view."""
+        """The values (..., kv heads, K, features), as a view."""
         return self._seen(self._started("value").value)
 
     @property
     def lengths(self) -> Tensor:
-        """How many keys each item has, integers shaped as the batch."""
+        """The number of keys of each item, integers shaped as the batch."""
         return torch.tensor(self._lengths, dtype=torch.int64).reshape(self._batch)
 
     @property
@@ -209,7 +209,7 @@ class KeyCache:
         return self._batch
 
     def __len__(self) -> int:
-        """K: how many keys the longest item has."""
+        """Returns K, the number of keys of the longest item."""
         return max(self._lengths, default=0)
 
     def __bool__(self) -> bool:

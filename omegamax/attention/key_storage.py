@@ -20,7 +20,7 @@ _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 class KeyStorage:
-    """Keys and values (items · kv heads, capacity, features) of a batch of items."""
+    """Holds keys and values (items · kv heads, capacity, features) of a batch of items."""
 
     def __init__(self, items: int, kv_heads: int, capacity: int, key: Tensor, value: Tensor) -> None:
         self.items, self.kv_heads = items, kv_heads

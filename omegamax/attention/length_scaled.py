@@ -24,7 +24,7 @@ from omegamax.modules import Above
 
 
 class LengthScale(nn.Module, ABC):
-    """What scores are multiplied by, from the number of keys of their row."""
+    """Computes what scores are multiplied by from the number of keys of their row."""
 
     n_heads: int | None = None  # scores must be (..., n_heads, Q, K), or (..., Q, K) where it is None
 
@@ -124,7 +124,7 @@ def _log(counts: Tensor, parameter: Tensor) -> Tensor:
 
 
 class LengthScaled(NormalizerModule):
-    """Any normalizer of rows, with scores multiplied by a factor that depends on the number of keys of the row.
+    """Applies any normalizer of rows to scores that are multiplied by a function of the number of keys of the row.
 
         weights = argmax_Ω(f(n) · scores)
 

@@ -41,15 +41,15 @@ def sharded_attention(
     bias: Tensor | RelativeBias | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    """`sparse_attention` over the queries, keys and values of all ranks of `torch.distributed`.
+    """Computes `sparse_attention` over the queries, keys and values of all ranks of `torch.distributed`.
 
     Every rank holds a part of the sequence: that of rank 0 comes first, then that of rank 1, and so on. The parts may
     differ in length, and may be empty. All ranks call this function at once, and all of them run the backward pass.
     What they send each other grows with the length of the sequence and with the number of weights that are not zero,
     and never with Q · K. Without `torch.distributed` there is one rank.
 
-    For `SquaredNorm`, `Tsallis` above order 1 and `TopK`, also inside `Scaled` and as layers (`om.Entmax()`, ...). For
-    any other normalizer use `attention_over_heads`. Differentiable once; differentiating twice raises.
+    It takes `SquaredNorm`, `Tsallis` above order 1 and `TopK`, also inside `Scaled` and as layers (`om.Entmax()`, ...).
+    For any other normalizer use `attention_over_heads`. The gradient can be taken once; differentiating twice raises.
 
     Mask, lengths, bias and the parameters of the normalizer are those of the whole sequence, the same on every rank.
     Their gradients are parts, as those of all parameters that ranks share: the sum over the ranks is the gradient.
@@ -105,7 +105,7 @@ def _attend(group: ProcessGroup | None, query: Any, key: Any, value: Any, normal
 
 
 def _operator(whole: WholeProblem, normalizer: Normalizer) -> tuple[Any, list[float | Tensor]]:
-    """The innermost operator, and the temperatures around it; tensors are (batch or 1, heads or 1, Q or 1, 1)."""
+    """Returns the innermost operator and its temperatures; tensors are (batch or 1, heads or 1, Q or 1, 1)."""
     smooth: Any = whole.normalizer_of_rows(normalizer)
     gammas: list[float | Tensor] = []
     while type(smooth) is Scaled:
@@ -128,7 +128,7 @@ def _row_parameter(whole: WholeProblem, name: str, parameter: Tensor) -> Tensor:
 
 
 def _own_rows(whole: WholeProblem, parameter: Tensor) -> Tensor:
-    """What belongs to the own queries of (batch or 1, heads or 1, Q or 1, 1)."""
+    """Takes what belongs to the own queries of a tensor (batch or 1, heads or 1, Q or 1, 1)."""
     if parameter.shape[2] == 1:
         return parameter
     rank = whole.ranks.rank
@@ -144,7 +144,7 @@ def _n_own_keys(whole: WholeProblem) -> int:
 
 
 def _own_keys(whole: WholeProblem, tensor: Tensor) -> Tensor:
-    """What belongs to the own keys of a tensor that broadcasts to the scores."""
+    """Takes what belongs to the own keys of a tensor that broadcasts to the scores."""
     own = tensor if tensor.shape[-1] == 1 else tensor.narrow(-1, _first_key(whole), _n_own_keys(whole))
     return spread(own, whole.lead).contiguous()
 
@@ -156,7 +156,7 @@ def _own_mask(whole: WholeProblem) -> Tensor | None:
 
 
 def _own_bias(whole: WholeProblem, gammas: list[float | Tensor]) -> Tensor | None:
-    """(batch or 1, heads or 1, Q or 1, own keys or 1), or a table by distance (..., Q + own keys − 1)."""
+    """Returns (batch or 1, heads or 1, Q or 1, own keys or 1), or a table by distance (..., Q + own keys − 1)."""
     bias, n_queries, n_keys = whole.bias, whole.shape[-2], _n_own_keys(whole)
     if not isinstance(bias, RelativeBias):
         return None if bias is None else _own_keys(whole, bias if bias.dim() else bias.reshape(1))
@@ -176,6 +176,6 @@ def _own_lengths(whole: WholeProblem) -> Tensor | None:
 
 
 def _limit(whole: WholeProblem) -> int | None:
-    """How many of the own keys the first of all queries sees; below 0 where it sees none for a while."""
+    """Returns how many of the own keys the first query sees, and query i sees i more; below 0 it sees none."""
     n_queries, n_keys = whole.shape[-2:]
     return n_keys - n_queries + 1 - _first_key(whole) if whole.causal else None
