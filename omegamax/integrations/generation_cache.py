@@ -75,7 +75,7 @@ class GenerationCache(Cache):
 def cached_output(
     query: Tensor, key: Tensor, value: Tensor, normalizer: Normalizer, mask: Tensor | None, scaling: float | None
 ) -> Tensor | None:
-    """Computes the output (batch, heads, Q, size) from the cache of the keys; None where there is none, or it is no use.
+    """Computes the output (batch, heads, Q, size) from the cache of the keys, or returns None if it is no use.
 
     The mask is that of the library.
     """
