@@ -6,6 +6,9 @@ generated unless --data names a file; numbers of the first steps are shown apart
 model learns.
 
     python benchmarks/language_model.py --data corpus/en-de --column 1
+
+--picture draws the losses of all steps. --tensors saves queries, keys and values of the trained models' heads for one
+block of held-out text, which `sparse_attention.py --trained` times.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import statistics
 import sys
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import timing
 import torch
@@ -105,6 +109,36 @@ def shares(contestant: Contestant, batch: list[int], n_steps: int) -> dict[str, 
     return {kind: each / total for kind, each in kinds.items()}
 
 
+@torch.no_grad()
+def heads_of(contestant: Contestant) -> list[torch.Tensor]:
+    """Queries, keys and values of all layers' heads, (1, layers · heads, N, size), on the first block of dev."""
+    found: list[list[torch.Tensor]] = []
+    layers = [layer.self_attn for layer in contestant.model.stack.layers]
+    for layer in layers:
+
+        def attend(*given, layer=layer, **named):
+            found.append([x.unflatten(-1, (layer.num_heads, -1)).transpose(1, 2) for x in given[:3]])
+            return type(layer)._attend(layer, *given, **named)
+
+        layer._attend = attend
+    contestant.model.eval()(contestant.task.collate(contestant.task.examples("dev")[:1]).tokens)
+    contestant.model.train()
+    for layer in layers:
+        del layer._attend
+    return [torch.cat(each, 1).contiguous() for each in zip(*found)]
+
+
+def draw_losses(contestants: dict[str, Contestant], path: Path) -> None:
+    """Training losses side by side, each the mean of 10 steps."""
+    from omegamax.plots.learning import learning_curves
+
+    curves = {
+        name: [statistics.fmean(each.losses[at : at + 10]) for at in range(0, len(each.losses) - 9, 10)]
+        for name, each in contestants.items()
+    }
+    learning_curves(curves, metric="training loss", unit="ten steps").savefig(path)
+
+
 def measure(options: argparse.Namespace) -> list[timing.Section]:
     training = TrainingSettings(
         batch_size=options.batch, learning_rate=options.learning_rate, warmup=20, epochs=1, seed=options.seed
@@ -129,6 +163,10 @@ def measure(options: argparse.Namespace) -> list[timing.Section]:
         if number % 10 == 9:
             now = {name: f"{each.losses[-1]:.3f} {each.seconds[-1]:.2f} s" for name, each in contestants.items()}
             print(number + 1, now, file=sys.stderr, flush=True)
+    if options.picture is not None:
+        draw_losses(contestants, options.picture)
+    if options.tensors is not None:
+        torch.save({name: heads_of(each) for name, each in contestants.items()}, options.tensors)
     return sections(options, contestants, batches[0], n_steps)
 
 
@@ -193,11 +231,14 @@ def main() -> None:
     parser.add_argument("--attention", nargs="+", default=["softmax", "sparsemax", "entmax15"])
     parser.add_argument("--threads", type=int, default=2, help="threads for torch and omegamax (default %(default)s)")
     parser.add_argument("--seconds", type=float, help="ignored: --steps says how long it takes")
+    parser.add_argument("--save-as", default="language_model", help="name of the results (default %(default)s)")
+    parser.add_argument("--picture", type=Path, help="of the losses, for example docs/images/language_losses.png")
+    parser.add_argument("--tensors", type=Path, help="a file for queries, keys and values of the trained models")
     parser.add_argument("--clock", choices=["perf_counter", "process_time"], default="perf_counter")
     options = parser.parse_args()
     timing.clock = getattr(time, options.clock)
     torch.set_num_threads(options.threads)
-    timing.write("language_model", "Language model", measure(options))
+    timing.write(options.save_as, "Language model", measure(options))
 
 
 if __name__ == "__main__":

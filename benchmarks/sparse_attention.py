@@ -1,8 +1,9 @@
 """`sparse_attention` against F.scaled_dot_product_attention (softmax), in one run.
 
 A cell is forward + backward / forward: time relative to PyTorch's fused softmax attention; all take turns. Below 1 is
-faster. Scores are those of normal queries and keys, the same times 3 and times 0.3, and constant. Two more tables show
-the weights that are not zero in a row, on average, and the memory that a forward and a backward pass add.
+faster. Scores are those of normal queries and keys, the same times 3 and times 0.3, and constant; with --trained also
+those of language models (saved by `language_model.py --tensors`), where attention is causal on both sides. Two more
+tables show the weights that are not zero in a row, on average, and the memory that a forward and a backward pass add.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import argparse
 import resource
 import sys
 import time
+from functools import partial
+from pathlib import Path
 
 import timing
 import torch
@@ -39,32 +42,35 @@ def both_ways(attend, tensors: list[torch.Tensor], gradient: torch.Tensor):
     return run
 
 
-def measured(
-    length: int, spread: float, names: list[str], seconds: float, least: int
-) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
-    """Seconds of a forward and of a forward and backward pass; and the sizes of supports."""
+def drawn(length: int, spread: float) -> list[torch.Tensor]:
+    """Normal queries, multiplied by the spread of scores, normal keys and values."""
     tensors = [torch.randn(1, SHAPES[length], length, SIZE) for _ in range(3)]
     tensors[0] *= spread
-    gradient = torch.randn(1, SHAPES[length], length, SIZE)
-    runs = {"torch": torch.nn.functional.scaled_dot_product_attention}
+    return tensors
+
+
+def measured(
+    tensors: list[torch.Tensor], names: list[str], seconds: float, least: int, *, causal: bool = False
+) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+    """Seconds of a forward and of a forward and backward pass; and the sizes of supports."""
+    gradient = torch.randn_like(tensors[2])
+    runs = {"torch": partial(torch.nn.functional.scaled_dot_product_attention, is_causal=causal)}
     for name in names:
-        runs[name] = lambda *x, normalizer=NORMALIZERS[name]: om.sparse_attention(*x, normalizer)
+        runs[name] = partial(om.sparse_attention, normalizer=NORMALIZERS[name], causal=causal)
     with torch.no_grad():
         ahead = fastest({name: lambda f=f: f(*tensors) for name, f in runs.items()}, seconds=seconds, least=least)
     back = fastest({name: both_ways(f, tensors, gradient) for name, f in runs.items()}, seconds=seconds, least=least)
     sizes = {}
-    few = [x[:, :1] for x in tensors]
-    few[0] = few[0][:, :, :256]
+    few = tensors if causal else [tensors[0][:, :1, :256], *(x[:, :1] for x in tensors[1:])]
     for name in names:
-        found = om.sparse_attention_with_weights(*few, NORMALIZERS[name])
+        found = om.sparse_attention_with_weights(*few, NORMALIZERS[name], causal=causal)
         sizes[name] = float(found.support_sizes.double().mean())
     return ahead, back, sizes
 
 
 def peak_memory(length: int, spread: float) -> float:
     """Megabytes that sparsemax adds to the process at most, of which this must be the largest problem so far."""
-    tensors = [torch.randn(1, SHAPES[length], length, SIZE) for _ in range(3)]
-    tensors[0] *= spread
+    tensors = drawn(length, spread)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     both_ways(lambda *x: om.sparse_attention(*x, om.SquaredNorm()), tensors, torch.ones_like(tensors[0]))()
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
@@ -78,6 +84,7 @@ def main() -> None:
     parser.add_argument("--lengths", type=int, nargs="+", default=[512, 1024, 4096], choices=SHAPES)
     parser.add_argument("--normalizers", nargs="+", default=list(NORMALIZERS), choices=NORMALIZERS)
     parser.add_argument("--scores", nargs="+", default=list(SPREADS), choices=SPREADS)
+    parser.add_argument("--trained", type=Path, help="queries, keys and values saved by language_model.py --tensors")
     parser.add_argument("--save-as", default="sparse_attention", help="name of the results (default %(default)s)")
     parser.add_argument("--arch", choices=om.routing.native.supported_archs(), help="default: the best that runs here")
     parser.add_argument("--clock", choices=["perf_counter", "process_time"], default="perf_counter")
@@ -95,14 +102,21 @@ def main() -> None:
     ]
     names = arguments.normalizers
     rows, supports = [], []
+
+    def add_row(kind: str, tensors: list[torch.Tensor], *, causal: bool = False) -> None:
+        ahead, back, sizes = measured(tensors, names, arguments.seconds, arguments.least, causal=causal)
+        cells = [f"{back[n] / back['torch']:.3f} / {ahead[n] / ahead['torch']:.3f}" for n in names]
+        n_heads, length = tensors[0].shape[1:3]
+        rows.append([length, n_heads, kind, *cells])
+        supports.append([length, kind, *(sizes[n] for n in names)])
+        print(length, kind, dict(zip(names, cells)), file=sys.stderr, flush=True)
+
     for length in arguments.lengths:
         for kind in arguments.scores:
-            spread = SPREADS[kind]
-            ahead, back, sizes = measured(length, spread, names, arguments.seconds, arguments.least)
-            cells = [f"{back[n] / back['torch']:.3f} / {ahead[n] / ahead['torch']:.3f}" for n in names]
-            rows.append([length, SHAPES[length], kind, *cells])
-            supports.append([length, kind, *(sizes[n] for n in names)])
-            print(length, kind, dict(zip(names, cells)), file=sys.stderr, flush=True)
+            add_row(kind, drawn(length, SPREADS[kind]))
+    if arguments.trained is not None:
+        for name, tensors in torch.load(arguments.trained, weights_only=True).items():
+            add_row(f"model trained with {name}, causal", tensors, causal=True)
     sections = [
         (
             "Time relative to F.scaled_dot_product_attention: forward + backward / forward",
