@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from sparse_cases import NORMALIZERS, by_hand, draw, leaves, noted_refusals
+from threads import same_with_any_threads
 
 import omegamax as om
 from omegamax import routing
@@ -95,19 +96,15 @@ def test_dense_blocks_give_the_same_bits_for_any_number_of_threads(name, dropout
     inputs = leaves(*(draw(1, 2 if i == 0 else 1, 530, 16, dtype=torch.float32) for i in range(3)))
     inputs[0].data[:, :, :400] *= 1e-4  # flat rows, and others
     gradient = draw(1, 2, 530, 16, dtype=torch.float32)
-    before, results = torch.get_num_threads(), []
-    try:
-        for threads in (1, 2, 3):
-            torch.set_num_threads(threads)
-            torch.default_generator.manual_seed(3)
-            with noted_refusals(monkeypatch) as refused:
-                output = sparse_attention(*inputs, NORMALIZERS[name], dropout=dropout)
-            assert refused[0].any() and not refused[0].all()
-            results.append([output, *torch.autograd.grad(output, inputs, gradient)])
-    finally:
-        torch.set_num_threads(before)
-    for other in results[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(results[0], other))
+
+    def compute():
+        torch.default_generator.manual_seed(3)
+        with noted_refusals(monkeypatch) as refused:
+            output = sparse_attention(*inputs, NORMALIZERS[name], dropout=dropout)
+        assert refused[0].any() and not refused[0].all()
+        return output, *torch.autograd.grad(output, inputs, gradient)
+
+    same_with_any_threads(compute)
 
 
 def test_an_order_for_each_head_learns_in_dense_blocks():

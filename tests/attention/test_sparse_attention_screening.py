@@ -5,6 +5,7 @@ import hypothesis.strategies as st
 import pytest
 import torch
 from sparse_cases import NORMALIZERS, TOLERANCES, by_hand, draw, leaves, needs_native
+from threads import same_with_any_threads
 
 from omegamax import routing
 from omegamax.attention.sparse_attention import sparse_attention
@@ -155,17 +156,10 @@ def test_the_same_bits_for_any_number_of_threads(name, dropout):
     inputs = leaves(*(draw(2, 4 if i == 0 else 2, 1100, 16, dtype=torch.float32) for i in range(3)))
     inputs[0].data[0, 0] *= 0  # a flat head
     gradient = draw(2, 4, 1100, 16, dtype=torch.float32)
-    before, results = torch.get_num_threads(), []
-    try:
-        for threads in (1, 2, 3):
-            torch.set_num_threads(threads)
-            torch.default_generator.manual_seed(3)
-            output = sparse_attention(*inputs, NORMALIZERS[name], dropout=dropout)
-            sparse_rows = output[:, 1:]
-            grads = torch.autograd.grad(sparse_rows, inputs, gradient[:, 1:])
-            results.append([sparse_rows, *grads])
-    finally:
-        torch.set_num_threads(before)
-    for other in results[1:]:
-        for a, b in zip(results[0], other):
-            assert torch.equal(a[:, 1:], b[:, 1:])
+
+    def compute():
+        torch.default_generator.manual_seed(3)
+        output = sparse_attention(*inputs, NORMALIZERS[name], dropout=dropout)
+        return output, *torch.autograd.grad(output, inputs, gradient)
+
+    same_with_any_threads(compute)
