@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.attention.inputs import at_least_float32, spread
+from omegamax.attention.inputs import at_least_float32, in_four_axes
 from omegamax.attention.key_counts import count_keys_before
 from omegamax.attention.key_storage import KeyStorage, check_query, count_new
 from omegamax.attention.length_scaled import LengthScaled
@@ -102,7 +102,7 @@ class CachedCall:
         query, scale = parts.applied(_WHO, self.query, self.scale, self.like_scores)
         if parameter is not None:
             checks.check_row_parameter(_WHO, parts.operator.learnable or "", parameter, self.like_scores)
-            parameter = spread(parameter if parameter.dim() else parameter.reshape(1), self.lead)
+            parameter = in_four_axes(parameter, self.lead)
         query = query.reshape(self.lead.numel(), *query.shape[-3:]).contiguous()
         return self._decode(Settings(parts.operator, scale, keeps_all=keeps_all), query, parameter)
 
@@ -139,7 +139,7 @@ class CachedCall:
         shape = (*query.shape[:3], self.n_keys)
         mask = strides = n_allowed = None
         if self.mask is not None:
-            mask = spread(self.mask, self.lead).contiguous()
+            mask = in_four_axes(self.mask, self.lead).contiguous()
             strides = Strides.of(mask.expand(shape))
             if operator.kind == OSCAR:
                 seen = torch.arange(self.n_keys) < limits[:, None, :, None]

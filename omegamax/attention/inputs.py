@@ -86,7 +86,7 @@ def with_one_batch(x: Tensor, lead: torch.Size) -> Tensor:
     return x.expand(*lead, *x.shape[-3:]).reshape(lead.numel(), *x.shape[-3:]).contiguous()
 
 
-def spread(tensor: Tensor, lead: torch.Size) -> Tensor:
+def in_four_axes(tensor: Tensor, lead: torch.Size) -> Tensor:
     """Reshapes a tensor that broadcasts to scores (*lead, heads, Q, K) to (batch or 1, heads or 1, Q or 1, K or 1)."""
     tensor = tensor.reshape((1,) * (len(lead) + 3 - tensor.dim()) + tuple(tensor.shape))
     if all(size == 1 for size in tensor.shape[:-3]):

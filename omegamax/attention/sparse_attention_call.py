@@ -13,7 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks, routing
-from omegamax.attention.inputs import at_least_float32, check_inputs, checked_bias, spread, with_heads, with_one_batch
+from omegamax.attention.inputs import (
+    at_least_float32,
+    check_inputs,
+    checked_bias,
+    in_four_axes,
+    with_heads,
+    with_one_batch,
+)
 from omegamax.attention.key_counts import count_keys
 from omegamax.attention.length_scaled import LengthScaled
 from omegamax.attention.masking import attention_mask, zero_idle, zero_unread
@@ -90,7 +97,7 @@ class SparseAttentionCall:
             return None, ()  # the gradient of a strength needs the whole row
         if parameter is not None:
             checks.check_row_parameter(_WHO, parts.operator.learnable or "", parameter, self.like_scores)
-            parameter = spread(parameter if parameter.dim() else parameter.reshape(1), self.lead)
+            parameter = in_four_axes(parameter, self.lead)
         if routing.is_compiling() and any(isinstance(gamma, Tensor) for gamma in parts.gammas):
             return None, ()  # whether it is safe depends on its numbers, which a graph does not know
         if not parts.is_safe():
@@ -102,7 +109,7 @@ class SparseAttentionCall:
             scale,
             causal=bool(self.causal),
             lengths=self._lengths_of_heads(),
-            mask=None if self.mask is None else spread(self.mask, self.lead).contiguous(),
+            mask=None if self.mask is None else in_four_axes(self.mask, self.lead).contiguous(),
             relative=isinstance(self.bias, RelativeBias),
             dropout=self.dropout,
             seed=torch.randint(1 << 62, ()) if self.dropout > 0 else 0,
@@ -186,8 +193,8 @@ class SparseAttentionCall:
             out = table == -torch.inf
             table = torch.where(out, table, torch.where(out, 0, table) * fitting(parts.factor))
         if relative:
-            return spread(table.unsqueeze(-2), self.lead).squeeze(2).contiguous()
-        return spread(table, self.lead).contiguous()
+            return in_four_axes(table.unsqueeze(-2), self.lead).squeeze(2).contiguous()
+        return in_four_axes(table, self.lead).contiguous()
 
     def _lengths_of_heads(self) -> Tensor | None:
         """Returns the lengths as (batch · heads,)."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.distributed import ProcessGroup
 
 from omegamax import checks, routing
-from omegamax.attention.inputs import spread, with_one_batch
+from omegamax.attention.inputs import in_four_axes, with_one_batch
 from omegamax.attention.normalizers import Normalizer
 from omegamax.attention.relative_bias import RelativeBias
 from omegamax.attention.shards.local_support import SHARDED_OPERATORS
@@ -124,7 +124,7 @@ def _operator(whole: WholeProblem, normalizer: Normalizer) -> tuple[Any, list[fl
 
 def _row_parameter(whole: WholeProblem, name: str, parameter: Tensor) -> Tensor:
     checks.check_row_parameter(_WHO, name, parameter, whole.like_scores)
-    return spread(parameter if parameter.dim() else parameter.reshape(1), whole.lead)
+    return in_four_axes(parameter, whole.lead)
 
 
 def _own_rows(whole: WholeProblem, parameter: Tensor) -> Tensor:
@@ -146,7 +146,7 @@ def _n_own_keys(whole: WholeProblem) -> int:
 def _own_keys(whole: WholeProblem, tensor: Tensor) -> Tensor:
     """Takes what belongs to the own keys of a tensor that broadcasts to the scores."""
     own = tensor if tensor.shape[-1] == 1 else tensor.narrow(-1, _first_key(whole), _n_own_keys(whole))
-    return spread(own, whole.lead).contiguous()
+    return in_four_axes(own, whole.lead).contiguous()
 
 
 def _own_mask(whole: WholeProblem) -> Tensor | None:
@@ -163,8 +163,8 @@ def _own_bias(whole: WholeProblem, gammas: list[float | Tensor]) -> Tensor | Non
     table = bias.table.narrow(-1, _first_key(whole), max(0, n_queries + n_keys - 1))
     if any(isinstance(gamma, Tensor) and gamma.shape[2] > 1 for gamma in gammas):
         # A temperature for each query makes the bias more than a table.
-        return spread(RelativeBias(table).dense(n_queries, n_keys), whole.lead)
-    return spread(table.unsqueeze(-2), whole.lead).squeeze(2)
+        return in_four_axes(RelativeBias(table).dense(n_queries, n_keys), whole.lead)
+    return in_four_axes(table.unsqueeze(-2), whole.lead).squeeze(2)
 
 
 def _own_lengths(whole: WholeProblem) -> Tensor | None:
