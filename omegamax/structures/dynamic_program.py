@@ -20,7 +20,7 @@ from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures import lists, measures
-from omegamax.structures.lists import Marginal, Support, TopK
+from omegamax.structures.lists import BestStructures, Marginal, Support
 from omegamax.structures.measures import Backpointers
 from omegamax.structures.problem import Problem, Sizes
 from omegamax.structures.smoothing import count_samples
@@ -81,7 +81,9 @@ class DynamicProgram(Structure):
     # What users call.
 
     @torch.no_grad()
-    def topk(self, potentials: Any, k: int, *, lengths: Any = None, mask: Any = None, positions: Any = None) -> TopK:
+    def topk(
+        self, potentials: Any, k: int, *, lengths: Any = None, mask: Any = None, positions: Any = None
+    ) -> BestStructures:
         """Finds the k best structures, distinct, in exact order."""
         checks.check_count(f"{self._name}.topk", "k", k)
         return lists.topk(self.bind(potentials, lengths, mask, positions).compacted(), k)

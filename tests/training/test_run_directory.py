@@ -54,7 +54,7 @@ def test_a_damaged_run_can_be_overwritten(tmp_path):
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 def test_a_crash_while_overwriting_is_resumed_as_the_new_run(tmp_path, after):
     run(tmp_path / "run", settings=changed(seed=1, epochs=3))
     with pytest.raises(Crash):
@@ -190,6 +190,7 @@ class LimitAfter(Silent):
 
 
 @pytest.mark.parametrize("n_bytes", [100, 1000, 4000, 10_000])  # in the log, in the model, in the moments, in the card
+@pytest.mark.thinned(2)
 def test_a_full_disk_loses_nothing(tmp_path, n_bytes):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
