@@ -54,13 +54,18 @@ def text_splits(path: str | Path, column: int = 0) -> dict[str, Lines]:
 
 def read_lines(path: Path, column: int = 0) -> Iterator[str]:
     """Reads a file line by line, or a column of a table; a tab becomes a space, blank rows of a table are skipped."""
+    for number, line in numbered_lines(path):
+        if not column:
+            yield line.replace("\t", " ")
+        elif line.strip():
+            yield _cell(path, number, line, column)
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Reads the lines of a file with their numbers, counted from 1."""
     try:
         with _OPENERS.get(path.suffix, open)(path, "rb") as file:
-            for number, line in _numbered(path, file):
-                if not column:
-                    yield line.replace("\t", " ")
-                elif line.strip():
-                    yield _cell(path, number, line, column)
+            yield from _numbered(path, file)
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise ValueError(f"{path}: not a whole {path.suffix} file ({error}); compress it again") from None
 

@@ -25,6 +25,11 @@ class AttentionSettings:
     alpha: float | None = option(None, option_help("alpha"), most=MAX_NUMBER)
     p: float | None = option(None, option_help("p"), most=MAX_NUMBER)
 
+    @property
+    def variant(self) -> str:
+        """The choice after which a run is named."""
+        return self.attention
+
 
 @dataclass(frozen=True)
 class Seq2SeqSettings(AttentionSettings):
@@ -111,3 +116,79 @@ class LanguageSettings(AttentionSettings):
         check_fields(self)
         check_field(self, "n_heads", self.size % self.n_heads == 0, f"a divisor of the size, {self.size}")
         check_field(self, "dropout", 0 <= self.dropout < 1, "at least 0 and below 1")
+
+
+LOSSES = ("crf", "l2", "entmax", "perceptron", "margin", "sparsemap", "softmax")
+
+
+@dataclass(frozen=True)
+class WordSettings:
+    """How the words of sentences are read: tables, letters, a pretrained model, an LSTM over them."""
+
+    word_size: int = option(100, "features of a word; with --vectors those of the file", least=0, most=65_536)
+    min_count: int = option(2, "words that training shows less often are unknown", least=1, most=1_000_000)
+    word_dropout: float = option(0.1, "probability that training replaces a word by the unknown word")
+    characters: str = option("lstm", "how the letters of a word are read", choices=("lstm", "cnn", "none"))
+    character_size: int = option(50, "features of a word from its letters", least=4, most=65_536)
+    vectors: str | None = option(None, "a file of word vectors in the text format of GloVe or word2vec", metavar="FILE")
+    encoder: str | None = option(None, "a directory of a Hugging Face model, which is trained further", metavar="DIR")
+    encoder_rate: float = option(0.05, "learning rate of the encoder, as a share of --learning-rate", least=0, most=1)
+    hidden_size: int = option(200, "features of a state; each direction of the LSTM has half", least=2, most=65_536)
+    n_layers: int = option(1, "layers of the LSTM", least=0, most=100)
+    dropout: float = option(0.5, "dropout probability of features and states, shared by all words of a sentence")
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_field(self, "hidden_size", self.hidden_size % 2 == 0, "even, half for each direction")
+        check_field(self, "character_size", self.character_size % 2 == 0, "even, half for each direction")
+        for name in ("word_dropout", "dropout"):
+            check_field(self, name, 0 <= getattr(self, name) < 1, "at least 0 and below 1")
+
+
+@dataclass(frozen=True)
+class TaggerSettings(WordSettings):
+    """A tagger of entities; data=None generates sentences."""
+
+    loss: str = option("crf", "what is minimised", choices=LOSSES)
+    data: str | None = option(
+        None,
+        "column files or JSON lines: a directory with train, dev and test, three files with commas between them, or "
+        "one file; generated if left out",
+        metavar="PATH",
+    )
+    word_column: int = option(1, "column of the words, counted from 1", least=1, most=10_000)
+    tag_column: int = option(0, "column of the tags, counted from 1; 0 is the last", least=0, most=10_000)
+    scheme: str = option("BIOES", "how tags mark entities inside the model", choices=("BIOES", "BIO"))
+    sentences: int = option(
+        2000, "training sentences to generate; a tenth as many for dev and test each", least=1, most=1_000_000
+    )
+    data_seed: int = option(0, "seed of the generated sentences", least=-(2**63), most=2**63 - 1)
+
+    @property
+    def variant(self) -> str:
+        """The choice after which a run is named."""
+        return self.loss
+
+
+@dataclass(frozen=True)
+class TaggerPrediction:
+    """How a tagger reads its input and writes its output."""
+
+    input_format: str = option(
+        "text",
+        "what a line of the input is: a text, words with spaces between them, a row of a column file, or JSON",
+        choices=("text", "tokens", "conll", "jsonl"),
+    )
+    output_format: str = option(
+        "jsonl", "one JSON object for each sentence, or columns of words and tags", choices=("jsonl", "conll")
+    )
+    probabilities: bool = option(False, "give every entity its exact probability, also those not chosen")
+    threshold: float = option(0.01, "entities with this probability or less are not listed")
+    ranked: bool = option(False, "list all sequences of tags with a probability above zero, up to --k-best")
+    k_best: int = option(
+        0, "list the K best sequences of tags with their scores and probabilities", least=0, most=10_000, metavar="K"
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_field(self, "threshold", 0 <= self.threshold <= 1, "a probability, from 0 to 1")

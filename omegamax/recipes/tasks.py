@@ -62,6 +62,13 @@ TASKS: dict[str, TaskEntry] = {
         "omegamax.recipes.seq2seq:SequenceToSequence",
         "omegamax.recipes.settings:Seq2SeqSettings",
     ),
+    "tagger": TaskEntry(
+        "find people, places, diseases ... in sentences, with exact probabilities (generated data, or files)",
+        "omegamax.recipes.tagger:TaggerTask",
+        "omegamax.recipes.settings:TaggerSettings",
+        MappingProxyType({"epochs": 20, "batch_size": 16, "learning_rate": 3e-3, "clip": 5.0}),
+        MappingProxyType({"sentences": 600, "epochs": 3, "hidden_size": 64, "word_size": 32, "character_size": 24}),
+    ),
 }
 
 

@@ -1,9 +1,10 @@
 """Sentences as tensors: what taggers and parsers read of words, whether from tables and letters or a pretrained model.
 
-    WordInputs      numbers of words and letters, from the vocabularies of the training data
-    PieceInputs     word-pieces of a Hugging Face model
+    WordInputs        numbers of words and letters, from the vocabularies of the training data
+    PieceInputs       word-pieces of a Hugging Face model
+    SentenceInputs    both, as the settings ask for them, and the network that reads them
 
-Both make a batch of sentences, and are written into and read from the assets of a checkpoint.
+All make a batch of sentences, and are written into and read from the assets of a checkpoint.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from omegamax.data.vocabulary import PADDING, UNKNOWN, Vocabulary
 from omegamax.data.word_pieces import WordPieces
 from omegamax.data.word_vectors import read_vectors
 from omegamax.models.pretrained_encoder import PieceBatch, PretrainedEncoder, read_config
-from omegamax.models.word_features import WordBatch, word_shape
+from omegamax.models.sequence_tagger import WordReader
+from omegamax.models.word_features import CharacterCNN, CharacterLSTM, WordBatch, WordFeatures, word_shape
+from omegamax.recipes.settings import WordSettings
 
 _MAX_LETTERS = 40  # of a word that are read
 _MAX_ALPHABET = 10_000  # letters
@@ -159,6 +162,73 @@ class PieceInputs:
         width = pieces.shape[1]
         mask = torch.arange(width) < torch.tensor([len(window) for window in windows]).unsqueeze(-1)
         return PieceBatch(pieces, mask, padded([[window * width + at for window, at in row] for row in places]))
+
+
+class SentenceInputs:
+    """What a model reads of sentences: words and letters, and word-pieces if it has a pretrained encoder.
+
+    Arguments:
+        words: numbers of words and letters
+        pieces: word-pieces; None without an encoder
+        word_size: features of a word of the table
+    """
+
+    def __init__(self, words: WordInputs, pieces: PieceInputs | None, word_size: int) -> None:
+        self.words, self.pieces, self.word_size = words, pieces, word_size
+
+    @classmethod
+    def prepare(
+        cls, settings: WordSettings, sentences: Sequence[Sequence[str]], others: Sequence[Sequence[str]] = ()
+    ) -> SentenceInputs:
+        """Counts the words of training sentences; words of `others` are known if they have a pretrained vector."""
+        words = WordInputs.of(sentences, min_count=settings.min_count, vectors=settings.vectors, others=others)
+        rows = words.vector_rows()
+        if settings.vectors and rows is None:
+            raise ValueError(
+                f"{settings.vectors}: none of the words of the data has a vector there; choose another file"
+            )
+        size = settings.word_size if rows is None else rows[1].shape[1]
+        return cls(words, PieceInputs.from_directory(settings.encoder) if settings.encoder else None, size)
+
+    @classmethod
+    def restore(cls, assets: Mapping[str, Any]) -> SentenceInputs:
+        """Reads the assets of a checkpoint."""
+        pieces = PieceInputs.restore(assets["pieces"]) if "pieces" in assets else None
+        return cls(WordInputs.restore(assets), pieces, int(assets["word_size"]))
+
+    def assets(self) -> dict[str, Any]:
+        """Returns all that `restore` needs."""
+        found = {**self.words.assets(), "word_size": self.word_size}
+        return found if self.pieces is None else {**found, "pieces": self.pieces.assets()}
+
+    def batch(self, sentences: Sequence[Sequence[str]]) -> tuple[WordBatch, PieceBatch | None]:
+        """Makes a batch of words, and one of word-pieces if there is an encoder."""
+        return self.words.batch(sentences), None if self.pieces is None else self.pieces.batch(sentences)
+
+    def reader(self, settings: WordSettings) -> WordReader:
+        """Makes the network that reads these inputs, with pretrained vectors and weights if there are any."""
+        features = WordFeatures(
+            len(self.words.words) if self.word_size else 0,
+            self.word_size,
+            characters=self._characters(settings),
+            word_dropout=settings.word_dropout,
+        )
+        rows = self.words.vector_rows()
+        if rows is not None:
+            features.load_vectors(*rows)
+        return WordReader(
+            features,
+            None if self.pieces is None else self.pieces.encoder(),
+            hidden_size=settings.hidden_size,
+            n_layers=settings.n_layers,
+            dropout=settings.dropout,
+        )
+
+    def _characters(self, settings: WordSettings) -> CharacterLSTM | CharacterCNN | None:
+        if settings.characters == "none":
+            return None
+        kind = CharacterLSTM if settings.characters == "lstm" else CharacterCNN
+        return kind(len(self.words.letters), settings.character_size)
 
 
 def word_key(word: str) -> str:
