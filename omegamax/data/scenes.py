@@ -44,9 +44,9 @@ PLACES: dict[str, tuple[str, ...]] = {
     "inside": ("in a kitchen", "in a museum", "on a stage"),
 }
 PROPERTIES = (SIZES, MOODS, ACTORS, DEEDS, PLACES)
-_NEGATED = 0.2  # of the hypotheses
+_NEGATED = 0.1  # of the hypotheses
 _GENERAL = 0.3  # probability that a word of a premise may be general
-_CHANGED = 0.5  # probability that the hypothesis says something else of a property
+_CHANGED = 0.25  # probability that the hypothesis says something else of a property
 _ATTEMPTS = 20  # after which another premise is drawn: of some, every hypothesis is true or false
 
 
@@ -113,7 +113,9 @@ def generate_scene_pairs(count: int, split: str, *, seed: int = 0) -> Iterator[S
             continue
         for _ in range(_ATTEMPTS):
             hypothesis = Description(_draw_hypothesis(rng, premise.words), negated)
-            if any(hypothesis.words[3:]) and label_of(premise, hypothesis) == wanted:
+            if hypothesis.words == premise.words or not any(hypothesis.words[3:]):
+                continue
+            if label_of(premise, hypothesis) == wanted:
                 yield ScenePair(premise.text, hypothesis.text, wanted)
                 made += 1
                 break
@@ -121,9 +123,7 @@ def generate_scene_pairs(count: int, split: str, *, seed: int = 0) -> Iterator[S
 
 def _draw_premise(rng: random.Random) -> tuple[str, ...]:
     """Draws mostly exact words, so that a premise says much."""
-    words = [
-        rng.choice(some if rng.random() < _GENERAL else exact) for some, exact in zip(_VOCABULARY, _EXACT)
-    ]
+    words = [rng.choice(some if rng.random() < _GENERAL else exact) for some, exact in zip(_VOCABULARY, _EXACT)]
     words[3] = words[3] or rng.choice(_EXACT[3])  # it tells what is done
     return tuple(words)
 

@@ -1,11 +1,10 @@
 """Decomposable attention for sentence pairs (Parikh, Täckström, Das & Uszkoreit, EMNLP 2016): attend, compare, add up.
 
-    scores[i, j] = F(h_i) · F(p_j) / √d           of a word of the hypothesis and one of the premise
+    scores[i, j] = F(h_i) · F(p_j)                of a word of the hypothesis and one of the premise
     c_i = Σ_j weights[i, j] p_j                   what word i reads of the premise; the other way round likewise
     logits = H [Σ_i G([h_i; c_i]); Σ_j G([p_j; d_j])]
 
-The order of words plays no role, but in the alignment where that is a sequence. Dividing by √d, which Parikh et al. do
-not, keeps the scores of a fresh model small, so that sparse normalizers begin with more than one word.
+The order of words plays no role, except in the alignment if that is a sequence or if the normalizer is fusedmax.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from omegamax.attention.masking import zero_beyond
-from omegamax.attention.scores import ScaledDotProduct
+from omegamax.attention.scores import DotProduct
 from omegamax.models.aligners import Aligner
 from omegamax.models.pair_classifier import PairOutput
 
@@ -41,7 +40,7 @@ class DecomposableAttention(nn.Module):
         super().__init__()
         self.project = nn.Linear(in_features, hidden_size)
         self.attend = _perceptron(hidden_size, hidden_size, dropout)
-        self.score = ScaledDotProduct()
+        self.score = DotProduct()
         self.aligner = aligner
         self.compare = _perceptron(2 * hidden_size, hidden_size, dropout)
         n_sides = 2 if aligner.both_ways else 1

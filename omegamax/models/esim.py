@@ -1,13 +1,12 @@
 """ESIM: sentence pairs by alignment between two recurrent layers (Chen, Zhu, Ling, Wei, Jiang & Inkpen, ACL 2017).
 
     h, p = BiLSTM(hypothesis), BiLSTM(premise)
-    scores[i, j] = h_i · p_j / √d
+    scores[i, j] = h_i · p_j
     c_i = Σ_j weights[i, j] p_j                       what word i reads of the premise; the other way round likewise
     v = BiLSTM(relu(W [h_i; c_i; h_i − c_i; h_i ∘ c_i]))
     logits = MLP [mean of v; maximum of v], of both sentences
 
-The alignment is any `Aligner`: rows under any Ω, or the matchings and sequences of SparseMAP. Scores are divided by √d,
-as everywhere in this library; Chen et al. do not.
+The alignment is any `Aligner`: rows under any Ω, or the matchings and sequences of SparseMAP.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from omegamax.attention.masking import zero_beyond
-from omegamax.attention.scores import ScaledDotProduct
+from omegamax.attention.scores import DotProduct
 from omegamax.models.aligners import Aligner
 from omegamax.models.pair_classifier import PairOutput
 
@@ -48,7 +47,7 @@ class ESIM(nn.Module):
                 f"use {hidden_size + 1 if hidden_size > 0 else 2}"
             )
         self.encoder = nn.LSTM(in_features, hidden_size // 2, batch_first=True, bidirectional=True)
-        self.score = ScaledDotProduct()
+        self.score = DotProduct()
         self.aligner = aligner
         self.compare = nn.Linear(4 * hidden_size, hidden_size)
         self.composer = nn.LSTM(hidden_size, hidden_size // 2, batch_first=True, bidirectional=True)

@@ -41,12 +41,12 @@ class PairClassifier(nn.Module):
     def __init__(self, reader: WordReader, classifier: nn.Module) -> None:
         super().__init__()
         self.reader, self.classifier = reader, classifier
+        # Tables, files of vectors and encoders differ in scale, and scores are products of two vectors.
+        self.norm = nn.LayerNorm(reader.size)
 
     def forward(self, batch: PairBatch) -> PairOutput:
         """Computes the logits of a `batch`."""
         lengths = [batch.premise_lengths, batch.hypothesis_lengths]
-        words = self.reader(batch.words, batch.pieces, torch.cat(lengths))
-        premise, hypothesis = (
-            part[:, : int(n.max())] for part, n in zip(words.split(len(lengths[0])), lengths)
-        )
+        words = self.norm(self.reader(batch.words, batch.pieces, torch.cat(lengths)))
+        premise, hypothesis = (part[:, : int(n.max())] for part, n in zip(words.split(len(lengths[0])), lengths))
         return self.classifier(premise, hypothesis, *lengths)

@@ -102,7 +102,9 @@ class Entailment(Task):
             cells = line.rstrip("\r\n").split("\t")
             try:
                 if len(cells) != 2:
-                    raise ValueError(f"expected a premise, a tab and a hypothesis, got {len(cells)} columns; correct it")
+                    raise ValueError(
+                        f"expected a premise, a tab and a hypothesis, got {len(cells)} columns; correct it"
+                    )
                 pairs.append(make_pair(*cells))
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from None

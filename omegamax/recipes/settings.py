@@ -221,11 +221,11 @@ class NLISettings(AttentionSettings, WordSettings):
         "commas between them; or one file; generated if left out",
         metavar="PATH",
     )
-    word_dropout: float = option(0.05, "probability that training replaces a word by the unknown word")
+    word_dropout: float = option(0.0, "probability that training replaces a word by the unknown word")
     characters: str = option("none", "how the letters of a word are read", choices=("lstm", "cnn", "none"))
     n_layers: int = option(0, "layers of an LSTM between the words and the model", least=0, most=100)
     hidden_size: int = option(128, "features of a state", least=2, most=65_536)
-    dropout: float = option(0.2, "dropout probability of features and states")
+    dropout: float = option(0.1, "dropout probability of features and states")
     max_length: int = option(
         100, "training pairs with a longer sentence, in words, are left out", least=1, most=MAX_LENGTH
     )
