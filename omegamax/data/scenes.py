@@ -92,7 +92,7 @@ def label_of(premise: Description, hypothesis: Description) -> str:
 def generate_scene_pairs(count: int, split: str, *, seed: int = 0) -> Iterator[ScenePair]:
     """Generates `count` pairs of the split "train", "dev" or "test"; fewer are the beginning of more.
 
-    Labels take turns, and a fifth of the hypotheses of each label is negated. A premise belongs to one split only.
+    Labels take turns, and about a tenth of the hypotheses is negated. A premise belongs to one split only.
 
     Arguments:
         count: how many

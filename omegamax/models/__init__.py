@@ -1,8 +1,21 @@
 """Whole networks as plain modules: what a recipe trains."""
 
+from omegamax.models.aligners import (
+    Aligner,
+    Alignment,
+    MatchingAligner,
+    Reading,
+    RowAligner,
+    SequenceAligner,
+    StructuredAligner,
+)
+from omegamax.models.attentive_lstm import AttentiveLSTM
 from omegamax.models.beam_search import BeamSearchResult, beam_search
 from omegamax.models.crf import CRF
+from omegamax.models.decomposable_attention import DecomposableAttention
 from omegamax.models.encoder_decoder import DecoderStep, EncoderDecoder
+from omegamax.models.esim import ESIM
+from omegamax.models.pair_classifier import PairBatch, PairClassifier, PairOutput
 from omegamax.models.pretrained_encoder import PieceBatch, PretrainedEncoder
 from omegamax.models.readers import FixedReader, HardReader, Reader, ReaderOutput, SoftReader
 from omegamax.models.recurrent_encoder import RecurrentEncoder, SourceStates
@@ -10,21 +23,34 @@ from omegamax.models.word_features import CharacterCNN, CharacterLSTM, WordBatch
 from omegamax.spelling import install as _install
 
 __all__ = [
-    "CRF",
+    "Aligner",
+    "Alignment",
+    "AttentiveLSTM",
     "BeamSearchResult",
+    "CRF",
     "CharacterCNN",
     "CharacterLSTM",
     "DecoderStep",
+    "DecomposableAttention",
+    "ESIM",
     "EncoderDecoder",
     "FixedReader",
     "HardReader",
+    "MatchingAligner",
+    "PairBatch",
+    "PairClassifier",
+    "PairOutput",
     "PieceBatch",
     "PretrainedEncoder",
     "Reader",
     "ReaderOutput",
+    "Reading",
     "RecurrentEncoder",
+    "RowAligner",
+    "SequenceAligner",
     "SoftReader",
     "SourceStates",
+    "StructuredAligner",
     "WordBatch",
     "WordFeatures",
     "beam_search",

@@ -33,7 +33,8 @@ class AttentiveLSTM(nn.Module):
 
     >>> attention = Attention(Additive(8, 8), normalizer=SquaredNorm())
     >>> model = AttentiveLSTM(5, 3, attention=attention, hidden_size=8)
-    >>> logits, alignment = model(torch.randn(2, 6, 5), torch.randn(2, 4, 5), torch.tensor([6, 3]), torch.tensor([4, 2]))
+    >>> premise, hypothesis = torch.randn(2, 6, 5), torch.randn(2, 4, 5)
+    >>> logits, alignment = model(premise, hypothesis, torch.tensor([6, 3]), torch.tensor([4, 2]))
     >>> logits.shape, alignment.hypothesis.weights.shape
     (torch.Size([2, 3]), torch.Size([2, 1, 6]))
     """

@@ -29,7 +29,8 @@ class DecomposableAttention(nn.Module):
         dropout: the share of features that training drops
 
     >>> model = DecomposableAttention(5, 3, aligner=RowAligner(SquaredNorm()), hidden_size=8)
-    >>> logits, alignment = model(torch.randn(2, 6, 5), torch.randn(2, 4, 5), torch.tensor([6, 3]), torch.tensor([4, 2]))
+    >>> premise, hypothesis = torch.randn(2, 6, 5), torch.randn(2, 4, 5)
+    >>> logits, alignment = model(premise, hypothesis, torch.tensor([6, 3]), torch.tensor([4, 2]))
     >>> logits.shape, alignment.hypothesis.weights.shape, alignment.premise.weights.shape
     (torch.Size([2, 3]), torch.Size([2, 4, 6]), torch.Size([2, 6, 4]))
     """

@@ -32,7 +32,8 @@ class ESIM(nn.Module):
         dropout: the share of features that training drops
 
     >>> model = ESIM(5, 3, aligner=RowAligner(SquaredNorm()), hidden_size=8)
-    >>> logits, alignment = model(torch.randn(2, 6, 5), torch.randn(2, 4, 5), torch.tensor([6, 3]), torch.tensor([4, 2]))
+    >>> premise, hypothesis = torch.randn(2, 6, 5), torch.randn(2, 4, 5)
+    >>> logits, alignment = model(premise, hypothesis, torch.tensor([6, 3]), torch.tensor([4, 2]))
     >>> logits.shape, alignment.hypothesis.weights.shape, alignment.premise.weights.shape
     (torch.Size([2, 3]), torch.Size([2, 4, 6]), torch.Size([2, 6, 4]))
     """
@@ -83,7 +84,7 @@ class ESIM(nn.Module):
 
 
 def _read(lstm: nn.LSTM, sentences: list[Tensor], lengths: list[Tensor]) -> list[Tensor]:
-    """Computes the states of several batches of sentences (B, N, features) by one call, which is faster than several."""
+    """Computes the states of several batches of sentences (B, N, features) by one call, which is faster."""
     longest = max(words.shape[1] for words in sentences)
     together = torch.cat([nn.functional.pad(words, (0, 0, 0, longest - words.shape[1])) for words in sentences])
     packed = pack_padded_sequence(together, torch.cat(lengths).cpu(), batch_first=True, enforce_sorted=False)

@@ -1,4 +1,4 @@
-"""Natural language inference: does a hypothesis follow from a premise, contradict it, or neither?
+"""Natural language inference: says whether a hypothesis follows from a premise, contradicts it, or neither.
 
     omegamax train nli --model lstm --attention fusedmax
     omegamax train nli --data snli_1.0 --model esim --alignment matching --null yes
@@ -17,20 +17,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from omegamax import checks
-from omegamax.attention.attention import Attention
-from omegamax.attention.scores import Additive
+from omegamax.data.printable import short_repr
 from omegamax.data.scenes import LABELS, generate_scene_pairs
 from omegamax.data.sentence_pairs import MAX_LABELS, SentencePair, make_pair, read_pair_splits
 from omegamax.data.tsv import SPLITS
-from omegamax.models.aligners import Aligner, MatchingAligner, Reading, RowAligner, SequenceAligner
-from omegamax.models.attentive_lstm import AttentiveLSTM
-from omegamax.models.decomposable_attention import DecomposableAttention
-from omegamax.models.esim import ESIM
+from omegamax.models.aligners import Reading
 from omegamax.models.pair_classifier import PairBatch, PairClassifier, PairOutput
-from omegamax.recipes.normalizers import HARD, NONE, NORMALIZERS, check_attention, make_normalizer
+from omegamax.recipes.nli_models import check_nli_settings, make_classifier
+from omegamax.recipes.normalizers import make_normalizer
 from omegamax.recipes.settings import NLISettings
 from omegamax.recipes.word_inputs import SentenceInputs
 from omegamax.training.task import AttentionMap, Loss, Task
@@ -55,17 +52,16 @@ class Entailment(Task):
         labels: Sequence[str],
         splits: Mapping[str, Sequence[SentencePair]] | None = None,
     ) -> None:
-        _check_settings(settings)
+        check_nli_settings(settings)
         self.settings, self.inputs, self.labels = settings, inputs, list(labels)
         self._numbers = {label: number for number, label in enumerate(self.labels)}
-        self._splits = None if splits is None else dict(splits)
-        for split, pairs in (splits or {}).items():
-            self._check_labels(split, pairs)
+        self._splits = splits
+        self._check_labels(splits or {})
 
     @classmethod
     def prepare(cls, settings: NLISettings) -> Entailment:
         """Reads or generates the pairs, and counts words and labels."""
-        _check_settings(settings)
+        check_nli_settings(settings)
         splits = _read(settings)
         found = {pair.target for pair in splits["train"]}
         labels = [*(label for label in LABELS if label in found), *sorted(found - set(LABELS))]
@@ -91,8 +87,7 @@ class Entailment(Task):
         """Returns the pairs of a split, in the order of the file."""
         if self._splits is None:
             self._splits = _read(self.settings)
-            for each, pairs in self._splits.items():
-                self._check_labels(each, pairs)
+            self._check_labels(self._splits)
         return self._splits[split]
 
     def read(self, lines: Iterable[str]) -> list[SentencePair]:
@@ -125,7 +120,7 @@ class Entailment(Task):
     def model(self) -> PairClassifier:
         """Returns the classifier that the settings name, with its reader of words."""
         reader = self.inputs.reader(self.settings)
-        return PairClassifier(reader, _classifier(self.settings, reader.size, len(self.labels)))
+        return PairClassifier(reader, make_classifier(self.settings, reader.size, len(self.labels)))
 
     def collate(self, examples: Sequence[SentencePair]) -> PairBatch:
         words, pieces = self.inputs.batch(_sentences(examples))
@@ -214,7 +209,7 @@ class Entailment(Task):
                 return []
             weights, null = alignment.hypothesis
             for place, pair in enumerate(part):
-                whole = isinstance(self._classifier_of(model), AttentiveLSTM)
+                whole = self.settings.model == "lstm"
                 rows = [self.labels[int(logits[place].argmax())]] if whole else list(pair.hypothesis)
                 columns, shown = list(pair.premise), weights[place, : len(rows), : len(pair.premise)]
                 if null is not None:
@@ -223,59 +218,18 @@ class Entailment(Task):
                 maps.append(AttentionMap(rows, columns, shown, self._always_positive()))
         return maps
 
-    def _classifier_of(self, model: nn.Module) -> nn.Module:
-        assert isinstance(model, PairClassifier)
-        return model.classifier
-
     def _always_positive(self) -> bool:
         settings = self.settings
         return settings.alignment == "rows" and bool(make_normalizer(settings).always_positive)  # type: ignore[attr-defined]
 
-    def _check_labels(self, split: str, pairs: Sequence[SentencePair]) -> None:
-        for pair in pairs:
-            if pair.target not in self._numbers:
-                raise ValueError(
-                    f"{self.settings.data}, {split} split: expected one of the labels {', '.join(self.labels)}, got "
-                    f"{pair.target!r}; the training data has no such label"
-                )
-
-
-def _classifier(settings: NLISettings, size: int, n_labels: int) -> nn.Module:
-    hidden_size, dropout = settings.hidden_size, settings.dropout
-    if settings.model == "lstm":
-        attention = None
-        if settings.attention != NONE:
-            attention = Attention(Additive(hidden_size, hidden_size), normalizer=make_normalizer(settings))
-        return AttentiveLSTM(size, n_labels, attention=attention, hidden_size=hidden_size, dropout=dropout)
-    kind = DecomposableAttention if settings.model == "decomposable" else ESIM
-    return kind(size, n_labels, aligner=_aligner(settings), hidden_size=hidden_size, dropout=dropout)
-
-
-def _aligner(settings: NLISettings) -> Aligner:
-    null, both_ways = settings.null == "yes", settings.direction == "both"
-    if settings.alignment == "rows":
-        return RowAligner(make_normalizer(settings), null=null, both_ways=both_ways)
-    kind = MatchingAligner if settings.alignment == "matching" else SequenceAligner
-    return kind(gamma=settings.gamma, null=null, both_ways=both_ways)
-
-
-def _check_settings(settings: NLISettings) -> None:
-    check_attention(settings)
-    names = ", ".join(NORMALIZERS)
-    if settings.attention == HARD or (settings.attention == NONE and settings.model != "lstm"):
-        raise ValueError(
-            f"nli: attention must be one of {names}, or none with --model lstm, got {settings.attention!r}; change it"
-        )
-    if settings.model == "lstm" and (settings.alignment != "rows" or settings.null == "yes"):
-        raise ValueError(
-            "nli: the model lstm looks at the premise once and aligns no words, got an alignment or NULL; choose "
-            "--model esim or --model decomposable for them"
-        )
-    if settings.alignment != "rows" and settings.attention != "softmax":
-        raise ValueError(
-            f"nli: --alignment {settings.alignment} is by SparseMAP and takes no --attention, got "
-            f"{settings.attention}; leave it out"
-        )
+    def _check_labels(self, splits: Mapping[str, Sequence[SentencePair]]) -> None:
+        for split, pairs in splits.items():
+            for pair in pairs:
+                if pair.target not in self._numbers:
+                    raise ValueError(
+                        f"{self.settings.data}, {split} split: expected one of the labels {', '.join(self.labels)}, "
+                        f"got {short_repr(pair.target)}; the training data has no such label"
+                    )
 
 
 def _read(settings: NLISettings) -> dict[str, list[SentencePair]]:
