@@ -1,4 +1,4 @@
-"""The paired bootstrap: would one model still be better than another on other test examples?
+"""The paired bootstrap: says whether one model would still be better than another on other test examples.
 
     d_i = a_i - b_i              how much better model A is on example i; for accuracy 1, 0 or -1
     mean of d over examples that are drawn again and again, with replacement

@@ -101,6 +101,8 @@ def generate_scene_pairs(count: int, split: str, *, seed: int = 0) -> Iterator[S
 
     >>> for pair in generate_scene_pairs(2, "train"):
     ...     print(*pair, sep=" | ")
+    a small tired bird is singing inside . | a small tired bird is singing . | entailment
+    a small happy horse is running outside . | a small happy horse is in a garden . | neutral
     """
     if split not in SPLITS:
         raise ValueError(f"generate_scene_pairs: split must be one of {', '.join(SPLITS)}, got {split!r}; choose one")

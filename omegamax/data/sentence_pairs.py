@@ -103,14 +103,13 @@ def read_pair_splits(data: str | Path) -> tuple[dict[str, list[SentencePair]], d
 
     Where a file is divided, a hash of the premise decides: pairs with the same premise stay together.
     """
-    paths = _files(data)
+    paths, divided = _files(data)
     read = {path: read_pairs(path) for path in dict.fromkeys(paths.values())}
     found: dict[str, list[SentencePair]] = {}
     for split, path in paths.items():
-        sharing = [other for other in SPLITS if paths[other] == path]  # the splits among which this file is divided
         content = read[path].pairs
-        if len(sharing) > 1:
-            content = [pair for pair in content if _belongs(pair, sharing) == split]
+        if split in divided:
+            content = [pair for pair in content if _belongs(pair, divided) == split]
         if not content:
             raise ValueError(
                 f"{path}: the {split} split has no pairs with a label; add some, or give a file for each of train, dev "
@@ -120,22 +119,25 @@ def read_pair_splits(data: str | Path) -> tuple[dict[str, list[SentencePair]], d
     return found, {split: read[path].n_unlabelled for split, path in paths.items()}
 
 
-def _belongs(pair: SentencePair, sharing: Sequence[str]) -> str:
+def _belongs(pair: SentencePair, divided: Sequence[str]) -> str:
     split = split_of(" ".join(pair.premise))
-    return split if split in sharing else "train"
+    return split if split in divided else "train"
 
 
-def _files(data: str | Path) -> dict[str, Path]:
+def _files(data: str | Path) -> tuple[dict[str, Path], Sequence[str]]:
+    """Returns the file of each split, and the splits among which the first file is divided."""
     path = Path(data)
     if path.is_dir():
-        return {split: _file_of(path, split) for split in SPLITS}
+        return {split: _file_of(path, split) for split in SPLITS}, ()
     parts = [path] if path.is_file() else [Path(part.strip()) for part in str(data).split(",")]
     if len(parts) > len(SPLITS):
         raise ValueError(
             f"{data}: expected one file, or two or three with commas between them, got {len(parts)}; give train, dev "
             "and test, in this order"
         )
-    return dict(zip(SPLITS, {1: parts * 3, 2: [parts[0], *parts], 3: parts}[len(parts)]))
+    if len(parts) == 1:
+        return dict.fromkeys(SPLITS, path), SPLITS
+    return dict(zip(SPLITS, parts if len(parts) == 3 else [parts[0], *parts])), SPLITS[:2] if len(parts) == 2 else ()
 
 
 def _file_of(directory: Path, split: str) -> Path:

@@ -23,16 +23,16 @@ from omegamax.models.word_features import CharacterCNN, CharacterLSTM, WordBatch
 from omegamax.spelling import install as _install
 
 __all__ = [
+    "CRF",
+    "ESIM",
     "Aligner",
     "Alignment",
     "AttentiveLSTM",
     "BeamSearchResult",
-    "CRF",
     "CharacterCNN",
     "CharacterLSTM",
     "DecoderStep",
     "DecomposableAttention",
-    "ESIM",
     "EncoderDecoder",
     "FixedReader",
     "HardReader",
