@@ -81,7 +81,7 @@ def _value(smooth: Any, problem: Problem, scores: Any, lengths: Any, mask: Any) 
     if isinstance(smooth, Smoothed):
         return smoothed_value(problem, smoothing_of(type(problem.structure).__name__, smooth.regularizer))
     if isinstance(smooth, SparseMAP):
-        return problem.structure.sparsemap_parts(problem, smooth.max_iter)[1]
+        return problem.structure.sparsemap_parts(problem, smooth.max_iter, smooth.atol)[1]
     return smooth.max(scores, lengths=lengths, mask=mask).reshape(-1)
 
 

@@ -74,9 +74,9 @@ def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sp
     )
 
 
-def sparsemap_marginals_and_value(problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
+def sparsemap_marginals_and_value(problem: Problem, max_iter: int, atol: float = 0.0) -> tuple[Parts, Tensor]:
     """Finds the mean and the smoothed maximum (batch,), without the list of structures."""
-    found = _solve(problem, None, max_iter, 0.0)
+    found = _solve(problem, None, max_iter, atol)
     return unflatten(found.marginals, problem.parts), found.value
 
 
@@ -221,10 +221,12 @@ class SparseMAP(SmoothMax):
     Arguments:
         structure: what is chosen among
         max_iter: how often the best structure is searched for at most, for each item
+        atol: the gap to the optimum that is accepted; a gap of ε leaves the marginals within √(2ε) of theirs
     """
 
     structure: Structure
     max_iter: int = MAX_ITER
+    atol: float = 0.0
 
     def __post_init__(self) -> None:
         from omegamax.structures.structure import check_structure  # which imports this file
@@ -238,16 +240,16 @@ class SparseMAP(SmoothMax):
     def max(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Tensor:
         """Computes the smoothed maximum; its gradient is `argmax`."""
         problem = self.structure.bind(scores, lengths, mask)
-        return problem.per_item(self.structure.sparsemap_parts(problem, self.max_iter)[1])
+        return problem.per_item(self.structure.sparsemap_parts(problem, self.max_iter, self.atol)[1])
 
     def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Any:
         """Computes the expected structure."""
         problem = self.structure.bind(scores, lengths, mask)
-        return problem.in_user_shape(self.structure.sparsemap_parts(problem, self.max_iter)[0])
+        return problem.in_user_shape(self.structure.sparsemap_parts(problem, self.max_iter, self.atol)[0])
 
     def max_and_argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> ValueAndWeights:
         problem = self.structure.bind(scores, lengths, mask)
-        marginals, value = self.structure.sparsemap_parts(problem, self.max_iter)
+        marginals, value = self.structure.sparsemap_parts(problem, self.max_iter, self.atol)
         return ValueAndWeights(problem.per_item(value), problem.in_user_shape(marginals))
 
     def omega(self, weights: Any, *, lengths: Any = None) -> Tensor:

@@ -91,9 +91,9 @@ class Structure(abc.ABC):
         """Returns the best structure in compiled code, for SparseMAP, None where there is none."""
         return None
 
-    def sparsemap_parts(self, problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
+    def sparsemap_parts(self, problem: Problem, max_iter: int, atol: float = 0.0) -> tuple[Parts, Tensor]:
         """Computes marginals and value of `SparseMAP`: by the active set, unless the structure has another way."""
-        return sparsemap_marginals_and_value(problem, max_iter)
+        return sparsemap_marginals_and_value(problem, max_iter, atol)
 
     def with_extra(self, scores: Any, extra: Any) -> Any:
         """Makes potentials from the regularised scores and the extra ones."""

@@ -29,11 +29,13 @@ def json_lines(*rows):
         ("a.txt", SNLI_TXT),
         (
             "a.tsv",
-            "sentence1\tsentence2\tgold_label\nA dog runs.\tAn animal moves\tentailment\nA cat.\tNo cat\tcontradiction\n",
+            "sentence1\tsentence2\tgold_label\n"
+            "A dog runs.\tAn animal moves\tentailment\nA cat.\tNo cat\tcontradiction\n",
         ),
         (
             "a.tsv",
-            "\ufeffHypothesis\tLabel\tPremise\r\nAn animal moves\tentailment\tA dog runs .\r\n\r\nNo cat\tcontradiction\tA cat.\r\n",
+            "\ufeffHypothesis\tLabel\tPremise\r\n"
+            "An animal moves\tentailment\tA dog runs .\r\n\r\nNo cat\tcontradiction\tA cat.\r\n",
         ),
         (
             "a.jsonl",
