@@ -58,7 +58,6 @@ class Description(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The sentence."""
         size, mood, actor, deed, place = self.words
         said = [word for word in (size, mood, actor) if word]
         article = "no" if self.negated else "an" if said[0][0] in "aeiou" else "a"

@@ -2,12 +2,12 @@
 
 from omegamax.models.aligners import (
     Aligner,
-    Alignment,
     MatchingAligner,
     Reading,
     RowAligner,
     SequenceAligner,
     StructuredAligner,
+    WordAlignment,
 )
 from omegamax.models.attentive_lstm import AttentiveLSTM
 from omegamax.models.beam_search import BeamSearchResult, beam_search
@@ -26,7 +26,6 @@ __all__ = [
     "CRF",
     "ESIM",
     "Aligner",
-    "Alignment",
     "AttentiveLSTM",
     "BeamSearchResult",
     "CharacterCNN",
@@ -51,6 +50,7 @@ __all__ = [
     "SoftReader",
     "SourceStates",
     "StructuredAligner",
+    "WordAlignment",
     "WordBatch",
     "WordFeatures",
     "beam_search",

@@ -36,7 +36,7 @@ class Reading(NamedTuple):
     null: Tensor | None  # (B, words): the weight of NULL; None without it
 
 
-class Alignment(NamedTuple):
+class WordAlignment(NamedTuple):
     """What the words of two sentences read of each other."""
 
     hypothesis: Reading  # (B, H, P)
@@ -44,7 +44,7 @@ class Alignment(NamedTuple):
 
 
 class Aligner(nn.Module, ABC):
-    """Maps scores (B, H, P) to an `Alignment`.
+    """Maps scores (B, H, P) to an `WordAlignment`.
 
     Arguments:
         null: whether a word may be aligned to nothing
@@ -58,7 +58,7 @@ class Aligner(nn.Module, ABC):
         self.null = nn.Parameter(torch.zeros(2)) if null else None
 
     @abstractmethod
-    def forward(self, scores: Tensor, hypothesis_lengths: Tensor, premise_lengths: Tensor) -> Alignment:
+    def forward(self, scores: Tensor, hypothesis_lengths: Tensor, premise_lengths: Tensor) -> WordAlignment:
         """Aligns words by their `scores` (B, H, P); `hypothesis_lengths` and `premise_lengths` (B,) count the words."""
 
     def extra_repr(self) -> str:
@@ -81,11 +81,11 @@ class RowAligner(Aligner):
         check_normalizer("RowAligner", normalizer)
         self.normalizer = normalizer
 
-    def forward(self, scores: Tensor, hypothesis_lengths: Tensor, premise_lengths: Tensor) -> Alignment:
+    def forward(self, scores: Tensor, hypothesis_lengths: Tensor, premise_lengths: Tensor) -> WordAlignment:
         hypothesis = self._read(scores, 0, hypothesis_lengths, premise_lengths)
         if not self.both_ways:
-            return Alignment(hypothesis, None)
-        return Alignment(hypothesis, self._read(scores.transpose(1, 2), 1, premise_lengths, hypothesis_lengths))
+            return WordAlignment(hypothesis, None)
+        return WordAlignment(hypothesis, self._read(scores.transpose(1, 2), 1, premise_lengths, hypothesis_lengths))
 
     def _read(self, scores: Tensor, side: int, lengths: Tensor, of: Tensor) -> Reading:
         mask = _within(scores.shape[1], lengths).unsqueeze(2) & _within(scores.shape[2], of).unsqueeze(1)
@@ -126,13 +126,19 @@ class MatchingAligner(StructuredAligner):
 
     Both directions read the same matrix.
 
+    Arguments:
+        gamma: temperature: larger mixes more structures
+        null: whether a word may be aligned to nothing
+        both_ways: whether the premise reads the hypothesis too
+        atol: the gap to the optimum that is accepted, see `SparseMAP`
+
     >>> scores = torch.tensor([[[2.0, 1.5], [1.9, 0.0]]])
     >>> MatchingAligner()(scores, torch.tensor([2]), torch.tensor([2])).hypothesis.weights
     tensor([[[0.1500, 0.8500],
              [0.8500, 0.1500]]])
     """
 
-    def forward(self, scores: Tensor, hypothesis_lengths: Tensor, premise_lengths: Tensor) -> Alignment:
+    def forward(self, scores: Tensor, hypothesis_lengths: Tensor, premise_lengths: Tensor) -> WordAlignment:
         potentials: Tensor | NullableScores = scores / self.gamma
         if self.null is not None:
             unmatched = self.null.to(scores.dtype) / self.gamma
@@ -140,7 +146,7 @@ class MatchingAligner(StructuredAligner):
             potentials = NullableScores(scores / self.gamma, *(each.expand(len(scores), n) for each, n in sizes))
         found = SparseMAP(Matching(), atol=self.atol).argmax(potentials, lengths=(hypothesis_lengths, premise_lengths))
         pairs, rows, columns = (found, None, None) if self.null is None else found
-        return Alignment(Reading(pairs, rows), Reading(pairs.transpose(1, 2), columns) if self.both_ways else None)
+        return WordAlignment(Reading(pairs, rows), Reading(pairs.transpose(1, 2), columns) if self.both_ways else None)
 
 
 class SequenceAligner(StructuredAligner):
@@ -150,6 +156,12 @@ class SequenceAligner(StructuredAligner):
 
     Steps of two or more words to the left share a score, and so do those to the right. NULL is one more partner, with
     scores for going there, staying and coming back.
+
+    Arguments:
+        gamma: temperature: larger mixes more structures
+        null: whether a word may be aligned to nothing
+        both_ways: whether the premise reads the hypothesis too
+        atol: the gap to the optimum that is accepted, see `SparseMAP`
     """
 
     def __init__(self, *, gamma: float = 1.0, null: bool = False, both_ways: bool = True, atol: float = _ATOL) -> None:
@@ -158,11 +170,11 @@ class SequenceAligner(StructuredAligner):
         self.steps = nn.Parameter(torch.zeros(n_directions, 2 * _FARTHEST + 1))
         self.null_steps = nn.Parameter(torch.zeros(n_directions, 3)) if null else None
 
-    def forward(self, scores: Tensor, hypothesis_lengths: Tensor, premise_lengths: Tensor) -> Alignment:
+    def forward(self, scores: Tensor, hypothesis_lengths: Tensor, premise_lengths: Tensor) -> WordAlignment:
         hypothesis = self._read(scores, 0, hypothesis_lengths, premise_lengths)
         if not self.both_ways:
-            return Alignment(hypothesis, None)
-        return Alignment(hypothesis, self._read(scores.transpose(1, 2), 1, premise_lengths, hypothesis_lengths))
+            return WordAlignment(hypothesis, None)
+        return WordAlignment(hypothesis, self._read(scores.transpose(1, 2), 1, premise_lengths, hypothesis_lengths))
 
     def _read(self, scores: Tensor, side: int, lengths: Tensor, of: Tensor) -> Reading:
         emissions = torch.where(_within(scores.shape[2], of).unsqueeze(1), scores, -torch.inf)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from omegamax.attention.attention import Attention
-from omegamax.models.aligners import Alignment, Reading
+from omegamax.models.aligners import Reading, WordAlignment
 from omegamax.models.pair_classifier import PairOutput
 
 
@@ -74,7 +74,7 @@ class AttentiveLSTM(nn.Module):
             return PairOutput(self._logits(query), None)
         keys, _ = pad_packed_sequence(states, batch_first=True, total_length=premise.shape[1])
         context, weights = self.attention(query, keys, lengths=premise_lengths)
-        return PairOutput(self._logits(torch.cat([context, query], -1)), Alignment(Reading(weights, None), None))
+        return PairOutput(self._logits(torch.cat([context, query], -1)), WordAlignment(Reading(weights, None), None))
 
     def _logits(self, read: Tensor) -> Tensor:
         return self.out(self.dropout(self.combine(self.dropout(read)).tanh())).squeeze(1)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax.models.aligners import Alignment
+from omegamax.models.aligners import WordAlignment
 from omegamax.models.pretrained_encoder import PieceBatch
 from omegamax.models.sequence_tagger import WordReader
 from omegamax.models.word_features import WordBatch
@@ -27,7 +27,7 @@ class PairOutput(NamedTuple):
     """The scores of labels, and where the model looked."""
 
     logits: Tensor  # (B, classes)
-    alignment: Alignment | None  # None without attention
+    alignment: WordAlignment | None  # None without attention
 
 
 class PairClassifier(nn.Module):

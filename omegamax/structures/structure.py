@@ -92,7 +92,10 @@ class Structure(abc.ABC):
         return None
 
     def sparsemap_parts(self, problem: Problem, max_iter: int, atol: float = 0.0) -> tuple[Parts, Tensor]:
-        """Computes marginals and value of `SparseMAP`: by the active set, unless the structure has another way."""
+        """Computes marginals and value of `SparseMAP`: by the active set, unless the structure has another way.
+
+        It ends at the optimum, at a gap of `atol`, or after `max_iter` calls of the oracle.
+        """
         return sparsemap_marginals_and_value(problem, max_iter, atol)
 
     def with_extra(self, scores: Any, extra: Any) -> Any:
