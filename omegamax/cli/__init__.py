@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from omegamax.cli import attend, bench, compare, evaluate, info, operators, plot, predict, reproduce, train
+from omegamax.cli import attend, bench, check_data, compare, evaluate, info, operators, plot, predict, reproduce, train
 from omegamax.cli.errors import CommandError, as_command_errors
 from omegamax.cli.parser import Parser, add_command
 from omegamax.data.printable import printable
@@ -26,6 +26,7 @@ COMMANDS: dict[str, Any] = {
     "predict": predict,
     "attend": attend,
     "compare": compare,
+    "check-data": check_data,
     "reproduce": reproduce,
     "plot": plot,
     "operators": operators,
@@ -45,6 +46,7 @@ examples:
                                                  one task, several normalizers
   omegamax reproduce fig2                        a figure, ours and the paper's
   omegamax operators                             all operators on one row
+  omegamax check-data tagger DIR                 mistakes in data, before training
   omegamax train --help                          the tasks
   omegamax train dates --help                    the options of a task
 

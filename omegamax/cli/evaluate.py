@@ -17,7 +17,7 @@ from omegamax.training.settings import MAX_THREADS
 HELP = "print the metrics of a trained model"
 DESCRIPTION = """\
 Prints the metrics of a trained model on a split of its own data, or on other
-data, and how many input tokens it read in a second."""
+data, and how many examples and input tokens it read in a second."""
 EXAMPLES = """\
 examples:
   omegamax evaluate runs/dates-fusedmax         the best model on the test data
@@ -39,6 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "for its test split: name a directory with train.tsv, dev.tsv and test.tsv to evaluate on all of one",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument(
+        "--pictures",
+        metavar="DIR",
+        type=Path,
+        help="draw what the task has pictures of, such as the reliability of a tagger's probabilities",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace pictures that exist")
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
@@ -108,7 +115,7 @@ def run(options: argparse.Namespace) -> None:
     """Prints the metrics on rank 0."""
     from omegamax.cli.train import table
     from omegamax.recipes.tasks import read_split
-    from omegamax.training.prediction import evaluate
+    from omegamax.training.prediction import evaluate, score_predictions
     from omegamax.training.processes import join_processes
     from omegamax.training.progress import progress_bar
 
@@ -127,6 +134,37 @@ def run(options: argparse.Namespace) -> None:
                 on_batch=on_batch,
             )
             seconds = time.perf_counter() - began
+            lines = _inspect(options, found, examples, processes, on_batch)
+        if lines is not None:
+            metrics = score_predictions(found.task, examples, lines, processes=processes)
         metrics["tokens_per_second"] = sum(found.task.length(example) for example in examples) / seconds
+        metrics["examples_per_second"] = len(examples) / seconds
         if processes.is_rank_zero:
+            if options.pictures is not None:
+                _draw(options, found.task.draw_scores(examples, lines or []))
             print(json.dumps(metrics) if options.json else table({options.split: metrics}))
+
+
+def _inspect(options: argparse.Namespace, found: Any, examples: Any, processes: Any, on_batch: Any) -> list[str] | None:
+    """Returns the lines of the task's `inspect`, which has more in it than metrics after every epoch need; or None."""
+    from omegamax.training.prediction import inspect
+    from omegamax.training.task import Task
+
+    if type(found.task).inspect is Task.inspect:
+        return None
+    return inspect(
+        found.task, found.model, examples, batch_size=options.batch_size, processes=processes, on_batch=on_batch
+    )
+
+
+def _draw(options: argparse.Namespace, figures: dict[str, Any]) -> None:
+    from omegamax.cli.errors import CommandError
+    from omegamax.cli.output import check_pictures, make_writable, save_picture
+
+    if not figures:
+        raise CommandError(f"{options.run_directory} is a task without pictures of its metrics; leave --pictures out")
+    make_writable(options.pictures)
+    paths = {name: options.pictures / f"{name}.png" for name in figures}
+    check_pictures(list(paths.values()), overwrite=options.overwrite)
+    for name, figure in figures.items():
+        save_picture(figure, paths[name])

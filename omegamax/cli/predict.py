@@ -11,6 +11,7 @@ from omegamax.cli.errors import CommandError
 from omegamax.cli.evaluate import add_run, choose_threads, load_run
 from omegamax.cli.output import check_absent
 from omegamax.cli.parser import at_least
+from omegamax.cli.prediction_options import add_prediction_options, chosen_prediction
 from omegamax.data.files import write_user_file
 from omegamax.data.printable import printable
 from omegamax.errors import os_error_text
@@ -19,7 +20,9 @@ from omegamax.recipes.settings import MAX_LENGTH
 _MAX_LINE, _MAX_INPUT = 1 << 20, 1 << 30  # bytes
 
 HELP = "write the outputs of a trained model for your own input"
-DESCRIPTION = "Reads one input per line and writes one output per line, in the same order."
+DESCRIPTION = """\
+Reads one input per line and writes one output per line, in the same order. A
+tagger also reads files in columns, with --input-format, and writes them."""
 EXAMPLES = """\
 examples:
   echo "3 March 2017" | omegamax predict runs/dates-fusedmax
@@ -27,6 +30,9 @@ examples:
                                                   locale, tab, text
   omegamax predict runs/en-de --input en.txt --out de.txt --beam 5
   echo "ada keeps the" | omegamax predict runs/language --temperature 0.8
+  echo "Ada met Bo in Paris." | omegamax predict runs/tagger-l2 --ranked
+  omegamax predict runs/tagger-crf --input test.conll --input-format conll \\
+      --output-format conll --out tagged.conll
   torchrun --nproc-per-node=2 -m omegamax predict runs/en-de --input en.txt"""
 
 
@@ -49,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="draw the tokens of a continuation; smaller is safer, 0 takes the most likely (default: as trained)",
     )
     parser.add_argument("--sampling-seed", metavar="N", type=int, help="seed of the draws (default: as trained)")
+    add_prediction_options(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -63,6 +70,7 @@ def run(options: argparse.Namespace) -> None:
     with join_processes(options.device) as processes:
         sampling = {"temperature": options.temperature, "sampling_seed": options.sampling_seed}
         found = load_run(options, processes.device, max_length=options.max_length, **sampling)
+        found.task.prediction = chosen_prediction(options, found.task)
         lines = processes.on_rank_zero(lambda: read_input(options.input))
         examples = read_examples(found.task, lines)
         threads = choose_threads(options, found, examples, processes)

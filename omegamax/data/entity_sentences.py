@@ -1,10 +1,12 @@
 """Generated sentences with people, places and firms, in which only the context tells what a name is.
 
     Velmora flew to New Tarin on Monday .              person, place
-    Shares of Tarin fell when Velmora sold Oska .      firm, person or firm, firm
+    Shares of Tarin fell when Velmora sold Oska .      firm, person, firm
+    Everyone talks about Oska .                        any of the three
 
 All three kinds share their names, many names of dev and test never occur in train, and capitals also begin sentences,
-days and months. So a table of names does not help, and a model must read the words around them.
+days and months. So a table of names does not help, and a model must read the words around them. In some sentences they
+do not tell either: there the kind is drawn evenly, and a good model gives each a probability of one third.
 """
 
 from __future__ import annotations
@@ -42,7 +44,11 @@ _TEMPLATES = [
     "{thing} is cheap in {month} .",
     "On {day} the {role} bought {number} boxes of {thing} .",
     "{person} , a {role} from {place} , likes {thing} .",
+    "Everyone talks about {any} .",
+    "{any} was in the news on {day} .",
+    "Do you remember {any} ?",
 ]
+_KINDS = ("person", "place", "firm")
 _N_KNOWN = 60  # names that all splits share
 _NEW = 0.35  # of the names of a split are its own
 
@@ -70,9 +76,10 @@ def generate_entity_sentences(count: int, split: str, *, seed: int = 0) -> Itera
             elif slot in _FILLERS:
                 words.append(draw.choice(_FILLERS[slot]))
             else:
+                kind = draw.choice(_KINDS) if slot == "any" else slot
                 name = draw.choice(known) if draw.random() > _NEW else _name(draw)
-                said = _said(slot, name, draw)
-                spans.append((len(words), len(words) + len(said), slot))
+                said = [name] if slot == "any" else _said(kind, name, draw)
+                spans.append((len(words), len(words) + len(said), kind))
                 words += said
         words[0] = words[0][0].upper() + words[0][1:]
         yield from_words(tuple(words), tuple(spans))

@@ -10,6 +10,7 @@ widened to the whole word. Every error names the file, the line and what to do.
 from __future__ import annotations
 
 import bisect
+import itertools
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -83,7 +84,7 @@ def _sentence(record: dict[str, Any], tagged: bool) -> TaggedSentence:
     if not isinstance(found, list):
         raise ValueError(f"expected a list of spans, got {short_repr(found)}")
     spans = sorted(_words_of(sentence, *_span(each, len(text))) for each in found)
-    for before, after in zip(spans, spans[1:]):
+    for before, after in itertools.pairwise(spans):
         if after[0] < before[1]:
             raise ValueError(f"expected spans without overlap, got {before[2]} and {after[2]} on the same word")
     return sentence._replace(spans=tuple(spans))

@@ -80,8 +80,8 @@ def split_files(data: str | Path) -> dict[str, Path]:
     if path.is_file():
         return dict.fromkeys(SPLITS, path)
     raise FileNotFoundError(
-        f"{path}: no such file or directory; give a directory with train, dev and test, three files with commas between "
-        "them, or one file"
+        f"{path}: no such file or directory; give a directory with train, dev and test, three files with commas "
+        "between them, or one file"
     )
 
 

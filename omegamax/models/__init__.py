@@ -19,6 +19,7 @@ from omegamax.models.pair_classifier import PairBatch, PairClassifier, PairOutpu
 from omegamax.models.pretrained_encoder import PieceBatch, PretrainedEncoder
 from omegamax.models.readers import FixedReader, HardReader, Reader, ReaderOutput, SoftReader
 from omegamax.models.recurrent_encoder import RecurrentEncoder, SourceStates
+from omegamax.models.sequence_tagger import SequenceTagger, WordReader
 from omegamax.models.word_features import CharacterCNN, CharacterLSTM, WordBatch, WordFeatures
 from omegamax.spelling import install as _install
 
@@ -47,12 +48,14 @@ __all__ = [
     "RecurrentEncoder",
     "RowAligner",
     "SequenceAligner",
+    "SequenceTagger",
     "SoftReader",
     "SourceStates",
     "StructuredAligner",
     "WordAlignment",
     "WordBatch",
     "WordFeatures",
+    "WordReader",
     "beam_search",
 ]
 

@@ -9,6 +9,8 @@ configuration alone, so that a trained tagger or parser needs neither the direct
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,18 +44,19 @@ class PretrainedEncoder(nn.Module):
 
     @classmethod
     def from_directory(cls, path: str | Path) -> PretrainedEncoder:
-        """Reads configuration and weights from a directory of `save_pretrained`; nothing is downloaded."""
+        """Reads configuration and weights from the directory `path` of `save_pretrained`; nothing is downloaded."""
         transformers = _transformers()
         read_config(path)
         try:
-            model = transformers.AutoModel.from_pretrained(str(path), local_files_only=True)
+            with _without_bars(transformers):
+                model = transformers.AutoModel.from_pretrained(str(path), local_files_only=True)
         except (OSError, ValueError, RuntimeError) as error:
             raise ValueError(f"{path}: no Hugging Face model can be read there ({_first_line(error)})") from error
         return cls(model.float())
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> PretrainedEncoder:
-        """Makes the model of a configuration, with random weights."""
+        """Makes the model of a configuration `config`, as config.json has it, with random weights."""
         transformers = _transformers()
         kind, rest = config.get("model_type", ""), {k: v for k, v in config.items() if k != "model_type"}
         return cls(transformers.AutoModel.from_config(transformers.AutoConfig.for_model(kind, **rest)).float())
@@ -87,6 +90,19 @@ def _transformers() -> Any:
     except ImportError:
         raise ImportError(f"a pretrained encoder needs transformers; {how_to_install('hf')}") from None
     return transformers
+
+
+@contextmanager
+def _without_bars(transformers: Any) -> Iterator[None]:
+    """Hides the progress bars of transformers: reading a file takes a moment."""
+    logging = transformers.utils.logging
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _first_line(error: Exception) -> str:

@@ -1,13 +1,17 @@
 """What a tagger or a parser knows of each word before it reads the sentence: an embedding, its letters, its shape.
 
-    features(w) = [embedding of w, read off a table ; encoding of the letters of w ; embedding of the shape of w]
+    features(w) = [embedding of w, read off a table ; encoding of the letters of w ; Σ embeddings of its beginnings,
+                   endings and shape]
 
 The letters tell something about words that training never showed. They are read by a small bidirectional LSTM (Lample
-et al., NAACL 2016) or by convolutions (Ma & Hovy, ACL 2016), once for each different word of a batch.
+et al., NAACL 2016) or by convolutions (Ma & Hovy, ACL 2016), once for each different word of a batch. Beginnings,
+endings and shapes are the features of older taggers; a hash gives each a row of a table.
 """
 
 from __future__ import annotations
 
+import re
+import zlib
 from typing import NamedTuple
 
 import torch
@@ -15,35 +19,47 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 _PADDING, _UNKNOWN = 0, 1  # numbers of words and letters, as a Vocabulary has them
-N_SHAPES = 8
+N_AFFIXES = 6  # of a word
+AFFIX_ROWS = 2048  # of the table of each kind of affix
+_RUN = re.compile(r"(.)\1{3,}")
 
 
 class WordBatch(NamedTuple):
     """Some sentences of B rows and N places. The U different words of the batch are spelled once."""
 
     words: Tensor  # (B, N): numbers of words, 0 beyond the length
-    shapes: Tensor  # (B, N): from `word_shape`, below N_SHAPES
     spelling: Tensor  # (B, N): the row of `letters` that spells the word
     letters: Tensor  # (U, L): numbers of letters, 0 beyond the length
     letter_lengths: Tensor  # (U,): at least 1
+    affixes: Tensor  # (U, N_AFFIXES): from `word_affixes`
     lengths: Tensor  # (B,)
 
 
-def word_shape(word: str) -> int:
-    """Returns a number below N_SHAPES for what kinds of letters a word has.
+def word_shape(word: str) -> str:
+    """Writes X for capitals, x for other letters and d for digits, and at most three of a kind in a row.
 
-    >>> [word_shape(word) for word in ("rain", "Rain", "RAIN", "iPad", "4", "4th", "...", "@rain")]
-    [1, 2, 3, 4, 5, 6, 7, 0]
+    >>> [word_shape(word) for word in ("Rain", "iPad", "B-747", "#MondayMotivation")]
+    ['Xxxx', 'xXxx', 'X-ddd', '#XxxxXxxx']
     """
-    if word.isalpha():
-        if word.islower() or (not word[1:].islower() and word.lower() == word.upper()):
-            return 1
-        if word.istitle() or (len(word) == 1 and word.isupper()):
-            return 2
-        return 3 if word.isupper() else 4
-    if any(letter.isdigit() for letter in word):
-        return 5 if not any(letter.isalpha() for letter in word) else 6
-    return 0 if any(letter.isalpha() for letter in word) else 7
+    written = "".join("X" if a.isupper() else "x" if a.isalpha() else "d" if a.isdigit() else a for a in word)
+    return _RUN.sub(r"\1\1\1", written)
+
+
+def word_affixes(word: str) -> list[int]:
+    """Returns rows below AFFIX_ROWS for a word's first two and three letters, last two and three, shape and length.
+
+    The rows are the same on every machine. Different affixes may share a row.
+    """
+    lower, shape = word.lower(), word_shape(word)
+    named = [
+        f"<{lower[:2]}",
+        f"<{lower[:3]}",
+        f"{lower[-2:]}>",
+        f"{lower[-3:]}>",
+        f"={shape}",
+        f"#{min(len(word), 20)}",
+    ]
+    return [zlib.crc32(each.encode("utf-8", "surrogatepass")) % AFFIX_ROWS for each in named]
 
 
 class CharacterLSTM(nn.Module):
@@ -110,7 +126,7 @@ class CharacterCNN(nn.Module):
 
 
 class WordFeatures(nn.Module):
-    """Features of the words of some sentences: a table, letters and shapes, beside each other.
+    """Features of the words of some sentences: a table, letters and affixes, beside each other.
 
     In training a word is now and then replaced by the unknown word, so that the model learns to do without it.
 
@@ -118,7 +134,7 @@ class WordFeatures(nn.Module):
         n_words: how many words are numbered; 0 leaves the table out
         word_size: features of a word of the table
         characters: a `CharacterLSTM` or `CharacterCNN`; None reads no letters
-        shape_size: features of a shape; 0 leaves shapes out
+        affix_size: features of beginnings, endings and shapes; 0 leaves them out
         word_dropout: probability that a word is replaced by the unknown word
     """
 
@@ -128,7 +144,7 @@ class WordFeatures(nn.Module):
         word_size: int,
         *,
         characters: CharacterLSTM | CharacterCNN | None = None,
-        shape_size: int = 8,
+        affix_size: int = 32,
         word_dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -138,9 +154,11 @@ class WordFeatures(nn.Module):
             with torch.no_grad():
                 self.words.weight[_PADDING].zero_()
         self.characters = characters
-        self.shapes = nn.Embedding(N_SHAPES, shape_size) if shape_size else None
+        self.affixes = nn.EmbeddingBag(AFFIX_ROWS * N_AFFIXES, affix_size, mode="sum") if affix_size else None
+        if self.affixes is not None:
+            nn.init.normal_(self.affixes.weight, std=(N_AFFIXES * affix_size) ** -0.5)
         self.word_dropout = word_dropout
-        self.size = (word_size if n_words else 0) + (characters.size if characters is not None else 0) + shape_size
+        self.size = (word_size if n_words else 0) + (characters.size if characters is not None else 0) + affix_size
 
     def load_vectors(self, rows: Tensor, vectors: Tensor) -> None:
         """Copies pretrained vectors into the table.
@@ -168,6 +186,8 @@ class WordFeatures(nn.Module):
             found.append(self.words(numbers))
         if self.characters is not None:
             found.append(self.characters(batch.letters, batch.letter_lengths)[batch.spelling])
-        if self.shapes is not None:
-            found.append(self.shapes(batch.shapes))
+        if self.affixes is not None:
+            # Each kind of affix has its own part of the table.
+            parts = AFFIX_ROWS * torch.arange(N_AFFIXES, device=batch.affixes.device)
+            found.append(self.affixes(batch.affixes + parts)[batch.spelling])
         return torch.cat(found, -1)

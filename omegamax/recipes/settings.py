@@ -130,6 +130,9 @@ class WordSettings:
     word_dropout: float = option(0.1, "probability that training replaces a word by the unknown word")
     characters: str = option("lstm", "how the letters of a word are read", choices=("lstm", "cnn", "none"))
     character_size: int = option(50, "features of a word from its letters", least=4, most=65_536)
+    affix_size: int = option(
+        32, "features of a word from its beginning, ending and shape; 0 for none", least=0, most=65_536
+    )
     vectors: str | None = option(None, "a file of word vectors in the text format of GloVe or word2vec", metavar="FILE")
     encoder: str | None = option(None, "a directory of a Hugging Face model, which is trained further", metavar="DIR")
     encoder_rate: float = option(0.05, "learning rate of the encoder, as a share of --learning-rate", least=0, most=1)

@@ -3,9 +3,9 @@
     omegamax train tagger --data DIR --loss l2
     echo "Ada flew to New Tarin ." | omegamax predict runs/tagger-l2 --probabilities
 
-The model is a BiLSTM over words and their letters (Lample et al., NAACL 2016) or over a pretrained encoder, with a chain
-of tags on top. The loss decides what becomes of the scores of that chain: a CRF, or a sparse distribution under which
-only a few sequences of tags have a probability (Mensch & Blondel, ICML 2018); see tagger_losses.py.
+The model is a BiLSTM over words and their letters (Lample et al., NAACL 2016), and over a pretrained encoder if there
+is one, with a chain of tags on top. The loss decides what becomes of the scores of that chain: a CRF, or a sparse
+distribution, under which only a few sequences of tags have a probability (Mensch & Blondel, ICML 2018).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from omegamax.recipes.tagger_losses import tagger_loss
 from omegamax.recipes.tagger_output import Tagging, tagging_of, write_tagging
 from omegamax.recipes.tagger_scores import calibration_error, entity_f1, reliability
 from omegamax.recipes.word_inputs import SentenceInputs, padded
-from omegamax.spans import TagReader, write_tags
+from omegamax.spans import Span, TagReader, choose_spans, expected_f1_threshold, write_tags
 from omegamax.structures.chain import FactoredChain
 from omegamax.structures.tagging_scheme import allowed_transitions
 from omegamax.training.task import AttentionMap, Loss, Task
@@ -234,6 +234,12 @@ class TaggerTask(Task):
         scores["sentence_accuracy"] = sum(right) / max(1, len(right))
         if all("likely" in record for record in records):
             scores["entity_ece"] = calibration_error(reliability(self.likely(examples, predictions)))
+            likely = [[Span(*span) for span in record["likely"]] for record in records]
+            threshold = expected_f1_threshold(likely)  # which needs no gold entities
+            chosen = [{span[:3] for span in choose_spans(spans, threshold)} for spans in likely]
+            expected = entity_f1(chosen, wanted)
+            scores |= {f"expected_{name}": expected[name] for name in ("f1", "precision", "recall")}
+            scores["expected_threshold"] = threshold
         answers = [(record["answers"], ok) for record, ok in zip(records, right) if "answers" in record]
         if answers:
             one, several = [ok for n, ok in answers if n == 1], [ok for n, ok in answers if n > 1]

@@ -2,8 +2,8 @@
 
     precision = right / found,   recall = right / wanted,   F1 = 2 right / (found + wanted)
 
-An entity is right if its first word, its last word and its type are (Tjong Kim Sang & De Meulder, CoNLL 2003); these are
-the numbers of the package seqeval. The expected calibration error compares probabilities p with what came true:
+An entity is right if its first word, its last word and its type are (Tjong Kim Sang & De Meulder, CoNLL 2003); the
+package seqeval finds the same numbers. The expected calibration error compares probabilities p with what came true:
 
     ECE = Σ over ten bins of (share of entities in the bin) · |mean of p in the bin − share of right ones in the bin|
 """
@@ -20,7 +20,7 @@ Entity = tuple[int, int, str]  # first word, word after the last, type
 class Bin(NamedTuple):
     """Entities of about the same probability."""
 
-    count: int
+    n_entities: int
     probability: float  # their mean
     right: float  # the share of them that are right
 
@@ -75,5 +75,5 @@ def calibration_error(bins: Sequence[Bin]) -> float:
     >>> calibration_error(reliability([(0.9, True), (0.9, False)]))
     0.4
     """
-    total = max(1, sum(each.count for each in bins))
-    return sum(each.count * abs(each.probability - each.right) for each in bins) / total
+    total = max(1, sum(each.n_entities for each in bins))
+    return sum(each.n_entities * abs(each.probability - each.right) for each in bins) / total

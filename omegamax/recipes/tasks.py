@@ -6,7 +6,7 @@ here and one dataclass in settings.py; see CONTRIBUTING.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +19,7 @@ from omegamax.errors import CheckpointError, DataError
 if TYPE_CHECKING:
     import torch
 
+    from omegamax.data.data_report import DataReport
     from omegamax.training.prediction import SavedModel, TrainedModel
     from omegamax.training.task import Task
 
@@ -31,6 +32,9 @@ class TaskEntry(NamedTuple):
     settings: str
     training: Mapping[str, Any] = MappingProxyType({})  # defaults of TrainingSettings that suit the task better
     quick: Mapping[str, Any] = MappingProxyType({})  # settings with which --quick ends within a minute
+    prediction: str = ""  # the class of Task.prediction, in the module of the settings, if the task has one
+    check_data: str = ""  # a function of settings that looks for mistakes in data, for `omegamax check-data`
+    reading: Sequence[str] = ()  # settings that say how a data file is read
 
     def task_class(self) -> type[Task]:
         """Imports the class of the task."""
@@ -39,6 +43,14 @@ class TaskEntry(NamedTuple):
     def settings_class(self) -> type:
         """Imports the class of the task's settings."""
         return _import(self.settings)
+
+    def prediction_class(self) -> type | None:
+        """Imports the class of the options of predictions; None if the task has none."""
+        return _import(self.prediction) if self.prediction else None
+
+    def data_check(self) -> Callable[[Any], DataReport]:
+        """Imports the function that looks for mistakes in data."""
+        return _import(self.check_data)
 
 
 TASKS: dict[str, TaskEntry] = {
@@ -75,6 +87,9 @@ TASKS: dict[str, TaskEntry] = {
         "omegamax.recipes.settings:TaggerSettings",
         MappingProxyType({"epochs": 20, "batch_size": 16, "learning_rate": 3e-3, "clip": 5.0}),
         MappingProxyType({"sentences": 600, "epochs": 3, "hidden_size": 64, "word_size": 32, "character_size": 24}),
+        "omegamax.recipes.settings:TaggerPrediction",
+        "omegamax.recipes.tagger_data_check:check_tagger_data",
+        ("word_column", "tag_column"),
     ),
 }
 
@@ -88,6 +103,12 @@ def prepare_task(name: str, settings: Any) -> Task:
     """Makes a task with its data; raises DataError for a file or a setting that is wrong."""
     with _as_data_errors():
         return TASKS[name].task_class().prepare(settings)
+
+
+def check_data(name: str, settings: Any) -> DataReport:
+    """Looks for mistakes in the data that the settings of a task name; raises DataError for a file that is wrong."""
+    with _as_data_errors():
+        return TASKS[name].data_check()(settings)
 
 
 def read_examples(task: Task, lines: Sequence[str]) -> list[Any]:

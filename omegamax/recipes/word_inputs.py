@@ -24,12 +24,13 @@ from omegamax.data.word_pieces import WordPieces
 from omegamax.data.word_vectors import read_vectors
 from omegamax.models.pretrained_encoder import PieceBatch, PretrainedEncoder, read_config
 from omegamax.models.sequence_tagger import WordReader
-from omegamax.models.word_features import CharacterCNN, CharacterLSTM, WordBatch, WordFeatures, word_shape
+from omegamax.models.word_features import CharacterCNN, CharacterLSTM, WordBatch, WordFeatures, word_affixes
 from omegamax.recipes.settings import WordSettings
 
 _MAX_LETTERS = 40  # of a word that are read
 _MAX_ALPHABET = 10_000  # letters
 _MAX_PIECES = 512
+_REMEMBERED = 100_000  # words whose affixes are kept
 _DIGIT = re.compile(r"\d")
 _BLANK = re.compile(r"[\t\r\n]")  # which no token of a Vocabulary may hold
 
@@ -45,6 +46,7 @@ class WordInputs:
 
     def __init__(self, words: Vocabulary, letters: Vocabulary, vectors: Mapping[int, np.ndarray] | None = None) -> None:
         self.words, self.letters, self.vectors = words, letters, vectors or {}
+        self._known: dict[str, list[int]] = {}
 
     @classmethod
     def of(
@@ -100,19 +102,26 @@ class WordInputs:
         spelled: dict[str, int] = {}
         spelling = [[spelled.setdefault(word, len(spelled)) for word in row] for row in rows]
         keys = self.words.numbers([word_key(word) for word in spelled])
-        shapes = [word_shape(word) for word in spelled]
         letters = [self.letters.numbers(_BLANK.sub(" ", word)[:_MAX_LETTERS]) or [UNKNOWN] for word in spelled]
         lengths = torch.tensor([len(row) for row in rows])
         places = padded(spelling)
         within = torch.arange(places.shape[1]) < lengths.unsqueeze(-1)
         return WordBatch(
             torch.where(within, torch.tensor(keys)[places], PADDING),
-            torch.where(within, torch.tensor(shapes)[places], 0),
             places,
             padded(letters),
             torch.tensor([len(row) for row in letters]),
+            torch.tensor([self._affixes(word) for word in spelled]),
             lengths,
         )
+
+    def _affixes(self, word: str) -> list[int]:
+        """Remembers the affixes of words: the same words come again in every epoch."""
+        if word not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[word] = word_affixes(word)
+        return self._known[word]
 
 
 class PieceInputs:
@@ -211,6 +220,7 @@ class SentenceInputs:
             len(self.words.words) if self.word_size else 0,
             self.word_size,
             characters=self._characters(settings),
+            affix_size=settings.affix_size,
             word_dropout=settings.word_dropout,
         )
         rows = self.words.vector_rows()

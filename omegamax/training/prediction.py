@@ -127,9 +127,22 @@ def assess(
     return _lines(task, task.assess, model, examples, batch_size, processes, on_batch)
 
 
+def inspect(
+    task: Task,
+    model: nn.Module,
+    examples: Sequence[Any],
+    *,
+    batch_size: int = 64,
+    processes: Processes = SINGLE_PROCESS,
+    on_batch: Callable[[int, int], None] | None = None,
+) -> list[str]:
+    """Returns the lines of the task's `inspect`, as `assess` does those of its `assess`."""
+    return _lines(task, task.inspect, model, examples, batch_size, processes, on_batch)
+
+
 def _lines(
     task: Task,
-    write: Callable[[nn.Module, Sequence[Any]], list[str]],
+    write: Callable[[nn.Module, Sequence[Any]], list[str] | None],
     model: nn.Module,
     examples: Sequence[Any],
     batch_size: int,
@@ -146,10 +159,10 @@ def _lines(
         with torch.no_grad():
             for n_done, batch in enumerate(batches, start=1):
                 lines = write(model, [examples[at] for at in batch])
-                if len(lines) != len(batch):
+                if lines is None or len(lines) != len(batch):
                     raise ValueError(
                         f"{type(task).__name__}.{write.__name__} must return a line for each of {len(batch)} examples, "
-                        f"got {len(lines)}"
+                        f"got {None if lines is None else len(lines)}"
                     )
                 mine += zip(batch, lines)
                 if on_batch is not None:

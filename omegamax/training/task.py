@@ -135,7 +135,7 @@ class Task(ABC):
         return []
 
     def draw_scores(self, examples: Sequence[Any], lines: Sequence[str]) -> dict[str, Any]:
-        """Returns figures by name that show the metrics, from the lines of `inspect`, or of `assess`; none by default."""
+        """Returns figures of the metrics by name, from the lines of `inspect`; none by default."""
         return {}
 
     def rate_factor(self, name: str) -> float:
