@@ -226,6 +226,9 @@ class NLISettings(AttentionSettings, WordSettings):
     )
     word_dropout: float = option(0.0, "probability that training replaces a word by the unknown word")
     characters: str = option("none", "how the letters of a word are read", choices=("lstm", "cnn", "none"))
+    affix_size: int = option(
+        0, "features of a word from its beginning, ending and shape; 0 for none", least=0, most=65_536
+    )
     n_layers: int = option(0, "layers of an LSTM between the words and the model", least=0, most=100)
     hidden_size: int = option(128, "features of a state", least=2, most=65_536)
     dropout: float = option(0.1, "dropout probability of features and states")

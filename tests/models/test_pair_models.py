@@ -128,14 +128,18 @@ def test_an_odd_size_is_refused():
 
 
 def test_the_classifier_splits_premises_from_hypotheses():
-    reader = WordReader(WordFeatures(9, 4, shape_size=0), n_layers=0, dropout=0.0)
+    reader = WordReader(WordFeatures(9, 4, affix_size=0), n_layers=0, dropout=0.0)
     model = PairClassifier(reader, AttentiveLSTM(4, 3, attention=None, hidden_size=6)).eval()
     words = torch.randint(2, 9, (4, 5))
     lengths = torch.tensor([5, 3, 2, 4])
     words[torch.arange(5) >= lengths.unsqueeze(1)] = 0
     nothing = torch.zeros(0, dtype=torch.long)
     batch = PairBatch(
-        WordBatch(words, words, words, nothing, nothing, lengths), None, lengths[:2], lengths[2:], torch.zeros(2).long()
+        WordBatch(words, nothing, words, nothing, nothing, lengths),
+        None,
+        lengths[:2],
+        lengths[2:],
+        torch.zeros(2).long(),
     )
     features = model.norm(reader.features.words(words))
     expected = model.classifier(features[:2], features[2:, :4], lengths[:2], lengths[2:])
