@@ -135,7 +135,7 @@ def test_the_classifier_splits_premises_from_hypotheses():
     words[torch.arange(5) >= lengths.unsqueeze(1)] = 0
     nothing = torch.zeros(0, dtype=torch.long)
     batch = PairBatch(
-        WordBatch(words, nothing, words, nothing, nothing, lengths),
+        WordBatch(words, words, nothing, nothing, nothing, lengths),
         None,
         lengths[:2],
         lengths[2:],
