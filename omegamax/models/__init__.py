@@ -1,10 +1,23 @@
 """Whole networks as plain modules: what a recipe trains."""
 
+from omegamax.models.aligners import (
+    Aligner,
+    MatchingAligner,
+    Reading,
+    RowAligner,
+    SequenceAligner,
+    StructuredAligner,
+    WordAlignment,
+)
+from omegamax.models.attentive_lstm import AttentiveLSTM
 from omegamax.models.beam_search import BeamSearchResult, beam_search
 from omegamax.models.biaffine import ArcLabels, Biaffine, BiaffineParser, ParserScores, WordStates
 from omegamax.models.bidirectional_lstm import BidirectionalLSTM
 from omegamax.models.crf import CRF
+from omegamax.models.decomposable_attention import DecomposableAttention
 from omegamax.models.encoder_decoder import DecoderStep, EncoderDecoder
+from omegamax.models.esim import ESIM
+from omegamax.models.pair_classifier import PairBatch, PairClassifier, PairOutput
 from omegamax.models.pretrained_encoder import PieceBatch, PretrainedEncoder
 from omegamax.models.readers import FixedReader, HardReader, Reader, ReaderOutput, SoftReader
 from omegamax.models.recurrent_encoder import RecurrentEncoder, SourceStates
@@ -14,7 +27,10 @@ from omegamax.spelling import install as _install
 
 __all__ = [
     "CRF",
+    "ESIM",
+    "Aligner",
     "ArcLabels",
+    "AttentiveLSTM",
     "BeamSearchResult",
     "Biaffine",
     "BiaffineParser",
@@ -22,18 +38,28 @@ __all__ = [
     "CharacterCNN",
     "CharacterLSTM",
     "DecoderStep",
+    "DecomposableAttention",
     "EncoderDecoder",
     "FixedReader",
     "HardReader",
+    "MatchingAligner",
+    "PairBatch",
+    "PairClassifier",
+    "PairOutput",
     "ParserScores",
     "PieceBatch",
     "PretrainedEncoder",
     "Reader",
     "ReaderOutput",
+    "Reading",
     "RecurrentEncoder",
+    "RowAligner",
+    "SequenceAligner",
     "SequenceTagger",
     "SoftReader",
     "SourceStates",
+    "StructuredAligner",
+    "WordAlignment",
     "WordBatch",
     "WordFeatures",
     "WordReader",

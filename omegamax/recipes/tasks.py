@@ -87,6 +87,13 @@ TASKS: dict[str, TaskEntry] = {
         "omegamax.recipes.settings:ParserPrediction",
         "omegamax.recipes.parser_data_check:check_parser_data",
     ),
+    "nli": TaskEntry(
+        "say whether one sentence follows from another: entailment, neutral, contradiction (generated data, or files)",
+        "omegamax.recipes.nli:Entailment",
+        "omegamax.recipes.settings:NLISettings",
+        MappingProxyType({"epochs": 10, "batch_size": 32, "learning_rate": 3e-3}),
+        MappingProxyType({"pairs": 3000, "epochs": 5, "hidden_size": 64, "word_size": 50}),
+    ),
     "seq2seq": TaskEntry(
         "any two-column TSV: translation, transliteration, summarization of short texts",
         "omegamax.recipes.seq2seq:SequenceToSequence",

@@ -227,7 +227,7 @@ class SentenceInputs:
         if rows is not None:
             features.load_vectors(*rows)
         return WordReader(
-            features,
+            features if features.size else None,
             None if self.pieces is None else self.pieces.encoder(),
             hidden_size=settings.hidden_size,
             n_layers=settings.n_layers,
