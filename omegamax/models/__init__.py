@@ -2,9 +2,13 @@
 
 from omegamax.models.beam_search import BeamSearchResult, beam_search
 from omegamax.models.crf import CRF
-from omegamax.models.encoder_decoder import DecoderStep, EncoderDecoder
+from omegamax.models.encoder_decoder import EncoderDecoder
+from omegamax.models.lstm_encoder_decoder import LSTMEncoderDecoder
 from omegamax.models.readers import FixedReader, HardReader, Reader, ReaderOutput, SoftReader
 from omegamax.models.recurrent_encoder import RecurrentEncoder, SourceStates
+from omegamax.models.sequence_model import DecoderStep, SequenceModel
+from omegamax.models.token_distribution import TokenDistribution
+from omegamax.models.transformer_encoder_decoder import TransformerEncoderDecoder
 from omegamax.spelling import install as _install
 
 __all__ = [
@@ -14,11 +18,15 @@ __all__ = [
     "EncoderDecoder",
     "FixedReader",
     "HardReader",
+    "LSTMEncoderDecoder",
     "Reader",
     "ReaderOutput",
     "RecurrentEncoder",
+    "SequenceModel",
     "SoftReader",
     "SourceStates",
+    "TokenDistribution",
+    "TransformerEncoderDecoder",
     "beam_search",
 ]
 
