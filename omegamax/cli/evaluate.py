@@ -129,4 +129,7 @@ def run(options: argparse.Namespace) -> None:
             seconds = time.perf_counter() - began
         metrics["tokens_per_second"] = sum(found.task.length(example) for example in examples) / seconds
         if processes.is_rank_zero:
+            signatures = found.task.signatures(examples)
+            if options.json and signatures:
+                metrics["signatures"] = signatures
             print(json.dumps(metrics) if options.json else table({options.split: metrics}))

@@ -109,8 +109,6 @@ class LSTMEncoderDecoder(SequenceModel):
         self.normalizer, self.distribution, self.padding = normalizer, distribution, padding
         self.source_embedding = nn.Embedding(n_source, embedding_size)
         self.target_embedding = nn.Embedding(n_target, embedding_size)
-        for embedding in (self.source_embedding, self.target_embedding):
-            nn.init.normal_(embedding.weight, std=embedding_size**-0.5)
         self.encoder = nn.LSTM(
             embedding_size,
             hidden_size // 2,

@@ -20,12 +20,10 @@ from omegamax.attention.transformer.stack import DecoderCache, StackOptions
 from omegamax.attention.transformer.transformer import Transformer
 from omegamax.models.sequence_model import DecoderStep, SequenceModel
 from omegamax.models.token_distribution import TokenDistribution, of_written
-from omegamax.operators.shannon import Shannon
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-_SHANNON = Shannon()
 _SOFTMAX = TokenDistribution()
 
 
@@ -43,14 +41,13 @@ class TransformerEncoderDecoder(SequenceModel):
     Arguments:
         n_source: how many source tokens there are; None shares those of the target, and their vectors
         n_target: how many target tokens there are
-        normalizer: of the attention to the source
-        self_normalizer: of both self-attentions
+        cross_normalizer: of the attention to the source; None takes `normalizer`, that of both self-attentions
         distribution: of the next token, and its loss
         size: features of a token
         padding: the target token beyond the end of a text, which costs nothing
-        options: `n_heads`, `n_layers`, `hidden_size`, `dropout`, ... of `TransformerEncoder`
+        options: `normalizer`, `n_heads`, `n_layers`, `hidden_size`, ... of `TransformerEncoder`
 
-    >>> model = TransformerEncoderDecoder(10, 8, normalizer=SquaredNorm(), size=4, n_heads=2, n_layers=1, hidden_size=6)
+    >>> model = TransformerEncoderDecoder(10, 8, size=4, n_heads=2, n_layers=1, cross_normalizer=SquaredNorm())
     >>> model(torch.randint(10, (2, 5)), torch.tensor([5, 3]), torch.randint(8, (2, 4))).shape
     torch.Size([2, 3])
     """
@@ -60,8 +57,7 @@ class TransformerEncoderDecoder(SequenceModel):
         n_source: int | None,
         n_target: int,
         *,
-        normalizer: Normalizer = _SHANNON,
-        self_normalizer: Normalizer = _SHANNON,
+        cross_normalizer: Normalizer | None = None,
         distribution: TokenDistribution = _SOFTMAX,
         size: int = 256,
         padding: int = 0,
@@ -73,8 +69,7 @@ class TransformerEncoderDecoder(SequenceModel):
             n_target,
             size,
             source_vocabulary_size=n_source,
-            normalizer=self_normalizer,
-            cross_normalizer=normalizer,
+            cross_normalizer=cross_normalizer,
             **options,
         )
         self.distribution, self.padding = distribution, padding

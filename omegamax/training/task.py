@@ -117,6 +117,13 @@ class Task(ABC):
     def score(self, examples: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:
         """Returns the metrics of predictions, or of the lines of `assess`, by name, the watched metric first."""
 
+    def signatures(self, examples: Sequence[Any]) -> dict[str, str]:
+        """Returns how metrics of these examples are computed, by their names, where somebody may want to know.
+
+        `omegamax evaluate --json` prints them beside the numbers.
+        """
+        return {}
+
     @abstractmethod
     def attend(self, model: nn.Module, examples: Sequence[Any]) -> list[AttentionMap]:
         """Returns the attention of the model on each example; an empty list if it has no attention."""

@@ -13,9 +13,15 @@ SPARSE = TokenDistribution(om.SquaredNorm())
 MODELS = {
     "lstm": lambda **o: LSTMEncoderDecoder(9, 7, embedding_size=5, hidden_size=6, **o),
     "deep lstm": lambda **o: LSTMEncoderDecoder(9, 7, embedding_size=5, hidden_size=6, n_layers=3, **o),
-    "transformer": lambda **o: TransformerEncoderDecoder(9, 7, size=8, n_heads=2, n_layers=2, hidden_size=6, **o),
-    "shared": lambda **o: TransformerEncoderDecoder(None, 9, size=8, n_heads=2, n_layers=1, hidden_size=6, **o),
+    "transformer": lambda **o: transformer(9, 7, n_layers=2, **o),
+    "shared": lambda **o: transformer(None, 9, n_layers=1, **o),
 }
+
+
+def transformer(n_source, n_target, *, normalizer=None, **options):
+    """`normalizer` is that of the attention to the source, as the LSTM's is; self-attention has another one."""
+    sizes = {"size": 8, "n_heads": 2, "hidden_size": 6, "normalizer": om.Tsallis(1.5)}
+    return TransformerEncoderDecoder(n_source, n_target, cross_normalizer=normalizer, **sizes, **options)
 
 
 @pytest.fixture(params=MODELS)
