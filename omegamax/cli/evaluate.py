@@ -51,7 +51,31 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         help="which of the run's checkpoints (default: best)",
     )
     parser.add_argument(
+        "--average",
+        metavar="N",
+        type=at_least(1, 10_000),
+        default=1,
+        help="average the parameters of the N latest checkpoints, of a run with --keep N (default: 1, none)",
+    )
+    parser.add_argument(
         "--beam", metavar="N", type=at_least(1, MAX_BEAM), help="hypotheses while decoding (default: as trained)"
+    )
+    parser.add_argument(
+        "--length-penalty",
+        metavar="X",
+        type=float,
+        help="power of the length that scores of translations are divided by (default: as trained)",
+    )
+    parser.add_argument(
+        "--coverage-penalty",
+        metavar="X",
+        type=float,
+        help="cost of source tokens without attention, in scores of translations (default: as trained)",
+    )
+    parser.add_argument(
+        "--unknown",
+        choices=("copy", "forbid"),
+        help="unknown words of translations: copied from the source, or forbidden (default: as trained)",
     )
     parser.add_argument(
         "--batch-size", metavar="N", type=at_least(1, 1_000_000), help="examples at a time (default: as trained)"
@@ -73,8 +97,9 @@ def load_run(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
     from omegamax.cli.errors import CommandError, as_command_errors
     from omegamax.recipes.tasks import load
 
-    found = load(options.run_directory, which=options.checkpoint, device=device)
-    wanted = {name: value for name, value in {"beam": options.beam, **changes}.items() if value is not None}
+    found = load(options.run_directory, which=options.checkpoint, average=options.average, device=device)
+    given = {name: getattr(options, name) for name in ("beam", "length_penalty", "coverage_penalty", "unknown")}
+    wanted = {name: value for name, value in {**given, **changes}.items() if value is not None}
     names = {each.name for each in dataclasses.fields(found.task.settings)}
     for name in wanted:
         if name not in names:

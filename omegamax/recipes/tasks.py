@@ -104,6 +104,12 @@ def read_examples(task: Task, lines: Sequence[str]) -> list[Any]:
         return task.read(lines)
 
 
+def read_scored_examples(task: Any, lines: Sequence[str]) -> list[Any]:
+    """Makes examples of lines with sources and targets; raises DataError for a line that is wrong."""
+    with _as_data_errors():
+        return task.read_scored(lines)
+
+
 def read_split(task: Task, split: str) -> Sequence[Any]:
     """Returns the examples of a split, and reads them if they were not read before."""
     with _as_data_errors():
@@ -122,16 +128,21 @@ def _as_data_errors() -> Iterator[None]:
 
 
 def load(
-    path: Path | str, *, which: str = "best", task: type[Task] | None = None, device: str | torch.device = "cpu"
+    path: Path | str,
+    *,
+    which: str = "best",
+    average: int = 1,
+    task: type[Task] | None = None,
+    device: str | torch.device = "cpu",
 ) -> TrainedModel:
-    """Reads a run's best or latest checkpoint, or the checkpoint at a path.
+    """Reads a run's best or latest checkpoint, or the checkpoint at a path; or the mean of the `average` latest.
 
     `task` is the class of a task that is not one of omegamax's own recipes. It must be given, because a checkpoint
     alone may not decide which code is imported.
     """
     from omegamax.training.prediction import read_saved_model, restore_model
 
-    saved = read_saved_model(Path(path), which)
+    saved = read_saved_model(Path(path), which, average=average)
     return restore_model(saved, task or _recipe_of(saved), device)
 
 

@@ -46,6 +46,7 @@ TRAINING = [
     "precision",
     "sharding",
     "save_every",
+    "keep",
     "log_every",
     "seed",
     "threads",
