@@ -33,7 +33,7 @@ _NOUNS = [
     "cloud",
     "market",
 ]
-_ADJECTIVES = ["old", "red", "small", "quiet", "bright", "cold", "heavy", "green"]
+ADJECTIVES = ["old", "red", "small", "quiet", "bright", "cold", "heavy", "green"]
 _VERBS = ["sees", "finds", "paints", "follows", "carries", "hears", "builds", "hides"]
 _PLACES = ["near", "behind", "under", "above"]
 _DETERMINERS = ("the", "a", "every")
@@ -71,16 +71,17 @@ def generate_sentences(count: int, split: str, *, seed: int = 0) -> Iterator[Sen
     """
     draw = random.Random(f"small language/{seed}/{split}")
     for _ in range(count):
-        source, target = _clause(draw)
+        source, target = draw_clause(draw)
         if draw.random() < 0.3:
             conjunction = draw.choice(_CONJUNCTIONS)
-            more, of_more = _clause(draw)
+            more, of_more = draw_clause(draw)
             # The reason comes first, and the conjunction at its end.
             source, target = [*source, conjunction, *more], [*of_more, _word(conjunction), *target]
         yield Sentence(" ".join(source), " ".join(target))
 
 
-def _clause(draw: random.Random) -> tuple[list[str], list[str]]:
+def draw_clause(draw: random.Random) -> tuple[list[str], list[str]]:
+    """Draws a clause with random numbers from `draw`; returns its words and those of its translation."""
     subject, thing = _phrase(draw), _phrase(draw)
     verb, negated = draw.choice(_VERBS), draw.random() < 0.25
     said = ["does", "not", verb.removesuffix("s")] if negated else [verb]
@@ -96,7 +97,7 @@ def _clause(draw: random.Random) -> tuple[list[str], list[str]]:
 
 def _phrase(draw: random.Random) -> _Phrase:
     noun, determiner = draw.choice(_NOUNS), draw.choice(_DETERMINERS)
-    adjective = draw.choice(_ADJECTIVES) if draw.random() < 0.5 else None
+    adjective = draw.choice(ADJECTIVES) if draw.random() < 0.5 else None
     words = [determiner, *([adjective] if adjective else []), noun]
     return _Phrase(words, _word(noun), adjective, determiner, _GENDERS[_NOUNS.index(noun) % len(_GENDERS)])
 
@@ -116,4 +117,4 @@ def _word(english: str) -> str:
     return syllables[number % len(syllables)] + _CONSONANTS[number * 7 % len(_CONSONANTS)]
 
 
-_DICTIONARY = [*_NOUNS, *_ADJECTIVES, *_VERBS, *_PLACES, *_DETERMINERS, *_CONJUNCTIONS]
+_DICTIONARY = [*_NOUNS, *ADJECTIVES, *_VERBS, *_PLACES, *_DETERMINERS, *_CONJUNCTIONS]

@@ -150,6 +150,19 @@ class TranslateSettings(Seq2SeqSettings):
 
 
 @dataclass(frozen=True)
+class SummarizeSettings(TranslateSettings):
+    """The models of `translate` for summaries; data=None generates reports with one sentence that matters."""
+
+    source: str = option("source", "what to read: a JSON field (source.0 is the first of a list), a column, an ending")
+    target: str = option("target", "what to write: a JSON field (several texts are references), a column, an ending")
+    vocabulary: str = option("joint", "one vocabulary for each side, or a joint one", choices=("separate", "joint"))
+    max_source: int = option(400, "longer sources are cut after this many tokens", least=1, most=MAX_LENGTH)
+    examples: int = option(
+        8000, "training pairs to generate; a twentieth as many for dev and test each", least=1, most=1_000_000
+    )
+
+
+@dataclass(frozen=True)
 class LanguageSettings(AttentionSettings):
     """A Transformer that predicts the next token of a text; data=None generates stories."""
 

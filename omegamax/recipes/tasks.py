@@ -41,6 +41,20 @@ class TaskEntry(NamedTuple):
         return _import(self.settings)
 
 
+# A small model of words, for --quick of `translate` and `summarize`.
+_QUICK_SEQUENCES = {
+    "level": "word",
+    "embedding_size": 64,
+    "hidden_size": 64,
+    "feed_forward_size": 128,
+    "dropout": 0.1,
+    "label_smoothing": 0.0,
+    "batch_size": 32,
+    "learning_rate": 8e-3,
+    "warmup": 50,
+    "threads": 1,
+}
+
 TASKS: dict[str, TaskEntry] = {
     "dates": TaskEntry(
         "normalise dates written in many languages to ISO form (generated data)",
@@ -62,27 +76,19 @@ TASKS: dict[str, TaskEntry] = {
         "omegamax.recipes.seq2seq:SequenceToSequence",
         "omegamax.recipes.settings:Seq2SeqSettings",
     ),
+    "summarize": TaskEntry(
+        "summarize texts with an LSTM or a Transformer (generated reports, or files)",
+        "omegamax.recipes.summarize:Summarize",
+        "omegamax.recipes.settings:SummarizeSettings",
+        MappingProxyType({"epochs": 10, "batch_size": 32, "learning_rate": 1e-3, "warmup": 100, "save_every": 1000}),
+        MappingProxyType({**_QUICK_SEQUENCES, "examples": 2000, "epochs": 4}),
+    ),
     "translate": TaskEntry(
         "translate texts with an LSTM or a Transformer (a generated language, or files)",
         "omegamax.recipes.translate:Translate",
         "omegamax.recipes.settings:TranslateSettings",
         MappingProxyType({"epochs": 10, "batch_size": 64, "learning_rate": 1e-3, "warmup": 100, "save_every": 1000}),
-        MappingProxyType(
-            {
-                "examples": 3000,
-                "level": "word",
-                "embedding_size": 64,
-                "hidden_size": 64,
-                "feed_forward_size": 128,
-                "dropout": 0.1,
-                "label_smoothing": 0.0,
-                "epochs": 5,
-                "batch_size": 32,
-                "learning_rate": 8e-3,
-                "warmup": 50,
-                "threads": 1,
-            }
-        ),
+        MappingProxyType({**_QUICK_SEQUENCES, "examples": 3000, "epochs": 5}),
     ),
 }
 

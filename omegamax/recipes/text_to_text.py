@@ -36,6 +36,7 @@ class Texts(NamedTuple):
     source: str
     target: str
     first: tuple[str, ...] = ()  # tokens before those of the source, whole
+    more: tuple[str, ...] = ()  # other targets that are as right
 
 
 class TextPair(NamedTuple):
@@ -137,8 +138,18 @@ class TextToText(Task):
     def _make_pairs(
         cls, settings: Any, source: TextTokens, target: TextTokens, texts: Mapping[str, Sequence[Texts]]
     ) -> dict[str, list[TextPair]]:
-        pairs = {split: [*_split(source, some)] for split, some in texts.items()}
+        pairs = {split: cls._split(settings, source, some) for split, some in texts.items()}
         return limit_lengths(pairs, settings, target)
+
+    @classmethod
+    def _split(cls, settings: Any, tokens: TextTokens, texts: Sequence[Texts]) -> list[Any]:
+        sources = tokens.split([each.source for each in texts])
+        return [cls.make_pair(settings, (*each.first, *source), each) for each, source in zip(texts, sources)]
+
+    @classmethod
+    def make_pair(cls, settings: Any, source: tuple[str, ...], texts: Texts) -> Any:
+        """Returns the example of a source, as tokens, and the texts it is from."""
+        return TextPair(source, texts.target)
 
     @classmethod
     def restore(cls, settings: Any, assets: Mapping[str, Any]) -> TextToText:
@@ -174,7 +185,7 @@ class TextToText(Task):
 
     def make_examples(self, texts: Sequence[Texts]) -> list[TextPair]:
         """Splits texts into tokens; ValueError, with the line, for one that is far too long."""
-        pairs = [*_split(self.source_tokens, texts)]
+        pairs = self._split(self.settings, self.source_tokens, texts)
         check_lengths(pairs, self.source_tokens, self.target_tokens)
         return pairs
 
@@ -274,11 +285,6 @@ def _is_joint(settings: Any) -> bool:
     return getattr(settings, "vocabulary", "separate") == "joint"
 
 
-def _split(tokens: TextTokens, texts: Sequence[Texts]) -> Iterable[TextPair]:
-    sources = tokens.split([each.source for each in texts])
-    return (TextPair((*each.first, *source), each.target) for each, source in zip(texts, sources))
-
-
 def _tokens_as_json(tokens: TextTokens) -> Any:
     content = tokens.to_json()
     return content if "merges" in content else content["vocabulary"]
@@ -304,7 +310,9 @@ def limit_lengths(pairs: dict[str, list[TextPair]], settings: Any, target: TextT
 def keep_short(pairs: list[TextPair], settings: Any, target: TextTokens) -> list[TextPair]:
     """Returns the pairs that are no longer than the settings allow, on both sides."""
     lengths = map(len, target.split([pair.target for pair in pairs]))
-    short = [pair for pair, length in zip(pairs, lengths) if max(len(pair.source), length) <= settings.max_length]
+    most, most_source = settings.max_length, getattr(settings, "max_source", settings.max_length)
+    fits = (length <= most and len(pair.source) <= most_source for pair, length in zip(pairs, lengths))
+    short = [pair for pair, fit in zip(pairs, fits) if fit]
     if not short:
         where = settings.data or "the generated data"
         raise ValueError(

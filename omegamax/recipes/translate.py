@@ -11,13 +11,13 @@ section 4.2.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from omegamax.data.small_language import generate_sentences
-from omegamax.data.text_pairs import read_text_pairs
+from omegamax.data.text_pairs import PairOfTexts, read_text_pairs
 from omegamax.data.tsv import SPLITS
 from omegamax.data.vocabulary import JOINER, PADDING, SPECIAL, START, UNKNOWN
 from omegamax.models import SequenceModel
@@ -37,6 +37,7 @@ class Translate(TextToText):
     metric: ClassVar[str] = "bleu"
     settings_type: ClassVar[type] = TranslateSettings
     settings: TranslateSettings
+    generate: ClassVar[Callable[..., Iterator[tuple[str, str]]]] = staticmethod(generate_sentences)
 
     @classmethod
     def check_settings(cls, settings: TranslateSettings) -> None:
@@ -47,11 +48,11 @@ class Translate(TextToText):
         """Reads the pairs of the files, or generates those of a small language."""
         if settings.data is not None:
             found = read_text_pairs(settings.data, settings.source, settings.target)
-            return {split: [Texts(pair.source, pair.targets[0]) for pair in pairs] for split, pairs in found.items()}
+            return {split: [_texts(pair) for pair in pairs] for split, pairs in found.items()}
 
         def generated(split: str) -> list[Texts]:
             count = settings.examples if split == "train" else max(_MIN_EXAMPLES, settings.examples // 20)
-            return [Texts(*pair) for pair in generate_sentences(count, split, seed=settings.data_seed)]
+            return [Texts(*pair) for pair in cls.generate(count, split, seed=settings.data_seed)]
 
         return {split: generated(split) for split in SPLITS}
 
@@ -109,6 +110,10 @@ class Translate(TextToText):
 
     def _scores(self, examples: Sequence[TextPair], predictions: Sequence[str]) -> TranslationScores:
         return translation_scores(predictions, [[example.target] for example in examples])
+
+
+def _texts(pair: PairOfTexts) -> Texts:
+    return Texts(pair.source, pair.targets[0], more=pair.targets[1:])
 
 
 def _copied(tokens: Sequence[str], source: Sequence[str], weights: Tensor) -> list[str]:

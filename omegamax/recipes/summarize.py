@@ -1,0 +1,53 @@
+"""Summaries: the models of `translate`, measured by ROUGE.
+
+    omegamax train summarize --attention fusedmax
+    omegamax train summarize --data scitldr --source source --target target --attention sparsemax
+    omegamax train summarize --data scitldr --source source.0 --target title
+
+The data is JSON lines, a table or aligned files (see omegamax/data/text_pairs.py). A JSON field may hold a list: of the
+sentences of a source, or of several references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from omegamax.data.small_reports import generate_reports
+from omegamax.recipes.rouge import mean_rouge
+from omegamax.recipes.settings import SummarizeSettings
+from omegamax.recipes.text_to_text import Texts
+from omegamax.recipes.translate import Translate
+
+_SIGNATURE = "words: [a-z0-9]+ in lower case|stemming: no|references: best|implementation: omegamax"
+
+
+class SummaryPair(NamedTuple):
+    """A source as tokens, its summary, and other summaries that are as right."""
+
+    source: tuple[str, ...]
+    target: str
+    more: tuple[str, ...] = ()
+
+
+class Summarize(Translate):
+    """Learns to summarize."""
+
+    name: ClassVar[str] = "summarize"
+    metric: ClassVar[str] = "rouge_l"
+    settings_type: ClassVar[type] = SummarizeSettings
+    settings: SummarizeSettings
+    generate = staticmethod(generate_reports)
+
+    @classmethod
+    def make_pair(cls, settings: SummarizeSettings, source: tuple[str, ...], texts: Texts) -> SummaryPair:
+        """Cuts a long source."""
+        return SummaryPair(source[: settings.max_source], texts.target, texts.more)
+
+    def score(self, examples: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:
+        """Computes ROUGE against the best of all references."""
+        scores = mean_rouge(predictions, [[example.target, *example.more] for example in examples])
+        return {self.metric: scores.pop(self.metric), **scores}
+
+    def signatures(self, examples: Sequence[Any]) -> dict[str, str]:
+        return {"rouge": _SIGNATURE}
