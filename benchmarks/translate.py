@@ -8,9 +8,9 @@ that was interrupted goes on where it was, so this may be stopped and started at
     python benchmarks/translate.py --scitldr corpus/scitldr --only 'paper/tldr/*' --minutes 60
     python benchmarks/translate.py --table
 
-Groups of cells: `paper` (normalizers × tasks × models at the same, untuned settings), `seeds` (more seeds of softmax and
-fusedmax), `lecture` (with and without attention, two largest lengths), `ablation` (the Transformer with one thing
-changed), `output` (sparse outputs). `--bootstrap A B` tests whether the outputs of cell A have a higher BLEU than
+Groups of cells: `paper` (normalizers × tasks × models at the same, untuned settings), `seeds` (more seeds of some of
+them), `lecture` (with and without attention, two largest lengths), `ablation` (the Transformer with one thing changed),
+`output` (sparse outputs), `best` (larger models). `--bootstrap A B` tests whether the outputs of cell A have a higher BLEU than
 those of B by paired resampling (Koehn, EMNLP 2004).
 """
 

@@ -28,7 +28,7 @@ _SOFTMAX = TokenDistribution()
 
 
 class LSTMMemory(NamedTuple):
-    """An encoded source."""
+    """What the decoder needs to know of a source."""
 
     keys: Tensor  # (B, K, hidden), W h: what a decoder's state is multiplied with
     states: Tensor  # (B, K, hidden), h; zero beyond the length

@@ -31,7 +31,7 @@ class SummaryPair(NamedTuple):
 
 
 class Summarize(Translate):
-    """Learns to summarize."""
+    """Learns to write summaries, with the models of `Translate`."""
 
     name: ClassVar[str] = "summarize"
     metric: ClassVar[str] = "rouge_l"

@@ -31,7 +31,7 @@ _MIN_EXAMPLES = 100  # of dev and test
 
 
 class Translate(TextToText):
-    """Learns to translate."""
+    """Learns to translate texts of one language into another."""
 
     name: ClassVar[str] = "translate"
     metric: ClassVar[str] = "bleu"
