@@ -10,8 +10,8 @@ that was interrupted goes on where it was, so this may be stopped and started at
 
 Groups of cells: `paper` (normalizers × tasks × models at the same, untuned settings), `seeds` (more seeds of some of
 them), `lecture` (with and without attention, two largest lengths), `ablation` (the Transformer with one thing changed),
-`output` (sparse outputs), `best` (larger models). `--bootstrap A B` tests whether the outputs of cell A have a higher BLEU than
-those of B by paired resampling (Koehn, EMNLP 2004).
+`output` (sparse outputs), `best` (larger models), `pointer` (summaries with copying). `--bootstrap A B` tests whether
+the outputs of cell A have a higher BLEU than those of B by paired resampling (Koehn, EMNLP 2004).
 """
 
 from __future__ import annotations
@@ -79,6 +79,9 @@ def cells() -> Iterator[Cell]:
         yield Cell(f"ablation/en-de/{name}", "en-de", (*TRANSFORMER, *changed))
     for name in ("softmax", "entmax15", "sparsemax"):
         yield Cell(f"output/en-de/{name}", "en-de", ("--output", name, "--label-smoothing", "0"))
+    for task in ("tldr", "headline"):
+        for name in NORMALIZERS:
+            yield Cell(f"pointer/{task}/{name}", task, ("--copy", "pointer", "--attention", name))
     for task in ("en-de", "en-fr"):
         for model, shape in MODELS.items():
             yield Cell(f"best/{task}/{model}", task, (*shape, "--hidden-size", "512", "--vocabulary", "joint"))

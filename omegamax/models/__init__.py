@@ -1,6 +1,7 @@
 """Whole networks as plain modules: what a recipe trains."""
 
 from omegamax.models.beam_search import BeamSearchResult, beam_search
+from omegamax.models.copying_lstm import CopyingLSTM
 from omegamax.models.crf import CRF
 from omegamax.models.encoder_decoder import EncoderDecoder
 from omegamax.models.lstm_encoder_decoder import LSTMEncoderDecoder
@@ -14,6 +15,7 @@ from omegamax.spelling import install as _install
 __all__ = [
     "CRF",
     "BeamSearchResult",
+    "CopyingLSTM",
     "DecoderStep",
     "EncoderDecoder",
     "FixedReader",

@@ -40,7 +40,7 @@ class Translate(TextToText):
     generate: ClassVar[Callable[..., Iterator[tuple[str, str]]]] = staticmethod(generate_sentences)
 
     @classmethod
-    def check_settings(cls, settings: TranslateSettings) -> None:
+    def check_settings(cls, settings: Any) -> None:
         check_model(settings)
 
     @classmethod

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import omegamax as om
-from omegamax.models import LSTMEncoderDecoder, TokenDistribution, TransformerEncoderDecoder, beam_search
+from omegamax.models import CopyingLSTM, LSTMEncoderDecoder, TokenDistribution, TransformerEncoderDecoder, beam_search
 from omegamax.models.sequence_model import repeat_rows
 
 PADDING = 0
@@ -13,6 +13,7 @@ SPARSE = TokenDistribution(om.SquaredNorm())
 MODELS = {
     "lstm": lambda **o: LSTMEncoderDecoder(9, 7, embedding_size=5, hidden_size=6, **o),
     "deep lstm": lambda **o: LSTMEncoderDecoder(9, 7, embedding_size=5, hidden_size=6, n_layers=3, **o),
+    "copying": lambda distribution=None, **o: CopyingLSTM(9, embedding_size=5, hidden_size=6, **o),
     "transformer": lambda **o: transformer(9, 7, n_layers=2, **o),
     "shared": lambda **o: transformer(None, 9, n_layers=1, **o),
 }
@@ -152,6 +153,35 @@ def test_the_encoder_ends_where_the_text_does():
     for row, length in enumerate(lengths.tolist()):
         forward, backward = encoded.states[row, length - 1, :3], encoded.states[row, 0, 3:]
         torch.testing.assert_close(encoded.hidden[0][row], torch.cat([forward, backward]))
+
+
+def test_a_copying_model_mixes_generating_and_copying_and_costs_looking_twice():
+    """By hand from the weights and the gate: what is copied is the attention of all places with that token."""
+    model = CopyingLSTM(9, embedding_size=5, hidden_size=6, coverage_loss=0.5, label_smoothing=0.1).double().eval()
+    source, lengths, target = batch()
+    source[:, 1] = source[:, 0]  # a token that stands twice
+    encoded = model.encode(source, lengths)
+    fed, weights, embedded = model._decode(target[:, :-1], encoded)
+    context = weights @ encoded.states
+    gate = torch.sigmoid(model.head.generates(torch.cat([context, fed, embedded], -1)))
+    generated = model.head.vocabulary(torch.cat([fed, context], -1)).softmax(-1)
+    together, likelihood = model(source, lengths, target), model.log_likelihood(source, lengths, target)
+    for row in range(3):
+        for place in range(3):
+            copied = torch.zeros(9).double()
+            for at in range(int(lengths[row])):
+                copied[source[row, at]] += weights[row, place, at]
+            p = gate[row, place] * generated[row, place] + (1 - gate[row, place]) * copied
+            token = target[row, place + 1]
+            torch.testing.assert_close(likelihood[row, place], p[token].log())
+            looked = sum((weights[row, before] for before in range(place)), torch.zeros(5).double())
+            again = torch.minimum(weights[row, place], looked).sum()
+            expected = 0.9 * p[token].log() + 0.1 * p.log().mean() - 0.5 * again
+            torch.testing.assert_close(
+                together[row, place], expected if token != PADDING else torch.zeros_like(expected)
+            )
+    with pytest.raises(ValueError, match="normalizer must be one, got None"):
+        CopyingLSTM(9, normalizer=None)
 
 
 def test_without_attention_only_the_last_state_is_read():

@@ -88,3 +88,35 @@ def test_json_lines_with_references_and_long_sources(tmp_path):
         assert len(loaded.task.predict(loaded.model, loaded.task.read(["Fact 3. " + "word " * 50]))) == 1
     titles = Summarize.prepare(SummarizeSettings(data=str(path), source="source.0", target="title", **SMALL))
     assert titles.examples("dev")[0].target.startswith("title") and not titles.examples("dev")[0].more
+
+
+def test_a_pointer_learns_and_is_searched():
+    settings = SummarizeSettings(examples=60, copy="pointer", coverage_loss=0.1, attention="sparsemax", **SMALL)
+    task = Summarize.prepare(settings)
+    model, batch = task.model(), task.collate(task.examples("train")[:20])
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(10):
+        total, n_items = task.loss(model, batch)
+        losses.append(total.item() / n_items)
+        optimizer.zero_grad()
+        (total / n_items).backward()
+        optimizer.step()
+    assert losses[-1] < 0.9 * losses[0]
+    with torch.no_grad():
+        assert len(task.predict(model.eval(), task.examples("dev")[:3])) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"copy": "pointer", "model": "transformer", "n_heads": 2}, "copy pointer needs model lstm, got transformer"),
+        ({"copy": "pointer", "vocabulary": "separate"}, "copy pointer needs vocabulary joint, got separate"),
+        ({"copy": "pointer", "output": "sparsemax"}, "copy pointer needs output softmax, got sparsemax"),
+        ({"copy": "pointer", "attention": "none"}, "copy pointer copies by attention, got attention none"),
+        ({"coverage_loss": 1.0}, "coverage_loss needs --copy pointer, got 1.0"),
+    ],
+)
+def test_what_a_pointer_cannot_have_is_refused(options, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        Summarize.prepare(SummarizeSettings(examples=60, **SMALL, **options))
