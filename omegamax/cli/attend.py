@@ -13,8 +13,8 @@ from typing import Any
 
 from omegamax.cli.errors import CommandError
 from omegamax.cli.evaluate import add_run, choose_threads, load_run
+from omegamax.cli.lines import read_input
 from omegamax.cli.output import check_pictures, save_picture
-from omegamax.cli.predict import read_input
 from omegamax.data.printable import printable
 
 HELP = "print or draw the attention of a trained model"

@@ -14,6 +14,9 @@ from omegamax.cli.parser import at_least
 from omegamax.recipes.settings import MAX_BEAM
 from omegamax.training.settings import MAX_THREADS
 
+# Settings of a trained model that may be changed when it is used.
+DECODING = ("beam", "length_penalty", "coverage_penalty", "unknown", "entity_threshold", "decoding")
+
 HELP = "print the metrics of a trained model"
 DESCRIPTION = """\
 Prints the metrics of a trained model on a split of its own data, or on other
@@ -58,6 +61,13 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         help="which of the run's checkpoints (default: best)",
     )
     parser.add_argument(
+        "--average",
+        metavar="N",
+        type=at_least(1, 10_000),
+        default=1,
+        help="average the parameters of the N latest checkpoints, of a run with --keep N (default: 1, none)",
+    )
+    parser.add_argument(
         "--beam", metavar="N", type=at_least(1, MAX_BEAM), help="hypotheses while decoding (default: as trained)"
     )
     parser.add_argument(
@@ -71,6 +81,23 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--decoding",
         choices=("auto", "projective", "nonprojective"),
         help="trees among which a parser chooses (default: as trained)",
+    )
+    parser.add_argument(
+        "--length-penalty",
+        metavar="X",
+        type=float,
+        help="power of the length that scores of translations are divided by (default: as trained)",
+    )
+    parser.add_argument(
+        "--coverage-penalty",
+        metavar="X",
+        type=float,
+        help="cost of source tokens without attention, in scores of translations (default: as trained)",
+    )
+    parser.add_argument(
+        "--unknown",
+        choices=("copy", "forbid"),
+        help="unknown words of translations: copied from the source, or forbidden (default: as trained)",
     )
     parser.add_argument(
         "--batch-size", metavar="N", type=at_least(1, 1_000_000), help="examples at a time (default: as trained)"
@@ -92,8 +119,9 @@ def load_run(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
     from omegamax.cli.errors import CommandError, as_command_errors
     from omegamax.recipes.tasks import load
 
-    found = load(options.run_directory, which=options.checkpoint, device=device)
-    wanted = {name: value for name, value in _decoding(options, changes).items() if value is not None}
+    found = load(options.run_directory, which=options.checkpoint, average=options.average, device=device)
+    given = {name: getattr(options, name) for name in DECODING}
+    wanted = {name: value for name, value in {**given, **changes}.items() if value is not None}
     names = {each.name for each in dataclasses.fields(found.task.settings)}
     for name in wanted:
         if name not in names:
@@ -104,11 +132,6 @@ def load_run(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
     with as_command_errors(ValueError):
         settings = dataclasses.replace(found.task.settings, **wanted)
         return found._replace(task=type(found.task).restore(settings, found.task.assets()))
-
-
-def _decoding(options: argparse.Namespace, changes: dict[str, Any]) -> dict[str, Any]:
-    trained = {"beam": options.beam, "entity_threshold": options.entity_threshold, "decoding": options.decoding}
-    return {**trained, **changes}
 
 
 def _trained_batch_size(card: Any) -> int:
@@ -157,6 +180,9 @@ def run(options: argparse.Namespace) -> None:
         metrics["tokens_per_second"] = sum(found.task.length(example) for example in examples) / seconds
         metrics["examples_per_second"] = len(examples) / seconds
         if processes.is_rank_zero:
+            signatures = found.task.signatures(examples)
+            if options.json and signatures:
+                metrics["signatures"] = signatures
             if options.pictures is not None:
                 _draw(options, found.task.draw_scores(examples, lines or []))
             print(json.dumps(metrics) if options.json else table({options.split: metrics}))

@@ -28,6 +28,7 @@ examples:
   omegamax train dates --attention fusedmax --strength 0.2 --out runs/fused
   omegamax train seq2seq --data pairs.tsv --level word --attention sparsemax
   omegamax train language --attention sparsemax --quick
+  omegamax train translate --data en-de --model transformer --attention entmax15
   omegamax train dates --out runs/fused --resume  after kill -9: the same bits
   omegamax train dates --config dates.toml --seed 1
   torchrun --nproc-per-node=2 -m omegamax train dates

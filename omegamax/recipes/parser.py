@@ -59,6 +59,7 @@ class ParserTask(Task):
     metric: ClassVar[str] = "las"
     settings_type: ClassVar[type] = ParserSettings
     prediction_type: ClassVar[type | None] = ParserPrediction
+    reads_single_lines: ClassVar[bool] = False
     keeps_line_ends: ClassVar[bool] = True
     settings: ParserSettings
     prediction: ParserPrediction

@@ -67,6 +67,7 @@ class TaggerTask(Task):
 
     name: ClassVar[str] = "tagger"
     metric: ClassVar[str] = "f1"
+    reads_single_lines: ClassVar[bool] = False
     settings_type: ClassVar[type] = TaggerSettings
     prediction_type: ClassVar[type | None] = TaggerPrediction
     settings: TaggerSettings

@@ -53,6 +53,20 @@ class TaskEntry(NamedTuple):
         return _import(self.check_data)
 
 
+# A small model of words, for --quick of `translate` and `summarize`.
+_QUICK_SEQUENCES = {
+    "level": "word",
+    "embedding_size": 64,
+    "hidden_size": 64,
+    "feed_forward_size": 128,
+    "dropout": 0.1,
+    "label_smoothing": 0.0,
+    "batch_size": 32,
+    "learning_rate": 8e-3,
+    "warmup": 50,
+    "threads": 1,
+}
+
 TASKS: dict[str, TaskEntry] = {
     "dates": TaskEntry(
         "normalise dates written in many languages to ISO form (generated data)",
@@ -118,6 +132,20 @@ TASKS: dict[str, TaskEntry] = {
         "omegamax.recipes.tagger_data_check:check_tagger_data",
         ("word_column", "tag_column"),
     ),
+    "summarize": TaskEntry(
+        "summarize texts with an LSTM or a Transformer (generated reports, or files)",
+        "omegamax.recipes.summarize:Summarize",
+        "omegamax.recipes.settings:SummarizeSettings",
+        MappingProxyType({"epochs": 10, "batch_size": 32, "learning_rate": 1e-3, "warmup": 100, "save_every": 1000}),
+        MappingProxyType({**_QUICK_SEQUENCES, "examples": 2000, "epochs": 4}),
+    ),
+    "translate": TaskEntry(
+        "translate texts with an LSTM or a Transformer (a generated language, or files)",
+        "omegamax.recipes.translate:Translate",
+        "omegamax.recipes.settings:TranslateSettings",
+        MappingProxyType({"epochs": 10, "batch_size": 64, "learning_rate": 1e-3, "warmup": 100, "save_every": 1000}),
+        MappingProxyType({**_QUICK_SEQUENCES, "examples": 3000, "epochs": 5}),
+    ),
 }
 
 
@@ -144,6 +172,12 @@ def read_examples(task: Task, lines: Sequence[str]) -> list[Any]:
         return task.read(lines)
 
 
+def read_scored_examples(task: Any, lines: Sequence[str]) -> list[Any]:
+    """Makes examples of lines with sources and targets; raises DataError for a line that is wrong."""
+    with _as_data_errors():
+        return task.read_scored(lines)
+
+
 def read_split(task: Task, split: str) -> Sequence[Any]:
     """Returns the examples of a split, and reads them if they were not read before."""
     with _as_data_errors():
@@ -162,16 +196,21 @@ def _as_data_errors() -> Iterator[None]:
 
 
 def load(
-    path: Path | str, *, which: str = "best", task: type[Task] | None = None, device: str | torch.device = "cpu"
+    path: Path | str,
+    *,
+    which: str = "best",
+    average: int = 1,
+    task: type[Task] | None = None,
+    device: str | torch.device = "cpu",
 ) -> TrainedModel:
-    """Reads a run's best or latest checkpoint, or the checkpoint at a path.
+    """Reads a run's best or latest checkpoint, or the checkpoint at a path; or the mean of the `average` latest.
 
     `task` is the class of a task that is not one of omegamax's own recipes. It must be given, because a checkpoint
     alone may not decide which code is imported.
     """
     from omegamax.training.prediction import read_saved_model, restore_model
 
-    saved = read_saved_model(Path(path), which)
+    saved = read_saved_model(Path(path), which, average=average)
     return restore_model(saved, task or _recipe_of(saved), device)
 
 

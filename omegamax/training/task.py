@@ -59,6 +59,7 @@ class Task(ABC):
     settings_type: ClassVar[type]  # the class of `settings`, from which a checkpoint's values are read back
     settings: Any  # a frozen dataclass of plain values
     prediction_type: ClassVar[type | None] = None  # the class of `prediction`; its fields are options of `predict`
+    reads_single_lines: ClassVar[bool] = True  # whether each line is one example; else `read` gets the whole input
     keeps_line_ends: ClassVar[bool] = False  # whether `read` gets lines with a carriage return, if they have one
     prediction: Any = None  # how `read` reads input and `predict` writes output, where a task can do so in several ways
 
@@ -126,6 +127,13 @@ class Task(ABC):
     @abstractmethod
     def score(self, examples: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:
         """Returns the metrics of predictions, or of the lines of `assess`, by name, the watched metric first."""
+
+    def signatures(self, examples: Sequence[Any]) -> dict[str, str]:
+        """Returns how metrics of these examples are computed, by their names, where somebody may want to know.
+
+        `omegamax evaluate --json` prints them beside the numbers.
+        """
+        return {}
 
     @abstractmethod
     def attend(self, model: nn.Module, examples: Sequence[Any]) -> list[AttentionMap]:

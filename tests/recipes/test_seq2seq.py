@@ -153,7 +153,7 @@ def test_more_beams_are_never_worse_here():
     task = dates(max_length=12)
     model, examples = task.model(), task.examples("dev")[:20]
     learn(task, model, 8)
-    wide = Dates(dataclasses.replace(task.settings, beam=6), task.source, task.target)
+    wide = Dates.restore(dataclasses.replace(task.settings, beam=6), task.assets())
     likelihood = []
     with torch.no_grad():
         for each in (task, wide):
