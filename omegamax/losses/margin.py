@@ -24,8 +24,9 @@ from omegamax.losses.structure_evaluation import is_labels, structure_of
 from omegamax.losses.targets import check_distribution, read_index
 from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax
+from omegamax.structures.labels import labelled_parts
 from omegamax.structures.smoothed import Smoothed
-from omegamax.structures.structure import Structure, labelled_parts
+from omegamax.structures.structure import Structure
 from omegamax.wrong_kinds import instead_of, kind_of
 
 Cost = Tensor | Callable[[Any], Any]

@@ -31,10 +31,10 @@ from omegamax.module_repr import shown, unless
 from omegamax.operator_table import regularizers
 from omegamax.operators.scaled import Scaled
 from omegamax.smoothmax import SmoothMax
+from omegamax.structures.labels import checked_labels
 from omegamax.structures.problem import Problem
 from omegamax.structures.smoothed import Smoothed
 from omegamax.structures.sparsemap import SparseMAP
-from omegamax.structures.structure import checked_labels
 from omegamax.wrong_kinds import instead_of, kind_of
 
 UNKNOWN = -100  # the label that allows everything

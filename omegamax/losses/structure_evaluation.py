@@ -16,12 +16,13 @@ from omegamax.inference.program import Parts
 from omegamax.losses.row_evaluation import non_negative
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.dynamic_program import DynamicProgram
+from omegamax.structures.labels import labelled_parts
 from omegamax.structures.membership import Entries, is_member, sum_of
 from omegamax.structures.problem import Problem
 from omegamax.structures.smoothed import Smoothed
 from omegamax.structures.smoothing import smoothed_value, smoothing_of
 from omegamax.structures.sparsemap import SparseMAP
-from omegamax.structures.structure import Structure, labelled_parts
+from omegamax.structures.structure import Structure
 
 
 def structure_of(smooth: SmoothMax) -> Structure | None:

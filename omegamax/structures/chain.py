@@ -31,14 +31,10 @@ from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures import measures
 from omegamax.structures.dynamic_program import DynamicProgram
-from omegamax.structures.positions import KeptPositions
+from omegamax.structures.gold_tags import GoldTags
 from omegamax.structures.problem import Problem, Sizes
 
 _SHANNON = Shannon()
-_NO_TAG = (
-    "where a tag is missing (as −100), the position must be beyond the lengths or False in positions, or the tag "
-    "is unknown, which PartialLoss takes"
-)
 
 
 class FactoredChain(NamedTuple):
@@ -98,7 +94,7 @@ class Chain(DynamicProgram):
             positions: in place of lengths, boolean (..., N): False where a position is removed
             dtype: of the result
         """
-        return _Tags.of("Chain.from_tags", tags, n_tags, lengths, positions).dense(dtype)
+        return GoldTags.of("Chain.from_tags", tags, n_tags, lengths, positions).dense(dtype)
 
     @staticmethod
     def factored_from_tags(
@@ -113,19 +109,19 @@ class Chain(DynamicProgram):
             positions: in place of lengths, boolean (..., N): False where a position is removed
             dtype: of the result
         """
-        return _Tags.of("Chain.factored_from_tags", tags, n_tags, lengths, positions).factored(dtype)
+        return FactoredChain(*GoldTags.of("Chain.factored_from_tags", tags, n_tags, lengths, positions).factored(dtype))
 
     def parts_from_labels(self, problem: Problem, labels: Tensor) -> Parts:
         who = f"Chain.{'factored_' if len(problem.parts) > 1 else ''}from_tags"
         lengths, kept = problem.lengths[0], None if problem.is_compacted else problem.kept
-        given = _Tags.checked(who, labels, problem.sizes[0][-1], lengths, kept)
+        given = GoldTags.checked(who, labels, problem.sizes[0][-1], lengths, kept)
         dtype = problem.parts[0].dtype
-        return tuple(given.factored(dtype)) if len(problem.parts) > 1 else (given.dense(dtype),)
+        return given.factored(dtype) if len(problem.parts) > 1 else (given.dense(dtype),)
 
     def allowed_by_labels(self, problem: Problem, labels: Tensor, unknown: int) -> Tensor:
         is_known = labels != unknown
         kept, lengths = problem.kept, problem.lengths[0]
-        given = _Tags.checked("Chain", torch.where(is_known, labels, 0), problem.sizes[0][-1], lengths, kept)
+        given = GoldTags.checked("Chain", torch.where(is_known, labels, 0), problem.sizes[0][-1], lengths, kept)
         hot = torch.nn.functional.one_hot(given.tags, given.n_tags) > 0
         allowed = hot | ~(is_known & given.within).unsqueeze(-1)
         return (allowed if len(problem.parts) > 1 else allowed.unsqueeze(-2)).expand(problem.parts[0].shape)
@@ -251,65 +247,3 @@ class Chain(DynamicProgram):
             return None
         lengths = problem.lengths[0].to(torch.int64).contiguous()
         return ChainProgram(omega, lengths, len(problem.parts), problem.order)
-
-
-class _Tags(NamedTuple):
-    """Gold tags that have been checked."""
-
-    tags: Tensor  # (..., N); 0 where there is none
-    n_tags: int
-    within: Tensor  # (..., N): where there is one
-    kept: KeptPositions | None  # None where those that are there come first
-
-    @staticmethod
-    def of(who: str, tags: Any, n_tags: int, lengths: Any, positions: Any) -> _Tags:
-        checks.check_indices(who, "tags", tags)
-        batch, kept = tuple(tags.shape[:-1]), None
-        if positions is not None:
-            kept = KeptPositions.of(who, checks.check_positions(who, batch, tags.shape[-1], positions, lengths))
-        elif lengths is not None:
-            lengths = checks.check_lengths(who, batch, lengths)
-        return _Tags.checked(who, tags, n_tags, lengths, kept)
-
-    @staticmethod
-    def checked(who: str, tags: Tensor, n_tags: int, lengths: Tensor | None, kept: KeptPositions | None) -> _Tags:
-        if kept is not None:
-            within = kept.mask.reshape(tags.shape).to(tags.device)
-        elif lengths is not None:
-            within = torch.arange(tags.shape[-1], device=tags.device) < lengths.to(tags.device).unsqueeze(-1)
-        else:
-            within = torch.ones_like(tags, dtype=torch.bool)
-        if bool((within & ((tags < 0) | (tags >= n_tags))).any()):
-            raise ValueError(
-                f"{who}: tags must lie between 0 and {n_tags - 1}, got {int(tags[within].min())} to "
-                f"{int(tags[within].max())}; {_NO_TAG}"
-            )
-        return _Tags(torch.where(within, tags, 0).long(), n_tags, within, kept)
-
-    def dense(self, dtype: Any) -> Tensor:
-        before = torch.nn.functional.pad(self._in_front()[..., :-1], (1, 0))
-        if self.kept is not None:
-            before = self.kept.put_back(before.reshape(self.kept.mask.shape)).reshape(before.shape)
-        cell = before * self.n_tags + self.tags
-        hot = torch.nn.functional.one_hot(cell, self.n_tags**2).unflatten(-1, (self.n_tags, self.n_tags))
-        return (hot * self.within[..., None, None]).to(torch.get_default_dtype() if dtype is None else dtype)
-
-    def factored(self, dtype: Any) -> FactoredChain:
-        dtype = torch.get_default_dtype() if dtype is None else dtype
-        tags, n_tags = self._in_front(), self.n_tags
-        number = self.within.sum(-1, keepdim=True)
-        is_pair = torch.arange(1, tags.shape[-1], device=tags.device) < number
-        counts = torch.zeros(*tags.shape[:-1], n_tags * n_tags, dtype=dtype, device=tags.device)
-        counts = counts.scatter_add(-1, tags[..., :-1] * n_tags + tags[..., 1:], is_pair.to(dtype))
-        hot = torch.nn.functional.one_hot
-        return FactoredChain(
-            (hot(self.tags, n_tags) * self.within.unsqueeze(-1)).to(dtype),
-            counts.unflatten(-1, (n_tags, n_tags)),
-            hot(tags[..., 0], n_tags).to(dtype),
-            hot(tags.gather(-1, number - 1).squeeze(-1), n_tags).to(dtype),
-        )
-
-    def _in_front(self) -> Tensor:
-        if self.kept is None:
-            return self.tags
-        return self.kept.in_front(self.tags.reshape(self.kept.mask.shape)).reshape(self.tags.shape)

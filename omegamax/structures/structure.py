@@ -21,6 +21,7 @@ from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures import measures
+from omegamax.structures.labels import labelled_parts
 from omegamax.structures.positions import KeptPositions
 from omegamax.structures.problem import Problem, Sizes, computed_in
 from omegamax.structures.smoothing import Smoothing, smoothed_marginals, smoothed_value, smoothing_of
@@ -320,29 +321,6 @@ class Structure(abc.ABC):
                 "over support"
             )
         return problem
-
-
-def labelled_parts(who: str, problem: Problem, labels: Any) -> Parts:
-    """Returns the structures that labels (*batch, N) stand for, as parts (batch, *event)."""
-    return problem.structure.parts_from_labels(problem, checked_labels(who, problem, labels))
-
-
-def checked_labels(who: str, problem: Problem, labels: Any) -> Tensor:
-    """Returns labels (*batch, N) with the batch axes merged, on the device of the potentials."""
-    structure = problem.structure
-    if structure.labels_are is None:
-        raise TypeError(
-            f"{who}: target must be a structure in the form of the scores, got labels, which {structure._name} does "
-            "not have; make it with a constructor of the structure"
-        )
-    checks.check_indices(who, structure.labels_are, labels)
-    expected = (*problem.batch_shape, structure.limits(problem.sizes)[0])
-    if tuple(labels.shape) != expected:
-        raise ValueError(
-            f"{who}: {structure.labels_are} must have the shape {expected} of the potentials, got "
-            f"{tuple(labels.shape)}; pad them and pass lengths"
-        )
-    return labels.to(problem.parts[0].device).reshape(problem.n_items, expected[-1])
 
 
 def check_structure(who: str, structure: Any) -> Any:
