@@ -87,7 +87,7 @@ TASKS: dict[str, TaskEntry] = {
         "find the head and the relation of every word (CoNLL-U files, or a generated treebank)",
         "omegamax.recipes.parser:ParserTask",
         "omegamax.recipes.settings:ParserSettings",
-        MappingProxyType({"epochs": 15, "batch_size": 32, "learning_rate": 2e-3, "warmup": 100}),
+        MappingProxyType({"epochs": 20, "batch_size": 32, "learning_rate": 3e-3, "warmup": 100}),
         MappingProxyType(
             {
                 "sentences": 800,
