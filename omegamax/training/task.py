@@ -113,7 +113,7 @@ class Task(ABC):
         """Returns a line for each example of one batch, from which `score` computes the metrics: the predictions.
 
         Override it if the metrics are not those of outputs, as the likelihood of a text is not. A line must not depend
-        on the other examples of the batch.
+        on the other examples of the batch. Reports show what stands before its first tab.
         """
         return self.predict(model, examples)
 

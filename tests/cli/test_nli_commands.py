@@ -49,6 +49,14 @@ def test_attention_is_printed_and_drawn(command, trained, tmp_path):
     assert code == 0 and (tmp_path / "a.png").stat().st_size > 1000
 
 
+def test_a_comparison_shows_labels(command, tmp_path):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "report"
+    code, _, _ = command("compare", "nli", "--model", "lstm", "--attention", "sparsemax,none", *SMALL, "--out", out)
+    page = (out / "index.html").read_text()
+    assert code == 0 and "wanted: " in page and "&quot;loss&quot;" not in page
+
+
 def test_settings_that_do_not_fit_are_said(command, tmp_path):
     code, _, err = command("train", "nli", "--model", "lstm", "--null", "yes", *SMALL, "--out", tmp_path / "a")
     assert code != 0 and "the model lstm looks at the premise once" in err
