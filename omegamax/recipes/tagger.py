@@ -202,7 +202,8 @@ class TaggerTask(Task):
     def _likely_tags(self, example: TaggedSentence, best: list[int], found: TagDistribution) -> list[int]:
         """Returns the tags of the entities whose probability is above the threshold, chosen without overlap."""
         threshold = self.settings.entity_threshold
-        spans = choose_spans(found.entities(threshold, self._max_length([best])), threshold)
+        chosen = choose_spans(found.entities(threshold, self._max_length([best])), threshold)
+        spans = [(start, end, kind) for start, end, kind, _ in chosen]
         return [self._numbers[tag] for tag in write_tags(spans, len(example.words), self.settings.scheme)]
 
     def _max_length(self, several: Iterable[Sequence[int]]) -> int:
