@@ -114,8 +114,6 @@ class BiaffineParser(nn.Module):
             n_states = self.lstm.out_features
         self.sizes = [arc_size, arc_size, label_size, label_size]
         self.project = nn.Linear(n_states, sum(self.sizes))  # the four small networks in one product
-        nn.init.orthogonal_(self.project.weight)
-        nn.init.zeros_(self.project.bias)
         self.arc = Biaffine(arc_size)
         self.label = ArcLabels(label_size, n_labels)
 

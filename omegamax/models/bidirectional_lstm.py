@@ -29,9 +29,6 @@ class BidirectionalLSTM(nn.Module):
         self.backwards = nn.ModuleList(nn.LSTM(size, hidden_size, batch_first=True) for size in sizes)
         self.dropout = SharedDropout(dropout)
         self.out_features = 2 * hidden_size
-        for name, parameter in self.named_parameters():
-            # Orthogonal matrices keep the size of states and gradients over long sentences.
-            nn.init.zeros_(parameter) if "bias" in name else nn.init.orthogonal_(parameter)
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
         """Computes the states.
