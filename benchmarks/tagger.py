@@ -32,18 +32,7 @@ from omegamax.recipes.settings import LOSSES
 DATA = {"wnut17": (0, 1, 2), "ncbi_disease": (0,)}  # and the seeds of each
 INPUTS = ("words", "encoder")
 SHARED: list[str] = []  # settings of all cells, beside the defaults
-ENCODER = [
-    "--epochs",
-    "6",
-    "--batch-size",
-    "16",
-    "--learning-rate",
-    "2e-3",
-    "--encoder-rate",
-    "0.05",
-    "--warmup",
-    "100",
-]
+ENCODER = ["--epochs", "5", "--warmup", "50", "--precision", "bfloat16"]  # and those of the encoder's cells
 SPACY = "spacy"
 SHOWN = ("f1", "precision", "recall", "expected_f1", "entity_ece")
 SPARSE = ("single_answer", "mean_answers", "accuracy_single_answer", "accuracy_several_answers")

@@ -61,6 +61,13 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--beam", metavar="N", type=at_least(1, MAX_BEAM), help="hypotheses while decoding (default: as trained)"
     )
     parser.add_argument(
+        "--entity-threshold",
+        metavar="X",
+        type=float,
+        help="of a tagger: find entities with more probability than this; 0 takes the best sequence of tags "
+        "(default: as trained)",
+    )
+    parser.add_argument(
         "--batch-size", metavar="N", type=at_least(1, 1_000_000), help="examples at a time (default: as trained)"
     )
     parser.add_argument(
@@ -81,7 +88,7 @@ def load_run(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
     from omegamax.recipes.tasks import load
 
     found = load(options.run_directory, which=options.checkpoint, device=device)
-    wanted = {name: value for name, value in {"beam": options.beam, **changes}.items() if value is not None}
+    wanted = {name: value for name, value in _decoding(options, changes).items() if value is not None}
     names = {each.name for each in dataclasses.fields(found.task.settings)}
     for name in wanted:
         if name not in names:
@@ -92,6 +99,10 @@ def load_run(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
     with as_command_errors(ValueError):
         settings = dataclasses.replace(found.task.settings, **wanted)
         return found._replace(task=type(found.task).restore(settings, found.task.assets()))
+
+
+def _decoding(options: argparse.Namespace, changes: dict[str, Any]) -> dict[str, Any]:
+    return {"beam": options.beam, "entity_threshold": options.entity_threshold, **changes}
 
 
 def _trained_batch_size(card: Any) -> int:

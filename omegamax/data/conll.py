@@ -91,7 +91,7 @@ def sentences_of_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[
 
 
 def write_conll(words: Sequence[str], tags: Sequence[str]) -> str:
-    """Returns the rows of a sentence, with a blank line after them.
+    """Returns the rows of a sentence: words and tags with a tab between them.
 
     >>> write_conll(["EU", "rejects"], ["B-ORG", "O"])
     'EU\\tB-ORG\\nrejects\\tO\\n'

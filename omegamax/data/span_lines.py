@@ -61,13 +61,6 @@ def parse_span_lines(
         yield sentence
 
 
-def is_widened(sentence: TaggedSentence, start: int, end: int) -> bool:
-    """Returns whether a span of characters begins or ends within a word."""
-    begins = {place for place, _ in sentence.offsets}
-    ends = {place for _, place in sentence.offsets}
-    return start not in begins or end not in ends
-
-
 def _sentence(record: dict[str, Any], tagged: bool) -> TaggedSentence:
     words = record.get("words", record.get("tokens"))
     if words is not None:

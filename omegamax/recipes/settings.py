@@ -127,15 +127,15 @@ class WordSettings:
 
     word_size: int = option(100, "features of a word; with --vectors those of the file", least=0, most=65_536)
     min_count: int = option(2, "words that training shows less often are unknown", least=1, most=1_000_000)
-    word_dropout: float = option(0.1, "probability that training replaces a word by the unknown word")
-    characters: str = option("lstm", "how the letters of a word are read", choices=("lstm", "cnn", "none"))
+    word_dropout: float = option(0.2, "probability that training replaces a word by the unknown word")
+    characters: str = option("cnn", "how the letters of a word are read", choices=("lstm", "cnn", "none"))
     character_size: int = option(50, "features of a word from its letters", least=4, most=65_536)
     affix_size: int = option(
         32, "features of a word from its beginning, ending and shape; 0 for none", least=0, most=65_536
     )
     vectors: str | None = option(None, "a file of word vectors in the text format of GloVe or word2vec", metavar="FILE")
     encoder: str | None = option(None, "a directory of a Hugging Face model, which is trained further", metavar="DIR")
-    encoder_rate: float = option(0.05, "learning rate of the encoder, as a share of --learning-rate", least=0, most=1)
+    encoder_rate: float = option(0.1, "learning rate of the encoder, as a share of --learning-rate", least=0, most=1)
     hidden_size: int = option(200, "features of a state; each direction of the LSTM has half", least=2, most=65_536)
     n_layers: int = option(1, "layers of the LSTM", least=0, most=100)
     dropout: float = option(0.5, "dropout probability of features and states, shared by all words of a sentence")
@@ -162,10 +162,17 @@ class TaggerSettings(WordSettings):
     word_column: int = option(1, "column of the words, counted from 1", least=1, most=10_000)
     tag_column: int = option(0, "column of the tags, counted from 1; 0 is the last", least=0, most=10_000)
     scheme: str = option("BIOES", "how tags mark entities inside the model", choices=("BIOES", "BIO"))
+    entity_threshold: float = option(
+        0.0, "find entities with more probability than this, for more recall; 0 takes the best sequence of tags"
+    )
     sentences: int = option(
         2000, "training sentences to generate; a tenth as many for dev and test each", least=1, most=1_000_000
     )
     data_seed: int = option(0, "seed of the generated sentences", least=-(2**63), most=2**63 - 1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_field(self, "entity_threshold", 0 <= self.entity_threshold < 1, "at least 0 and below 1")
 
     @property
     def variant(self) -> str:

@@ -193,7 +193,16 @@ class TaggerTask(Task):
             for place, example in enumerate(part):
                 n_words = len(example.words)
                 found = TagDistribution(of_sentence(potentials, place, n_words), self.tagger_loss, self.reader)
-                yield example, tags[place][:n_words], found if n_words else None
+                best = tags[place][:n_words]
+                if self.settings.entity_threshold and n_words:
+                    best = self._likely_tags(example, best, found)
+                yield example, best, found if n_words else None
+
+    def _likely_tags(self, example: TaggedSentence, best: list[int], found: TagDistribution) -> list[int]:
+        """Returns the tags of the entities whose probability is above the threshold, chosen without overlap."""
+        threshold = self.settings.entity_threshold
+        spans = choose_spans(found.entities(threshold, self._max_length([best])), threshold)
+        return [self._numbers[tag] for tag in write_tags(spans, len(example.words), self.settings.scheme)]
 
     def _max_length(self, several: Iterable[Sequence[int]]) -> int:
         """Returns how long entities may be: as in training, or as the longest of these sequences of tags."""
@@ -203,12 +212,15 @@ class TaggerTask(Task):
 
     def assess(self, model: nn.Module, examples: Sequence[TaggedSentence]) -> list[str]:
         """Returns as JSON the entities of each sentence."""
+        if self.settings.entity_threshold:
+            found = self._distributions(model, examples)
+            return [json.dumps({"spans": self.reader.spans(tags)}) for _, tags, _ in found]
         lines = []
         for part in _parts(examples):
             batch = self.batch_for(model, part)
-            found = best_tags(model(batch.words, batch.pieces, batch.lengths), batch.lengths).tolist()
+            best = best_tags(model(batch.words, batch.pieces, batch.lengths), batch.lengths).tolist()
             lines += [
-                json.dumps({"spans": self.reader.spans(tags[: len(each.words)])}) for tags, each in zip(found, part)
+                json.dumps({"spans": self.reader.spans(tags[: len(each.words)])}) for tags, each in zip(best, part)
             ]
         return lines
 

@@ -89,7 +89,7 @@ def tagging_of(
 
 
 def write_tagging(found: Tagging, wanted: TaggerPrediction) -> str:
-    """Writes what was found, without the last line feed; a sentence in columns ends with a blank line."""
+    """Writes what was found. One more line feed ends it: then a blank line follows a sentence in columns."""
     return _json(found, wanted) if wanted.output_format == "jsonl" else _columns(found, wanted)
 
 

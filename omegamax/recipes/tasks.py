@@ -85,8 +85,17 @@ TASKS: dict[str, TaskEntry] = {
         "find people, places, diseases ... in sentences, with exact probabilities (generated data, or files)",
         "omegamax.recipes.tagger:TaggerTask",
         "omegamax.recipes.settings:TaggerSettings",
-        MappingProxyType({"epochs": 20, "batch_size": 16, "learning_rate": 3e-3, "clip": 5.0}),
-        MappingProxyType({"sentences": 600, "epochs": 3, "hidden_size": 64, "word_size": 32, "character_size": 24}),
+        MappingProxyType({"epochs": 30, "batch_size": 16, "learning_rate": 2e-3, "clip": 5.0}),
+        MappingProxyType(
+            {
+                "sentences": 600,
+                "epochs": 3,
+                "learning_rate": 5e-3,
+                "hidden_size": 64,
+                "word_size": 32,
+                "character_size": 24,
+            }
+        ),
         "omegamax.recipes.settings:TaggerPrediction",
         "omegamax.recipes.tagger_data_check:check_tagger_data",
         ("word_column", "tag_column"),

@@ -1,5 +1,6 @@
 """The tagger: losses, distributions against enumeration, metrics against seqeval, runs, predictions."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -282,6 +283,27 @@ def test_columns_and_json_say_the_same(run):
     assert [entity["text"] for entity in record["entities"]] == [entity.text for entity in found.entities]
     both = write_tagging(found, TaggerPrediction(output_format="conll", k_best=2))
     assert both.count("# answer") == 2 and math.isfinite(float(both.split("probability ")[1].split(",")[0]))
+
+
+def test_a_threshold_finds_every_entity_above_it(run):
+    trained = load(run)
+    settings = dataclasses.replace(trained.task.settings, entity_threshold=0.2)
+    task = TaggerTask.restore(settings, trained.task.assets())
+    task.prediction = TaggerPrediction(probabilities=True)
+    examples = task.examples("dev")
+    with torch.no_grad():
+        found = task.tag(trained.model, examples)
+        lines = task.assess(trained.model, examples)
+    assert [json.loads(line)["spans"] for line in lines] == [
+        [[e.first_word, e.last_word + 1, e.label] for e in each.entities] for each in found
+    ]
+    for each in found:
+        assert all(entity.probability > 0.2 for entity in each.entities)
+        covered = [place for e in each.entities for place in range(e.first_word, e.last_word + 1)]
+        assert len(covered) == len(set(covered))
+        for other in each.candidates:  # nothing likely is left out, unless something overlaps it
+            places = set(range(other.first_word, other.last_word + 1))
+            assert other.probability <= 0.2 or other in each.entities or places & set(covered)
 
 
 def test_another_task_is_no_tagger(run):
