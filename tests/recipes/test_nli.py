@@ -237,7 +237,7 @@ def test_a_pretrained_encoder_is_trained_further(tmp_path):
     )
     transformers.BertModel(config).save_pretrained(directory)
     tokenizer.save(str(directory / "tokenizer.json"))
-    task = entailment(encoder=str(directory), word_size=0, alignment="matching")
+    task = entailment(encoder=str(directory), encoder_rate=0.05, word_size=0, alignment="matching")
     model = task.model()
     losses = learn(task, model, 12, task.examples("train")[:6], learning_rate=1e-2)
     assert losses[-1] < losses[0]
