@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax.data.printable import short_repr
 from omegamax.data.text_tokens import PlainTokens, Subwords, TextTokens
 from omegamax.data.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary
 from omegamax.models import SequenceModel
@@ -23,9 +22,9 @@ from omegamax.recipes.decoding import Hypothesis, SearchResult, search_outputs
 from omegamax.recipes.metrics import corpus_bleu, edit_distances, exact_match, import_sacrebleu
 from omegamax.recipes.normalizers import check_attention, make_normalizer
 from omegamax.recipes.settings import Seq2SeqSettings
+from omegamax.recipes.text_lengths import check_lengths, limit_lengths
 from omegamax.training.task import AttentionMap, Loss, Task
 
-MAX_TOKENS = 20_000  # of one text
 _MAX_CHOICES = 50_000_000  # hypotheses times tokens of the vocabulary, all of which a step of beam search compares
 _SUBWORD = "subword"
 
@@ -294,44 +293,6 @@ def _restore_tokens(level: str, content: Any) -> TextTokens:
     if level == _SUBWORD:
         return Subwords(Vocabulary(content["vocabulary"]), content["merges"])
     return PlainTokens(Vocabulary(content), level)
-
-
-def limit_lengths(pairs: dict[str, list[TextPair]], settings: Any, target: TextTokens) -> dict[str, list[TextPair]]:
-    """Leaves out training examples that are longer than the settings allow; ValueError if others are far too long."""
-    kept = {**pairs, "train": keep_short(pairs["train"], settings, target)}
-    for split in ("dev", "test"):
-        try:
-            check_lengths(pairs[split], target, target)
-        except ValueError as error:
-            raise ValueError(f"{settings.data}, {split} split, {error}") from None
-    return kept
-
-
-def keep_short(pairs: list[TextPair], settings: Any, target: TextTokens) -> list[TextPair]:
-    """Returns the pairs that are no longer than the settings allow, on both sides."""
-    lengths = map(len, target.split([pair.target for pair in pairs]))
-    most, most_source = settings.max_length, getattr(settings, "max_source", settings.max_length)
-    fits = (length <= most and len(pair.source) <= most_source for pair, length in zip(pairs, lengths))
-    short = [pair for pair, fit in zip(pairs, fits) if fit]
-    if not short:
-        where = settings.data or "the generated data"
-        raise ValueError(
-            f"{where}: no training example has at most {settings.max_length} tokens on both sides; "
-            "raise max_length, or shorten the texts"
-        )
-    return short
-
-
-def check_lengths(pairs: Sequence[TextPair], source: TextTokens, target: TextTokens) -> None:
-    """Raises ValueError, with its line, for a text that is too long to be encoded in reasonable time and memory."""
-    lengths = map(len, target.split([pair.target for pair in pairs]))
-    for number, (pair, length) in enumerate(zip(pairs, lengths), start=1):
-        longest = max(len(pair.source), length)
-        if longest > MAX_TOKENS:
-            beginning = short_repr(source.join(pair.source[:20]))
-            raise ValueError(
-                f"line {number} ({beginning} …): expected at most {MAX_TOKENS} tokens, got {longest}; shorten the text"
-            )
 
 
 def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
