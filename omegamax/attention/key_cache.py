@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.attention.cached_attention import CachedCall, CachedOutput
+from omegamax.attention.cached_attention import CachedCall
 from omegamax.attention.key_storage import KeyStorage, check_new, count_new
 from omegamax.attention.normalizers import Normalizer
 from omegamax.attention.relative_bias import RelativeBias
@@ -103,7 +103,8 @@ class KeyCache:
             scale: what products are multiplied by; None is 1/√size
         """
         call = self._call(query, normalizer, causal=causal, lengths=lengths, mask=mask, bias=bias, scale=scale)
-        found = self._noted(call.run(keeps_all=False))
+        found = call.run(keeps_all=False)
+        self.share_read = 1.0 if found is None else found.share_read
         if found is not None:
             return found.output
         return sparse_attention(query, self.key, self.value, normalizer, **call.options())
@@ -131,7 +132,8 @@ class KeyCache:
             scale: what products are multiplied by; None is 1/√size
         """
         call = self._call(query, normalizer, causal=causal, lengths=lengths, mask=mask, bias=bias, scale=scale)
-        found = self._noted(call.run(keeps_all=True))
+        found = call.run(keeps_all=True)
+        self.share_read = 1.0 if found is None else found.share_read
         if found is not None and found.support is not None:
             offsets, indices, weights, _ = found.support
             return output_with_weights(found.output, offsets, indices.long(), weights, len(self))
@@ -238,10 +240,6 @@ class KeyCache:
 
     def _call(self, query: Tensor, normalizer: Normalizer, **options: Any) -> CachedCall:
         return CachedCall(self._started("attend"), self._batch, self._lengths, query, normalizer, **options)
-
-    def _noted(self, found: CachedOutput | None) -> CachedOutput | None:
-        self.share_read = 1.0 if found is None else found.share_read
-        return found
 
     def _write_shared(self, key: Tensor, value: Tensor, counts: tuple[int, ...], needed: int) -> bool:
         """Appends to the storage if it ends where this cache does and has room; other caches may share it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from omegamax import checks
 from omegamax.attention.length_scaled import LengthScaled
@@ -46,6 +46,8 @@ class RowNormalizer(NamedTuple):
 
     def is_safe(self) -> bool:
         """Says whether scores can be divided by the temperatures without overflow."""
+        if not self.gammas:
+            return True
         lowest = (float(gamma.detach().min()) if isinstance(gamma, Tensor) else gamma for gamma in self.gammas)
         return all(gamma >= _SAFE_GAMMA for gamma in lowest)
 
@@ -77,6 +79,8 @@ def take_apart(normalizer: Any, like_scores: Tensor, count_keys: Callable[[], Te
         like_scores: any tensor with the shape of the scores, (..., heads, Q, K)
         count_keys: called where the number of keys of each row matters; returns integers that broadcast to (..., Q, 1)
     """
+    if not isinstance(normalizer, nn.Module) and type(normalizer) is not Scaled:
+        return RowNormalizer(normalizer, [], None)
     gammas: list[float | Tensor] = []
     factor = None
     if isinstance(normalizer, LengthScaled):
