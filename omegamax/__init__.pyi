@@ -107,6 +107,7 @@ from omegamax.losses import GroupmaxLoss as GroupmaxLoss
 from omegamax.losses import PerceptronLoss as PerceptronLoss
 from omegamax.losses import CRFLoss as CRFLoss
 from omegamax.losses import SparseMAPLoss as SparseMAPLoss
+from omegamax.losses import PartialLoss as PartialLoss
 from omegamax.losses import MarginLoss as MarginLoss
 from omegamax.losses import MarginSparseMAPLoss as MarginSparseMAPLoss
 from omegamax.losses import CTCLoss as CTCLoss

@@ -319,6 +319,26 @@ def check_structure_lengths(
     return tuple(found)
 
 
+def check_positions(who: str, batch_shape: tuple[int, ...], n_places: int, positions: Any, lengths: Any) -> Tensor:
+    """Returns which positions (batch, N) of each item are kept, boolean and on the CPU."""
+    if lengths is not None:
+        raise ValueError(
+            f"{who}: give lengths or positions, got both; positions say which of them there are, so mark what is "
+            "beyond a length as False"
+        )
+    if not isinstance(positions, Tensor) or positions.dtype is not torch.bool:
+        came = positions.dtype if isinstance(positions, Tensor) else type(positions).__name__
+        raise TypeError(f"{who}: positions must be a boolean Tensor, got {came}; True marks a position that is kept")
+    shape = (*batch_shape, n_places)
+    padded = (1,) * (len(shape) - positions.dim()) + tuple(positions.shape)
+    if len(padded) != len(shape) or any(p not in (1, s) for p, s in zip(padded, shape)):
+        raise ValueError(
+            f"{who}: positions must broadcast to {shape}, got {tuple(positions.shape)}; give one truth value per "
+            "position of each item"
+        )
+    return positions.detach().to("cpu").expand(shape).reshape(math.prod(batch_shape), n_places)
+
+
 def _per_axis(lengths: Any, n_axes: int, batch_shape: tuple[int, ...]) -> tuple[Any, ...]:
     """Returns lengths for each axis that has them. A list for one axis is its lengths, or has them as its one entry."""
     if n_axes != 1:

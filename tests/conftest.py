@@ -25,7 +25,7 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore:.torch.jit:DeprecationWarning")
 
 
-QUICK_CASES = 6  # of one test, in the quick round
+QUICK_CASES = 4  # of one test, in the quick round
 
 
 @pytest.hookimpl(tryfirst=True)  # before slow tests are left out

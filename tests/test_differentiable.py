@@ -41,7 +41,7 @@ pairs = pytest.mark.parametrize("fn, dedicated", PAIRS.values(), ids=PAIRS.keys(
 
 @pairs
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 def test_reproduces_the_dedicated_operator(fn, dedicated, scale):
     smooth, scores = om.Differentiable(fn), normal(20, 12, scale=scale)
     direction = normal(20, 12, seed=1)
@@ -82,7 +82,7 @@ def test_an_omega_of_no_family():
 @pytest.mark.parametrize(
     "fn", [ridge, negentropy, square_norm(1.5), tilted], ids=["ridge", "entropy", "pnorm", "tilted"]
 )
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(4)
 def test_backward_is_proposition_1(fn):
     """Dense: J = S − S11'S / 1'S1 with S the inverse Hessian on the support."""
     smooth = om.Differentiable(fn)
@@ -115,6 +115,7 @@ def test_derivatives_of_both_orders(fn):
 
 
 @pairs
+@pytest.mark.thinned(2)
 def test_masks_and_edges(fn, dedicated):
     smooth = om.Differentiable(fn)
     scores = normal(7, 6)

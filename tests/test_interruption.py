@@ -41,6 +41,7 @@ def threads(request):
 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.thinned(3)
 def test_sparsemap_stops_at_a_signal(after, batch):
     """Flat scores of a chain this size take half a minute an item."""
     scores = 0.001 * torch.randn(batch, 60, 12, 12, dtype=torch.float64)
@@ -55,6 +56,7 @@ def test_sparsemap_stops_at_a_signal(after, batch):
 
 
 @pytest.mark.usefixtures("threads")
+@pytest.mark.thinned(2)
 def test_rows_stop_at_a_signal(after):
     """A strong fusion of long rows takes several seconds."""
     scores = torch.randn(10_000, 2000, dtype=torch.float64)

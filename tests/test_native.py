@@ -170,6 +170,7 @@ def test_without_the_extension_everything_still_works():
 
 
 @pytest.mark.parametrize("case", [SPARSEMAX, FUSED, OSCAR], ids=str)
+@pytest.mark.thinned(3)
 def test_the_gil_is_released(case, threads):
     """A second Python thread makes progress while a kernel runs, more than the one step it gets as a call ends."""
     threads(1)

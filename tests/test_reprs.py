@@ -129,6 +129,7 @@ MODULES = {
     "FusedmaxLoss": (lambda: om.FusedmaxLoss(0.37, reduction="sum"), "strength=0.37 'sum'"),
     "GroupmaxLoss": (lambda: om.GroupmaxLoss([0, 0, 1], 0.37), "strength=0.37 (0, 0, 1)"),
     "MarginLoss": (lambda: om.MarginLoss(om.Smoothed(om.Chain(), TSALLIS), margin=0.3), "Chain() 1.7 margin=0.3"),
+    "PartialLoss": (lambda: om.PartialLoss(om.Smoothed(om.Chain(), TSALLIS), "sum"), "Chain() 1.7 'sum'"),
     "MarginSparseMAPLoss": (lambda: om.MarginSparseMAPLoss(om.Matching(), margin=0.3), "Matching() margin=0.3"),
     "OscarmaxLoss": (lambda: om.OscarmaxLoss(0.53), "strength=0.53"),
     "PerceptronLoss": (lambda: om.PerceptronLoss(om.Chain(), "sum"), "Chain() 'sum'"),

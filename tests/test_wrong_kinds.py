@@ -45,6 +45,7 @@ TAKES_REGULARIZER = {
     "CTCLoss": lambda n: om.CTCLoss(regularizer=n),
     "FenchelYoungLoss": lambda n: om.FenchelYoungLoss(n),
     "MarginLoss": lambda n: om.MarginLoss(n),
+    "PartialLoss": lambda n: om.PartialLoss(n),
     "MonotonicAttention": lambda n: om.attention.MonotonicAttention(om.DotProduct(), regularizer=n),
     "Scaled": lambda n: om.Scaled(n),
     "Smoothed": lambda n: om.Smoothed(om.Chain(), n),

@@ -1,6 +1,16 @@
-"""The same bits whatever the number of threads."""
+"""The same bits whatever the number of threads, and folders whose tests need one thread only."""
 
+import pytest
 import torch
+
+
+@pytest.fixture(autouse=True, scope="package")
+def one_thread():
+    """For models so small that threads would only wait for each other: a conftest.py imports it for its folder."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def with_threads(n_threads, compute):

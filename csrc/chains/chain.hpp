@@ -59,7 +59,7 @@ void run(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
   sweep(p, begin, end);
   if constexpr (sizeof(T) == 4)
     for (std::int64_t number = begin; number < end; ++number) {
-      const chains::ChainItem<T> chain(p.parts, number, p.n_tags, p.lengths[number]);
+      const chains::ChainItem<T> chain = chains::chain_of(p, number);
       const bool large = p.total[number] == kInfinity<double>;
       T* const mark = chains::first_of_state(p, number, chain);
       if (large) *mark = kNaN<T>;
@@ -82,7 +82,7 @@ void run(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t end) {
           chains::WideParts found(p.n_tags, chain.length, chain.dense());
           sweep(item.value(), 0, 1);
           sweep(item.marginals(found), 0, 1);
-          chains::ChainOutput<T> out(p.weights, number, p.n_tags, p.n_places);
+          chains::ChainOutput<T> out = chains::output_of(p, number, chain);
           found.write(out);
         });
 }
@@ -97,10 +97,10 @@ void run(const ChainTangent<T>& p, std::int64_t begin, std::int64_t end) {
           chains::WideItem item(p, chain);
           chains::WideParts along(p.n_tags, chain.length, chain.dense());
           chains::WideParts found(p.n_tags, chain.length, chain.dense());
-          along.read(chains::ChainItem<T>(p.direction, number, p.n_tags, chain.length));
+          along.read(chains::direction_of(p, number));
           sweep(item.value(), 0, 1);
           sweep(item.tangent(along, found), 0, 1);
-          chains::ChainOutput<T> out(p.weights, number, p.n_tags, p.n_places);
+          chains::ChainOutput<T> out = chains::output_of(p, number, chain);
           found.write(out);
         });
 }

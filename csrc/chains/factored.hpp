@@ -141,7 +141,7 @@ void factored_value(const ChainValue<T>& p, std::int64_t begin, std::int64_t end
   Scratch<T> rows(3 * width);
   T *b = rows.get(), *a = b + width, *other = a + width;
   for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
+    const ChainItem<T> chain = chain_of(p, item);
     T* state = p.levels + item * chain.state_row(p.n_places);
     if (const int found = chain.look()) {
       p.value[item] = p.total[item] = chain.special(found);

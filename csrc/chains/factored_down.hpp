@@ -127,8 +127,8 @@ void factored_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int
   Scratch<T> rows(3 * width), matrices(2 * tags * width);
   T *b = rows.get(), *a = b + width, *last = a + width, *pairs = matrices.get(), *faint = pairs + tags * width;
   for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
-    ChainOutput<T> out(p.weights, item, tags, p.n_places);
+    const ChainItem<T> chain = chain_of(p, item);
+    ChainOutput<T> out = output_of(p, item, chain);
     if (!usual(p.total[item])) {
       out.unusual(p.total[item], chain.length);
       continue;
@@ -146,7 +146,7 @@ void factored_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int
       read_row(visits.at(count - 1), last, width, T(0));
       any_faint |= visits.down(chain, nodes, places, columns, faint);
       add_outer(places.a(0), visits.shares(0), tags, width, pairs);
-      for (int r = 0; r < count; ++r) write_row(out.first + (places.first + r) * tags, visits.at(r), tags);
+      for (int r = 0; r < count; ++r) write_row(out.at(places.first + r), visits.at(r), tags);
       read_row(last, visits.at(-1), width, T(0));
     }
     out.begin(last);

@@ -31,8 +31,8 @@ void factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t
     *means = moves + p.n_places * width;  // of the values with, and without, emissions: b', u'
   const Vector<T> zero{};
   for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]), along(p.direction, item, tags, p.lengths[item]);
-    ChainOutput<T> out(p.weights, item, tags, p.n_places);
+    const ChainItem<T> chain = chain_of(p, item), along = direction_of(p, item);
+    ChainOutput<T> out = output_of(p, item, chain);
     if (!usual(p.total[item])) {
       out.unusual(p.total[item], chain.length);
       continue;
@@ -107,7 +107,7 @@ void factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t
         const std::int64_t place = places.first + r;
         const T *mean = means + place * width, *here = visits.at(r);
         T* shares = moved_shares + r * width;
-        write_row(out.first + place * tags, moved, tags);
+        write_row(out.at(place), moved, tags);
         weigh_moves(r);
         for (std::int64_t j = 0; j < width; j += kLanes<T>)
           store<T>(shares + j, (load(moved + j) - load(mean + j) * load(here + j)) * load(places.inverse(r) + j));

@@ -44,8 +44,8 @@ void hard_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t
   NodeValues<HardLocal<T>, T> nodes(tags, width);
   T* b = values.get();
   for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
-    ChainOutput<T> out(p.weights, item, tags, p.n_places);
+    const ChainItem<T> chain = chain_of(p, item);
+    ChainOutput<T> out = output_of(p, item, chain);
     out.unusual(usual(p.total[item]) ? -kInfinity<double> : p.total[item], chain.length);  // zeros, to begin with
     if (!usual(p.total[item])) continue;
     const T* state = p.values + item * chain.state_row(p.n_places);
@@ -62,14 +62,14 @@ void hard_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t
       for (std::int64_t i = 1; i < tags; ++i)
         if (b[i] + column[i * tags] > b[from] + column[from * tags]) from = i;
       if (out.dense()) {
-        out.first[(place * tags + from) * tags + tag] = 1;
+        out.at(place)[from * tags + tag] = 1;
       } else {
-        out.first[place * tags + tag] = 1;
+        out.at(place)[tag] = 1;
         out.transitions[from * tags + tag] += 1;
       }
       tag = from;
     }
-    out.first[tag] = 1;
+    out.at(0)[tag] = 1;
     if (out.start) out.start[tag] = 1;
   }
 }

@@ -33,6 +33,7 @@ template <class T>
 struct ChainValue {
   ChainParts<T> parts;
   const std::int64_t* lengths;
+  const std::int32_t* order;  // (places) per item: those that are kept, then the others; null: none is left out
   Omega omega;
   std::int64_t n_places, n_tags;
   double* value;  // a loss is the difference of two of these, which may be large and close to each other
@@ -47,6 +48,7 @@ template <class T>
 struct ChainMarginals {
   ChainParts<T> parts;
   const std::int64_t* lengths;
+  const std::int32_t* order;
   const double* total;
   const T* values;
   const T* levels;
@@ -60,6 +62,7 @@ template <class T>
 struct ChainTangent {
   ChainParts<T> parts;
   const std::int64_t* lengths;
+  const std::int32_t* order;
   const double* total;
   const T* values;
   const T* levels;
@@ -67,6 +70,16 @@ struct ChainTangent {
   Omega omega;
   std::int64_t n_places, n_tags;
   ChainPointers<T> weights;  // one item after the other
+  std::int64_t columns;
+};
+
+// Which places of a sequence are kept: their number, and an order in which they come first.
+template <class T>
+struct KeptOrder {
+  const std::uint8_t* kept;  // (places) per item, 0 or 1
+  std::int64_t n_places;
+  std::int32_t* order;
+  std::int64_t* lengths;
   std::int64_t columns;
 };
 

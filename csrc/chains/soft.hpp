@@ -90,8 +90,8 @@ void soft_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t
   Scratch<T> rows(2 * width), blocks(2 * width * kLanes<T>), room(width == tags ? 1 : tags * width);
   T *b = rows.get(), *visits = b + width, *powers = blocks.get(), *sums = powers + width * kLanes<T>;
   for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
-    ChainOutput<T> out(p.weights, item, tags, p.n_places);
+    const ChainItem<T> chain = chain_of(p, item);
+    ChainOutput<T> out = output_of(p, item, chain);
     if (!usual(p.total[item])) {
       out.unusual(p.total[item], chain.length);
       continue;
@@ -99,23 +99,27 @@ void soft_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64_t
     const T* values = p.values + item * p.n_places * tags;
     read_row(visits, values + (chain.length - 1) * tags, tags, -kInfinity<T>);
     weigh_softly(visits, width);
+    const T* scores = chain.matrix(chain.length - 1);
+    T* to = out.at(chain.length - 1);
     for (std::int64_t place = chain.length - 1; place > 0; --place) {
       read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
-      const T* matrix = chain.padded_matrix(place, room.get());
-      T *to = out.first + place * tags * tags, *to_before = to - tags * tags;
-      const T* matrix_before = chain.matrix(place - 1);
+      const T* matrix = chain.padded_matrix(scores, room.get());
+      const T* scores_before = chain.matrix(place - 1);
+      T* to_before = out.at(place - 1);
       fill(sums, width * kLanes<T>, T(0));
       each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
         const Vector<T> share = weigh_block(b, matrix + j, tags, width, powers) * load(visits + j);
         for (std::int64_t i = 0; i < tags; ++i) {
           const Vector<T> flow = load(powers + i * kLanes<T>) * share;
           store_lanes<T>(to + i * tags + j, lanes, flow);
-          ask_for_place_before(matrix_before + i * tags + j, to_before + i * tags + j);
+          ask_for_place_before(scores_before + i * tags + j, to_before + i * tags + j);
           store<T>(sums + i * kLanes<T>, load(sums + i * kLanes<T>) + flow);
         }
       });
       sum_rows(visits, sums, width);
       restore_visits(visits, width);
+      scores = scores_before;
+      to = to_before;
     }
     out.begin(visits);
     out.nothing_from(chain.length);
@@ -132,29 +136,29 @@ void soft_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t end
   T* moves = nodes.get();  // of the node's values
   const Vector<T> zero{};
   for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]), along(p.direction, item, tags, p.lengths[item]);
-    ChainOutput<T> out(p.weights, item, tags, p.n_places);
+    const ChainItem<T> chain = chain_of(p, item), along = direction_of(p, item);
+    ChainOutput<T> out = output_of(p, item, chain);
     if (!usual(p.total[item])) {
       out.unusual(p.total[item], chain.length);
       continue;
     }
     const T* values = p.values + item * p.n_places * tags;
     // How a row of scores moves, where it has weight.
-    const auto row_moves = [&](std::int64_t place, std::int64_t i, std::int64_t j, std::int64_t lanes,
-                               Vector<T> weight) {
-      const Vector<T> y = moves[(place - 1) * width + i] + load_lanes(along.matrix(place) + i * tags + j, lanes, T(0));
+    const auto row_moves = [&](const T* directions, std::int64_t place, std::int64_t i, std::int64_t j,
+                               std::int64_t lanes, Vector<T> weight) {
+      const Vector<T> y = moves[(place - 1) * width + i] + load_lanes(directions + i * tags + j, lanes, T(0));
       return weight > zero ? y : zero;
     };
     along.first_scores(moves, T(0));
     for (std::int64_t place = 1; place < chain.length; ++place) {
       read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
-      const T* matrix = chain.padded_matrix(place, room.get());
+      const T *matrix = chain.padded_matrix(chain.matrix(place), room.get()), *directions = along.matrix(place);
       each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
         const Vector<T> inverse = weigh_block(b, matrix + j, tags, width, powers);
         Vector<T> mean{};
         for (std::int64_t i = 0; i < tags; ++i) {
           const Vector<T> power = load(powers + i * kLanes<T>);
-          mean += power * row_moves(place, i, j, lanes, power);
+          mean += power * row_moves(directions, place, i, j, lanes, power);
         }
         store<T>(moves + place * width + j, mean * inverse);
       });
@@ -163,11 +167,13 @@ void soft_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t end
     weigh_softly(visits, width);
     read_row(moved, moves + (chain.length - 1) * width, tags, T(0));
     move_softly(visits, moved, width);
+    const T* scores = chain.matrix(chain.length - 1);
+    T* to = out.at(chain.length - 1);
     for (std::int64_t place = chain.length - 1; place > 0; --place) {
       read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
-      const T* matrix = chain.padded_matrix(place, room.get());
-      T *to = out.first + place * tags * tags, *to_before = to - tags * tags;
-      const T* matrix_before = chain.matrix(place - 1);
+      const T *matrix = chain.padded_matrix(scores, room.get()), *directions = along.matrix(place);
+      const T* scores_before = chain.matrix(place - 1);
+      T* to_before = out.at(place - 1);
       fill(sums, 2 * width * kLanes<T>, T(0));
       each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
         const Vector<T> inverse = weigh_block(b, matrix + j, tags, width, powers);
@@ -175,10 +181,10 @@ void soft_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t end
         const Vector<T> moved_share = inverse * load(moved + j);
         for (std::int64_t i = 0; i < tags; ++i) {
           const Vector<T> power = load(powers + i * kLanes<T>), flow = power * share;
-          const Vector<T> y = row_moves(place, i, j, lanes, power) - mean;
+          const Vector<T> y = row_moves(directions, place, i, j, lanes, power) - mean;
           const Vector<T> moved_flow = power > zero ? flow * y + power * moved_share : zero;
           store_lanes<T>(to + i * tags + j, lanes, moved_flow);
-          ask_for_place_before(matrix_before + i * tags + j, to_before + i * tags + j);
+          ask_for_place_before(scores_before + i * tags + j, to_before + i * tags + j);
           store<T>(sums + i * kLanes<T>, load(sums + i * kLanes<T>) + flow);
           store<T>(moved_sums + i * kLanes<T>, load(moved_sums + i * kLanes<T>) + moved_flow);
         }
@@ -186,6 +192,8 @@ void soft_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t end
       sum_rows(visits, sums, width);
       restore_visits(visits, width);
       sum_rows(moved, moved_sums, width);
+      scores = scores_before;
+      to = to_before;
     }
     out.begin(moved);
     out.nothing_from(chain.length);

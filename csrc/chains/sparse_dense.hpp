@@ -26,8 +26,8 @@ void sparse_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64
   Scratch<T> rows(2 * width), sums(width * kLanes<T>), room(width == tags ? 1 : tags * width);
   T *b = rows.get(), *visits = b + width, *sum = sums.get();
   for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
-    ChainOutput<T> out(p.weights, item, tags, p.n_places);
+    const ChainItem<T> chain = chain_of(p, item);
+    ChainOutput<T> out = output_of(p, item, chain);
     if (!usual(p.total[item])) {
       out.unusual(p.total[item], chain.length);
       continue;
@@ -35,11 +35,13 @@ void sparse_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64
     const T *values = p.values + item * p.n_places * tags, *levels = p.levels + item * p.n_places * tags;
     read_row(b, values + (chain.length - 1) * tags, tags, -kInfinity<T>);
     SparseRow<Power, T>(b, width).weigh(b, width, visits, nullptr);
+    const T* scores = chain.matrix(chain.length - 1);
+    T* to = out.at(chain.length - 1);
     for (std::int64_t place = chain.length - 1; place > 0; --place) {
       read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
-      const T* matrix = chain.padded_matrix(place, room.get());
-      T *to = out.first + place * tags * tags, *to_before = to - tags * tags;
-      const T* matrix_before = chain.matrix(place - 1);
+      const T* matrix = chain.padded_matrix(scores, room.get());
+      const T* scores_before = chain.matrix(place - 1);
+      T* to_before = out.at(place - 1);
       fill(sum, width * kLanes<T>, T(0));
       each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
         const Vector<T> here = load(visits + j);
@@ -52,12 +54,14 @@ void sparse_marginals(const ChainMarginals<T>& p, std::int64_t begin, std::int64
         for (std::int64_t i = 0; i < tags; ++i) {
           const Vector<T> flow = Power::weight(block.excess(b[i], matrix + i * width + j)) * here;
           store_lanes<T>(to + i * tags + j, lanes, flow);
-          ask_for_place_before(matrix_before + i * tags + j, to_before + i * tags + j);
+          ask_for_place_before(scores_before + i * tags + j, to_before + i * tags + j);
           store<T>(sum + i * kLanes<T>, load(sum + i * kLanes<T>) + flow);
         }
       });
       sum_rows(visits, sum, width);
       restore_visits(visits, width);
+      scores = scores_before;
+      to = to_before;
     }
     out.begin(visits);
     out.nothing_from(chain.length);
@@ -75,8 +79,8 @@ void sparse_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t e
   T *tops = nodes.get(), *moves = tops + size, *means = moves + size;
   const Vector<T> zero{}, one = splat(T(1));
   for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]), along(p.direction, item, tags, p.lengths[item]);
-    ChainOutput<T> out(p.weights, item, tags, p.n_places);
+    const ChainItem<T> chain = chain_of(p, item), along = direction_of(p, item);
+    ChainOutput<T> out = output_of(p, item, chain);
     if (!usual(p.total[item])) {
       out.unusual(p.total[item], chain.length);
       continue;
@@ -86,22 +90,23 @@ void sparse_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t e
       return SparseBlock<Power, T>(load(tops + place * width + j), load_lanes(levels + place * tags + j, lanes, T(0)));
     };
     // How a row of scores moves, where it has weight.
-    const auto row_moves = [&](std::int64_t place, std::int64_t i, std::int64_t j, std::int64_t lanes, Vector<T> z) {
-      const Vector<T> y = moves[(place - 1) * width + i] + load_lanes(along.matrix(place) + i * tags + j, lanes, T(0));
+    const auto row_moves = [&](const T* directions, std::int64_t place, std::int64_t i, std::int64_t j,
+                               std::int64_t lanes, Vector<T> z) {
+      const Vector<T> y = moves[(place - 1) * width + i] + load_lanes(directions + i * tags + j, lanes, T(0));
       return z > zero ? y : zero;
     };
 
     along.first_scores(moves, T(0));
     for (std::int64_t place = 1; place < chain.length; ++place) {
       read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
-      const T* matrix = chain.padded_matrix(place, room.get());
+      const T *matrix = chain.padded_matrix(chain.matrix(place), room.get()), *directions = along.matrix(place);
       each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
         store(tops + place * width + j, top_of_block(b, matrix + j, tags, width));
         const SparseBlock<Power, T> block = block_at(place, j, lanes);
         Vector<T> move{}, mean{}, all{};
         for (std::int64_t i = 0; i < tags; ++i) {
           const Vector<T> z = block.excess(b[i], matrix + i * width + j), s = Power::slope(z, one);
-          const Vector<T> y = row_moves(place, i, j, lanes, z);
+          const Vector<T> y = row_moves(directions, place, i, j, lanes, z);
           move += Power::weight(z) * y;
           mean += s * y;
           all += s;
@@ -125,11 +130,13 @@ void sparse_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t e
       const Vector<T> s = load(slopes + i);
       store<T>(moved + i, s > zero ? s * (load(moves + end_place * width + i) - mean_at_end) : zero);
     }
+    const T* scores = chain.matrix(end_place);
+    T* to = out.at(end_place);
     for (std::int64_t place = end_place; place > 0; --place) {
       read_row(b, values + (place - 1) * tags, tags, -kInfinity<T>);
-      const T* matrix = chain.padded_matrix(place, room.get());
-      T *to = out.first + place * tags * tags, *to_before = to - tags * tags;
-      const T* matrix_before = chain.matrix(place - 1);
+      const T *matrix = chain.padded_matrix(scores, room.get()), *directions = along.matrix(place);
+      const T* scores_before = chain.matrix(place - 1);
+      T* to_before = out.at(place - 1);
       fill(sum, 2 * width * kLanes<T>, T(0));
       each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
         const Vector<T> here = load(visits + j);
@@ -141,11 +148,11 @@ void sparse_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t e
         const Vector<T> moved_here = load(moved + j), mean = load(means + place * width + j);
         for (std::int64_t i = 0; i < tags; ++i) {
           const Vector<T> z = block.excess(b[i], matrix + i * width + j), w = Power::weight(z);
-          const Vector<T> y = row_moves(place, i, j, lanes, z) - mean;
+          const Vector<T> y = row_moves(directions, place, i, j, lanes, z) - mean;
           const Vector<T> moving = Power::slope(z, one) * y * here + w * moved_here;
           const Vector<T> flow = here > zero ? moving : zero;  // a direction may be anything where nothing moves
           store_lanes<T>(to + i * tags + j, lanes, flow);
-          ask_for_place_before(matrix_before + i * tags + j, to_before + i * tags + j);
+          ask_for_place_before(scores_before + i * tags + j, to_before + i * tags + j);
           store<T>(sum + i * kLanes<T>, load(sum + i * kLanes<T>) + w * here);
           store<T>(moved_sum + i * kLanes<T>, load(moved_sum + i * kLanes<T>) + flow);
         }
@@ -153,6 +160,8 @@ void sparse_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t e
       sum_rows(visits, sum, width);
       restore_visits(visits, width);
       sum_rows(moved, moved_sum, width);
+      scores = scores_before;
+      to = to_before;
     }
     out.begin(moved);
     out.nothing_from(chain.length);

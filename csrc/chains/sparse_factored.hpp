@@ -76,8 +76,8 @@ void sparse_factored_marginals(const ChainMarginals<T>& p, std::int64_t begin, s
   Scratch<T> rows(4 * width);
   T *b = rows.get(), *flow = b + width, *visits = flow + width, *before = visits + width;
   for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
-    ChainOutput<T> out(p.weights, item, tags, p.n_places);
+    const ChainItem<T> chain = chain_of(p, item);
+    ChainOutput<T> out = output_of(p, item, chain);
     if (!usual(p.total[item])) {
       out.unusual(p.total[item], chain.length);
       continue;
@@ -90,7 +90,7 @@ void sparse_factored_marginals(const ChainMarginals<T>& p, std::int64_t begin, s
     SparseRow<Power, T>(flow, width).weigh(flow, width, visits, nullptr);
     write_row(out.end, visits, tags);
     for (std::int64_t place = chain.length - 1; place > 0; --place) {
-      write_row(out.first + place * tags, visits, tags);
+      write_row(out.at(place), visits, tags);
       nodes.read(chain, state, place - 1, b);
       fill(before, width, T(0));
       const auto flow_from = [&](std::int64_t j, const T* scores, const SparseRow<Power, T>& row) {

@@ -24,8 +24,8 @@ void sparse_factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::
   T* means = moves + size;
   const Vector<T> zero{};
   for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]), along(p.direction, item, tags, p.lengths[item]);
-    ChainOutput<T> out(p.weights, item, tags, p.n_places);
+    const ChainItem<T> chain = chain_of(p, item), along = direction_of(p, item);
+    ChainOutput<T> out = output_of(p, item, chain);
     if (!usual(p.total[item])) {
       out.unusual(p.total[item], chain.length);
       continue;
@@ -98,7 +98,7 @@ void sparse_factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::
       store<T>(moved + i, load(s + i) * (row_moves(moves_at_end, last, i) - mean));
     write_row(out.end, moved, tags);
     for (std::int64_t place = end_place; place > 0; --place) {
-      write_row(out.first + place * tags, moved, tags);
+      write_row(out.at(place), moved, tags);
       fill(moved_before, width, T(0));
       for (std::int64_t j = 0; j < tags; ++j) {
         const T here = visits[place * width + j];

@@ -18,7 +18,7 @@ class SharedMatrix {
   const T* of(const ChainItem<T>& chain, Local& local) {
     if (prepared_ != chain.transitions) {
       prepared_ = chain.transitions;
-      matrix_ = chain.padded_matrix(1, room_.get());
+      matrix_ = chain.padded_matrix(chain.transitions, room_.get());
       local.prepare(matrix_);
     }
     return matrix_;
@@ -37,7 +37,7 @@ void sweep_up(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
   Local local(tags, width);
   SharedMatrix<Local, T> shared(tags, width);
   for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<T> chain(p.parts, item, tags, p.lengths[item]);
+    const ChainItem<T> chain = chain_of(p, item);
     const std::int64_t offset = item * chain.state_row(p.n_places);
     int found = chain.look();
     fill(b, width, -kInfinity<T>);
@@ -47,9 +47,10 @@ void sweep_up(const ChainValue<T>& p, std::int64_t begin, std::int64_t end) {
     const T* matrix = found || chain.dense() || chain.length < 2 ? nullptr : shared.of(chain, local);
     for (std::int64_t place = 1; place < chain.length && !found; ++place) {
       if (chain.dense()) {
-        found = look_at(chain.matrix(place), tags * tags);
+        const T* scores = chain.matrix(place);
+        found = look_at(scores, tags * tags);
         if (found) break;  // the solvers expect numbers
-        matrix = chain.padded_matrix(place, room.get());
+        matrix = chain.padded_matrix(scores, room.get());
       }
       if (!(total > -kInfinity<double>)) continue;  // nothing is feasible, but the scores that follow may be NaN
       if (chain.dense()) local.solve(b, matrix, u, level.get());

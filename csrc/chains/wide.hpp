@@ -16,7 +16,7 @@ inline auto* first_of_state(const Problem& p, std::int64_t item, const ChainItem
   return (p.values ? p.values : p.levels) + item * chain.state_row(p.n_places);
 }
 
-// The parts of an item, or its weights, in double, places beyond its length left out.
+// The parts of an item, or its weights, in double; only the places that are kept.
 class WideParts {
  public:
   WideParts(std::int64_t tags, std::int64_t length, bool dense)
@@ -24,14 +24,16 @@ class WideParts {
         transitions_(dense ? 1 : tags * tags), start_(tags), end_(tags) {}
 
   void read(const ChainItem<float>& chain) {
-    copy(chain.first, length_ * tags_ * (dense_ ? tags_ : 1), first_.get());
+    for (std::int64_t place = 0; place < length_; ++place)
+      copy(chain.at(place), chain.per_place, first_.get() + place * chain.per_place);
     if (dense_) return;
     copy(chain.transitions, tags_ * tags_, transitions_.get());
     copy(chain.start, tags_, start_.get());
     copy(chain.end, tags_, end_.get());
   }
   void write(ChainOutput<float>& out) const {
-    copy(first_.get(), length_ * out.per_place(), out.first);
+    for (std::int64_t place = 0; place < length_; ++place)
+      copy(first_.get() + place * out.per_place, out.per_place, out.at(place));
     out.nothing_from(length_);
     if (dense_) return;
     copy(transitions_.get(), tags_ * tags_, out.transitions);
@@ -69,14 +71,14 @@ class WideItem {
     parts_.read(chain);
   }
   ChainValue<double> value() {
-    return {parts_.parts(), &length_, omega_, length_, tags_, &value_, &total_, at_, level_, 0};
+    return {parts_.parts(), &length_, nullptr, omega_, length_, tags_, &value_, &total_, at_, level_, 0};
   }
   ChainMarginals<double> marginals(const WideParts& weights) const {
-    return {parts_.parts(), &length_, &total_, at_, level_, omega_, length_, tags_, weights.weights(), 0};
+    return {parts_.parts(), &length_, nullptr, &total_, at_, level_, omega_, length_, tags_, weights.weights(), 0};
   }
   ChainTangent<double> tangent(const WideParts& along, const WideParts& weights) const {
-    return {parts_.parts(), &length_, &total_,           at_, level_, along.parts(), omega_,
-            length_,        tags_,    weights.weights(), 0};
+    return {parts_.parts(), &length_, nullptr, &total_, at_, level_, along.parts(), omega_, length_,
+            tags_, weights.weights(), 0};
   }
   double found() const { return value_; }
 
@@ -93,7 +95,7 @@ template <class Problem, class Sweep, class Wide>
 inline void each_stretch(const Problem& p, std::int64_t begin, std::int64_t end, Sweep sweep, Wide wide) {
   std::int64_t from = begin;
   for (std::int64_t item = begin; item < end; ++item) {
-    const ChainItem<float> chain(p.parts, item, p.n_tags, p.lengths[item]);
+    const ChainItem<float> chain = chain_of(p, item);
     const float mark = *first_of_state(p, item, chain);
     if (mark == mark) continue;
     if (from < item) sweep(from, item);

@@ -51,6 +51,7 @@ namespace omegamax {
   X(ChainValue)                   \
   X(ChainMarginals)               \
   X(ChainTangent)                 \
+  X(KeptOrder)                    \
   X(SpanMass)                     \
   X(SpanMassGradient)
 

@@ -59,10 +59,10 @@ class ChainOracle {
                                         factored_ ? more + tags_ * tags_ : nullptr,
                                         factored_ ? more + tags_ * tags_ + tags_ : nullptr};
     table.ChainValue_double(
-        {parts, lengths_ + item, Omega::kHard, places_, tags_, &value, &total, values_.get(), nullptr, 0}, 0, 1);
+        {parts, lengths_ + item, nullptr, Omega::kHard, places_, tags_, &value, &total, values_.get(), nullptr, 0}, 0, 1);
     if (!feasible(value, found)) return;
     table.ChainMarginals_double(
-        {parts, lengths_ + item, &total, values_.get(), nullptr, Omega::kHard, places_, tags_, weights, 0}, 0, 1);
+        {parts, lengths_ + item, nullptr, &total, values_.get(), nullptr, Omega::kHard, places_, tags_, weights, 0}, 0, 1);
     gather(weights_.get(), n_parts_, found);
   }
 

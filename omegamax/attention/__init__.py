@@ -69,9 +69,9 @@ from omegamax.attention.scores import ScaledDotProduct as ScaledDotProduct
 from omegamax.attention.scores import Score as Score
 from omegamax.attention.shards.attention_over_heads import attention_over_heads as attention_over_heads
 from omegamax.attention.shards.sharded_attention import sharded_attention as sharded_attention
-from omegamax.attention.sparse_attention import SparseAttentionOutput as SparseAttentionOutput
 from omegamax.attention.sparse_attention import sparse_attention as sparse_attention
 from omegamax.attention.sparse_attention import sparse_attention_with_weights as sparse_attention_with_weights
+from omegamax.attention.sparse_attention_output import SparseAttentionOutput as SparseAttentionOutput
 from omegamax.attention.structured import ChainNormalizer as ChainNormalizer
 from omegamax.attention.structured import TreeNormalizer as TreeNormalizer
 from omegamax.attention.top_k import TopK as TopK

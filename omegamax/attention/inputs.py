@@ -1,4 +1,4 @@
-"""Checks of what attention over heads is given: queries, keys, values and a bias."""
+"""Checks queries, keys, values and biases of attention over heads, and brings them into the shapes of kernels."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_inputs(who: str, query: Any, key: Any, value: Any) -> None:
 
 
 def checked_bias(who: str, bias: Any, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor | RelativeBias | None:
-    """The bias of scores (..., heads, Q, K) in their type; raises where it does not fit."""
+    """Returns the bias of scores (..., heads, Q, K) in their type; raises where it does not fit."""
     if bias is None:
         return None
     table = bias.table if isinstance(bias, RelativeBias) else bias
@@ -69,13 +69,25 @@ def checked_bias(who: str, bias: Any, shape: tuple[int, ...], dtype: torch.dtype
     return RelativeBias(table) if isinstance(bias, RelativeBias) else table
 
 
+def at_least_float32(x: Tensor) -> Tensor:
+    """Converts half types to float32, and nothing else."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
 def with_heads(x: Tensor) -> Tensor:
     """Adds an axis for the heads where there is none."""
     return x if x.dim() > 2 else x.unsqueeze(0)
 
 
-def spread(tensor: Tensor, lead: torch.Size) -> Tensor:
-    """A tensor that broadcasts to scores (*lead, heads, Q, K), as (batch or 1, heads or 1, Q or 1, K or 1)."""
+def with_one_batch(x: Tensor, lead: torch.Size) -> Tensor:
+    """Broadcasts (..., heads, length, features) to the leading axes and joins those; contiguous, with four axes."""
+    if x.dim() == 4 and x.shape[:1] == lead:
+        return x.contiguous()
+    return x.expand(*lead, *x.shape[-3:]).reshape(lead.numel(), *x.shape[-3:]).contiguous()
+
+
+def in_four_axes(tensor: Tensor, lead: torch.Size) -> Tensor:
+    """Reshapes a tensor that broadcasts to scores (*lead, heads, Q, K) to (batch or 1, heads or 1, Q or 1, K or 1)."""
     tensor = tensor.reshape((1,) * (len(lead) + 3 - tensor.dim()) + tuple(tensor.shape))
     if all(size == 1 for size in tensor.shape[:-3]):
         return tensor.reshape(1, *tensor.shape[-3:])

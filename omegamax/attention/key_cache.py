@@ -1,4 +1,4 @@
-"""Keys and values of all positions so far, for decoding one position after the other.
+"""A cache keeps the keys and values of all positions so far, for decoding one position after the other.
 
     output = argmax_Ω(scale · query keyᵀ) value
 
@@ -16,20 +16,16 @@ import torch
 from torch import Tensor
 
 from omegamax import checks
-from omegamax.attention.cached_attention import CachedCall, CachedOutput, allowed_keys, support_sizes
-from omegamax.attention.key_storage import KeyStorage, check_new, check_query
-from omegamax.attention.normalizers import Normalizer, check_normalizer
+from omegamax.attention.cached_attention import CachedCall
+from omegamax.attention.key_storage import KeyStorage, check_new, count_new
+from omegamax.attention.normalizers import Normalizer
 from omegamax.attention.relative_bias import RelativeBias
-from omegamax.attention.sparse_attention import (
-    SparseAttentionOutput,
-    sparse_attention,
-    sparse_attention_with_weights,
-)
-from omegamax.attention.whole_sequence import check_whole_sequence
+from omegamax.attention.sparse_attention import sparse_attention, sparse_attention_with_weights
+from omegamax.attention.sparse_attention_output import SparseAttentionOutput, output_with_weights
 
 
 class KeyCache:
-    """Keys and values that grow, and attention of the latest queries to them.
+    """Keeps keys and values, which grow, and computes the attention of the latest queries to them.
 
     `append` writes keys and values into memory that doubles when it is full, so n steps copy O(n) keys. `attend` is
     `sparse_attention` of a few queries over all keys. For `SquaredNorm`, `Tsallis` above order 1, `Oscar`, `Fused` and
@@ -68,7 +64,7 @@ class KeyCache:
         """
         check_new(key, value, self._storage, self._batch)
         batch, (kv_heads, n) = tuple(key.shape[:-3]), key.shape[-3:-1]
-        counts = self._counts("KeyCache.append", batch, n, lengths)
+        counts = count_new("KeyCache.append", batch, n, lengths)
         items = len(counts)
         with torch.inference_mode(False), torch.no_grad():
             if self._storage is None:
@@ -93,7 +89,7 @@ class KeyCache:
         bias: Tensor | RelativeBias | None = None,
         scale: float | None = None,
     ) -> Tensor:
-        """argmax_Ω(scale · query keyᵀ + bias) value, (..., heads, Q, features), as `sparse_attention` of all keys.
+        """Computes argmax_Ω(scale · query keyᵀ + bias) value, (..., heads, Q, features), as `sparse_attention` does.
 
         The queries are usually those of the positions that were appended last.
 
@@ -106,13 +102,12 @@ class KeyCache:
             bias: added to the scores; with it keys are quantised in every call
             scale: what products are multiplied by; None is 1/√size
         """
-        found, call, limits = self._found(query, normalizer, causal, lengths, mask, bias, scale, keeps_all=False)
+        call = self._call(query, normalizer, causal=causal, lengths=lengths, mask=mask, bias=bias, scale=scale)
+        found = call.run(keeps_all=False)
+        self.share_read = 1.0 if found is None else found.share_read
         if found is not None:
-            self.share_read = found.share_read
             return found.output
-        self.share_read = 1.0
-        options = self._options(call, causal, lengths, limits, mask, bias)
-        return sparse_attention(query, self.key, self.value, normalizer, scale=call.scale, **options)
+        return sparse_attention(query, self.key, self.value, normalizer, **call.options())
 
     def attend_with_weights(
         self,
@@ -125,7 +120,7 @@ class KeyCache:
         bias: Tensor | RelativeBias | None = None,
         scale: float | None = None,
     ) -> SparseAttentionOutput:
-        """`attend`, with its weights as a sparse CSR tensor (rows, K) and their numbers.
+        """Computes `attend`, and returns its weights too, as a sparse CSR tensor (rows, K), with their numbers.
 
         Arguments:
             query: (..., heads, Q, size)
@@ -136,15 +131,13 @@ class KeyCache:
             bias: added to the scores
             scale: what products are multiplied by; None is 1/√size
         """
-        found, call, limits = self._found(query, normalizer, causal, lengths, mask, bias, scale, keeps_all=True)
-        if found is not None and found.weights is not None:
-            self.share_read = found.share_read
-            return SparseAttentionOutput(
-                found.output, found.weights, support_sizes(found.weights, found.output.shape[:-1])
-            )
-        self.share_read = 1.0
-        options = self._options(call, causal, lengths, limits, mask, bias)
-        return sparse_attention_with_weights(query, self.key, self.value, normalizer, scale=call.scale, **options)
+        call = self._call(query, normalizer, causal=causal, lengths=lengths, mask=mask, bias=bias, scale=scale)
+        found = call.run(keeps_all=True)
+        self.share_read = 1.0 if found is None else found.share_read
+        if found is not None and found.support is not None:
+            offsets, indices, weights, _ = found.support
+            return output_with_weights(found.output, offsets, indices.long(), weights, len(self))
+        return sparse_attention_with_weights(query, self.key, self.value, normalizer, **call.options())
 
     def reorder(self, indices: Tensor) -> None:
         """Takes items of the batch, in any order and number, as a beam search does between steps.
@@ -173,7 +166,7 @@ class KeyCache:
         self._lengths = tuple(min(length, own) for own in self._lengths)
 
     def clone(self) -> KeyCache:
-        """A cache with the same keys that can go its own way; nothing is copied until both of them have appended."""
+        """Returns a cache that starts with the same keys; nothing is copied until both of them have appended."""
         new = KeyCache(capacity=self._first_capacity)
         new._batch, new._lengths, new.share_read = self._batch, self._lengths, self.share_read
         if self._storage is not None:
@@ -181,7 +174,7 @@ class KeyCache:
         return new
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Keys, values and lengths as tensors; the 8-bit copy is made again when it is needed."""
+        """Returns keys, values and lengths as tensors; the 8-bit copy is made again when it is needed."""
         self._started("state_dict")
         lengths = torch.tensor(self._lengths, dtype=torch.int64).reshape(self._batch)
         return {"key": self.key.clone(), "value": self.value.clone(), "lengths": lengths}
@@ -199,17 +192,17 @@ class KeyCache:
 
     @property
     def key(self) -> Tensor:
-        """The keys (..., kv heads, K, size), a view; beyond the length of an item it may hold anything."""
+        """The keys (..., kv heads, K, size), as a view. Places beyond the length of an item may hold anything."""
         return self._seen(self._started("key").key)
 
     @property
     def value(self) -> Tensor:
-        """The values (..., kv heads, K, features), a view."""
+        """The values (..., kv heads, K, features), as a view."""
         return self._seen(self._started("value").value)
 
     @property
     def lengths(self) -> Tensor:
-        """How many keys each item has, integers shaped as the batch."""
+        """The number of keys of each item, integers shaped as the batch."""
         return torch.tensor(self._lengths, dtype=torch.int64).reshape(self._batch)
 
     @property
@@ -218,7 +211,7 @@ class KeyCache:
         return self._batch
 
     def __len__(self) -> int:
-        """K: how many keys the longest item has."""
+        """Returns K, the number of keys of the longest item."""
         return max(self._lengths, default=0)
 
     def __bool__(self) -> bool:
@@ -245,56 +238,11 @@ class KeyCache:
         if saved["state"] is not None:
             self.load_state_dict(saved["state"])
 
-    def _found(
-        self,
-        query: Tensor,
-        normalizer: Normalizer,
-        causal: bool,
-        lengths: Tensor | None,
-        mask: Tensor | None,
-        bias: Any,
-        scale: float | None,
-        *,
-        keeps_all: bool,
-    ) -> tuple[CachedOutput | None, CachedCall, list[list[int]]]:
-        """The answer from the 8-bit copy, or None; and the arguments, checked."""
-        storage = self._started("attend")
-        check_query(query, storage, self._batch)
-        check_whole_sequence("KeyCache.attend", query)
-        check_normalizer("KeyCache.attend", normalizer)
-        if scale is not None:
-            checks.check_finite("KeyCache.attend", "scale", scale, "leave it out for 1 / √size")
-        counts = self._counts("KeyCache.attend", self._batch, query.shape[-2], lengths)
-        limits = self._limits(counts, query.shape[-2], causal)
-        call = CachedCall(query, storage, self._batch, self._lengths, limits, normalizer, mask, causal, scale)
-        if mask is not None:
-            checks.check_mask("KeyCache.attend", call.like_scores, mask)
-        return None if bias is not None else call.run(keeps_all=keeps_all), call, limits
-
-    def _limits(self, counts: tuple[int, ...], n_queries: int, causal: bool) -> list[list[int]]:
-        """How many keys each query of each item sees."""
-        return [
-            [0 if i >= count else max(0, length - count + i + 1) if causal else length for i in range(n_queries)]
-            for length, count in zip(self._lengths, counts)
-        ]
-
-    def _options(
-        self,
-        call: CachedCall,
-        causal: bool,
-        lengths: Tensor | None,
-        limits: list[list[int]],
-        mask: Tensor | None,
-        bias: Any,
-    ) -> dict[str, Any]:
-        """What `sparse_attention` is told."""
-        if lengths is None and len(set(self._lengths)) <= 1:
-            return {"mask": mask, "causal": causal, "bias": bias}
-        seen = allowed_keys(limits, self._batch, len(self), call.query.device)
-        return {"mask": seen if mask is None else seen & mask, "bias": bias}
+    def _call(self, query: Tensor, normalizer: Normalizer, **options: Any) -> CachedCall:
+        return CachedCall(self._started("attend"), self._batch, self._lengths, query, normalizer, **options)
 
     def _write_shared(self, key: Tensor, value: Tensor, counts: tuple[int, ...], needed: int) -> bool:
-        """Appends to the storage if it ends where this cache does, and has room; another cache may try the same."""
+        """Appends to the storage if it ends where this cache does and has room; other caches may share it."""
         storage = self._started("append")
         with storage.lock:
             if storage.lengths != self._lengths and len(storage.users) == 1:
@@ -305,7 +253,7 @@ class KeyCache:
             return True
 
     def _own_storage(self, needed: int) -> KeyStorage:
-        """A copy of what this cache sees, with room for so many keys and as many again where that is more than now."""
+        """Copies what this cache sees; a copy that needs more room than now has at least twice as much."""
         storage = self._started("append")
         capacity = storage.capacity if needed <= storage.capacity else max(needed, 2 * storage.capacity)
         return storage.copied(self._lengths, capacity)
@@ -327,10 +275,3 @@ class KeyCache:
     def _seen(self, tensor: Tensor) -> Tensor:
         storage = self._started("key")
         return tensor[:, : len(self)].unflatten(0, (*self._batch, storage.kv_heads))
-
-    def _counts(self, who: str, batch: tuple[int, ...], n: int, lengths: Tensor | None) -> tuple[int, ...]:
-        if lengths is None:
-            return (n,) * torch.Size(batch).numel()
-        lengths = checks.check_lengths(who, batch, lengths)
-        checks.check_counts(who, "lengths", lengths, n, "count the new positions of each item")
-        return tuple(lengths.expand(batch).reshape(-1).tolist())

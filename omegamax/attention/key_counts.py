@@ -1,4 +1,4 @@
-"""How many keys each query may attend to, counted without a matrix of queries and keys where that is possible."""
+"""Counts the keys that each query may attend to, without a matrix of queries and keys where that is possible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def count_keys(
     bias: Tensor | RelativeBias | None = None,
     device: torch.device | None = None,
 ) -> Tensor:
-    """Counts the keys of each row of scores; integers that broadcast to (..., Q, 1).
+    """Counts the keys of each row of scores; returns integers that broadcast to (..., Q, 1).
 
     Arguments:
         shape: of the scores, (..., Q, K)
@@ -48,7 +48,7 @@ def count_keys_before(
     mask: Tensor | None = None,
     bias: Tensor | RelativeBias | None = None,
 ) -> Tensor:
-    """Counts the keys of each row among the first ones; integers that broadcast to (..., Q, 1).
+    """Counts the keys of each row before a limit; returns integers that broadcast to (..., Q, 1).
 
     Arguments:
         limit: how many keys, from the first, a query may see, (..., Q or 1, 1)
@@ -81,7 +81,7 @@ def _before(limit: Tensor, present: list[Tensor], n_keys: int) -> Tensor:
 
 
 def _by_blocks(limit: Tensor, present: list[Tensor], by_distance: Tensor | None, n_queries: int, n_keys: int) -> Tensor:
-    """Counts a few queries at a time."""
+    """Counts the keys of a few queries at a time, so that no whole matrix is made."""
     key = torch.arange(n_keys, device=limit.device)
     counts = []
     for start in range(0, n_queries, _ROWS):

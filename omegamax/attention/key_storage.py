@@ -20,7 +20,7 @@ _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 class KeyStorage:
-    """Keys and values (items · kv heads, capacity, features) of a batch of items."""
+    """Holds keys and values (items · kv heads, capacity, features) of a batch of items."""
 
     def __init__(self, items: int, kv_heads: int, capacity: int, key: Tensor, value: Tensor) -> None:
         self.items, self.kv_heads = items, kv_heads
@@ -56,7 +56,7 @@ class KeyStorage:
         )
 
     def copied(self, lengths: tuple[int, ...], capacity: int, index: Tensor | None = None) -> KeyStorage:
-        """A storage of its own with the first keys of each item, or of the items of an index."""
+        """Copies the first keys of each item, or of the items of an index, into a new storage."""
         chosen = torch.arange(self.items) if index is None else index.cpu()
         chosen_lengths = tuple(lengths[i] for i in chosen.tolist())
         new = KeyStorage(len(chosen), self.kv_heads, capacity, self.key, self.value)
@@ -118,6 +118,15 @@ def check_new(key: Any, value: Any, storage: KeyStorage | None, batch: tuple[int
                 "cache.reorder(indices) changes the batch"
             )
         _check_kind(who, name, x, kept)
+
+
+def count_new(who: str, batch: tuple[int, ...], n: int, lengths: Tensor | None) -> tuple[int, ...]:
+    """Returns how many of n new positions each item has: all of them, or its length."""
+    if lengths is None:
+        return (n,) * torch.Size(batch).numel()
+    lengths = checks.check_lengths(who, batch, lengths)
+    checks.check_counts(who, "lengths", lengths, n, "count the new positions of each item")
+    return tuple(lengths.expand(batch).reshape(-1).tolist())
 
 
 def check_query(query: Any, storage: KeyStorage, batch: tuple[int, ...]) -> None:

@@ -17,15 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from omegamax import checks
+from omegamax.attention.inputs import at_least_float32
 from omegamax.attention.normalizers import Normalizer, NormalizerModule, check_normalizer, normalize
 from omegamax.module_repr import shown
 from omegamax.modules import Above
 
-_HALVES = (torch.float16, torch.bfloat16)
-
 
 class LengthScale(nn.Module, ABC):
-    """What scores are multiplied by, from the number of keys of their row."""
+    """Computes what scores are multiplied by from the number of keys of their row."""
 
     n_heads: int | None = None  # scores must be (..., n_heads, Q, K), or (..., Q, K) where it is None
 
@@ -125,7 +124,7 @@ def _log(counts: Tensor, parameter: Tensor) -> Tensor:
 
 
 class LengthScaled(NormalizerModule):
-    """Any normalizer of rows, with scores multiplied by a factor that depends on the number of keys of the row.
+    """Applies any normalizer of rows to scores that are multiplied by a function of the number of keys of the row.
 
         weights = argmax_Ω(f(n) · scores)
 
@@ -172,7 +171,7 @@ class LengthScaled(NormalizerModule):
             checks.check_mask("LengthScaled", scores, mask)
             out = out | ~mask
         factor = self.factor(scores, (~out).sum(-1, keepdim=True))
-        wide = scores.float() if scores.dtype in _HALVES else scores
+        wide = at_least_float32(scores)
         scaled = torch.where(out, -torch.inf, torch.where(out, 0, wide) * factor.to(wide.dtype))
         return normalize(self.normalizer, scaled, None).to(scores.dtype)
 

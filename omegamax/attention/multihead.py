@@ -8,12 +8,13 @@ Vaswani et al., "Attention is all you need", NeurIPS 2017.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.masking import Visibility, finite_where_unread, is_read, zero_idle, zero_unread
+from omegamax.attention.masking import finite_where_unread, is_read, zero_idle, zero_unread
+from omegamax.attention.multihead_masks import Masks, check_masks, read_masks
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 from omegamax.attention.sparse_layers import sparse_output
 from omegamax.attention.whole_sequence import check_whole_sequence
@@ -21,19 +22,6 @@ from omegamax.module_repr import shown
 from omegamax.operators.shannon import Shannon
 
 _SHANNON = Shannon()
-
-
-class Masks(NamedTuple):
-    """What is added to scores and which of them count, each (batch or 1, heads or 1, queries or 1, keys) or None."""
-
-    bias: Tensor | None  # added to scores
-    allowed: Tensor | None  # True = may attend
-    causal: bool = False  # whether the future is left out too; `allowed` is then the same for all queries
-
-    def merged(self, query: Tensor, key: Tensor) -> Masks:
-        """Returns masks without `causal`, for queries (..., Q, features) and keys (..., K, features)."""
-        seen = Visibility(self.allowed, self.causal)
-        return Masks(self.bias, seen.mask(query.shape[-2], key.shape[-2], device=query.device))
 
 
 _NO_MASKS = Masks(None, None)
@@ -141,7 +129,8 @@ class MultiheadAttention(nn.MultiheadAttention):
         masks = _NO_MASKS
         if key_padding_mask is not None or attn_mask is not None:
             causal = is_causal and not need_weights and query.shape[1] == key.shape[1]
-            masks = self._masks(len(query), key_padding_mask, None if causal else attn_mask)._replace(causal=causal)
+            masks = read_masks(len(query), self.num_heads, key_padding_mask, None if causal else attn_mask)
+            masks = masks._replace(causal=causal)
             if masks.allowed is not None:
                 query, key, value = self._without_padding(query, key, value, masks)
         output, weights = self._attend(*self._project(query, key, value), masks, need_weights=need_weights)
@@ -177,7 +166,7 @@ class MultiheadAttention(nn.MultiheadAttention):
     def _check(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
     ) -> None:
-        """Checks shapes and kinds; a mask of another size would be padded or cut in silence. The batch comes first."""
+        """Checks shapes and kinds. The batch comes first."""
         check_whole_sequence("MultiheadAttention", query, key, value)
         (batch, n_queries, _), n_keys = query.shape, key.shape[1]
         if key.dim() != 3 or key.shape[:2] != value.shape[:2] or len(key) != batch:
@@ -186,22 +175,7 @@ class MultiheadAttention(nn.MultiheadAttention):
                 f"length, features) = {tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}; batch_first="
                 f"{self.batch_first} says which axis is the batch"
             )
-        for name, mask, shapes in (
-            ("key_padding_mask", key_padding_mask, [(batch, n_keys)]),
-            ("attn_mask", attn_mask, [(n_queries, n_keys), (batch * self.num_heads, n_queries, n_keys)]),
-        ):
-            if mask is None:
-                continue
-            if mask.dtype is not torch.bool and not mask.is_floating_point():
-                raise TypeError(
-                    f"MultiheadAttention: {name} must be boolean (True: may not attend) or floating point (added to "
-                    f"scores), got {mask.dtype}; convert it with .bool()"
-                )
-            if tuple(mask.shape) not in shapes:
-                raise ValueError(
-                    f"MultiheadAttention: {name} must have the shape {' or '.join(map(str, shapes))}, got "
-                    f"{tuple(mask.shape)}; there are {n_queries} queries and {n_keys} keys"
-                )
+        check_masks(batch, self.num_heads, n_queries, n_keys, key_padding_mask, attn_mask)
 
     def _without_padding(
         self, query: Tensor, key: Tensor, value: Tensor, masks: Masks
@@ -301,28 +275,6 @@ class MultiheadAttention(nn.MultiheadAttention):
         bias = None if masks.bias is None else nn.functional.pad(masks.bias, more)
         allowed = None if masks.allowed is None else nn.functional.pad(masks.allowed, more, value=True)
         return key, value, Masks(bias, allowed)
-
-    def _masks(self, batch: int, key_padding_mask: Tensor | None, attn_mask: Tensor | None) -> Masks:
-        """Combines both masks, and turns PyTorch's "True: may not attend" into "True: may attend".
-
-        A floating-point mask is added to scores; -inf in it means "may not attend".
-        """
-        bias = allowed = None
-        if key_padding_mask is not None:
-            key_padding_mask = key_padding_mask[:, None, None]
-        if attn_mask is not None and attn_mask.dim() == 3:  # (batch · heads, queries, keys)
-            attn_mask = attn_mask.unflatten(0, (batch, self.num_heads))
-        elif attn_mask is not None:
-            attn_mask = attn_mask[None, None]
-        for mask in (key_padding_mask, attn_mask):
-            if mask is None:
-                continue
-            if mask.dtype is not torch.bool:
-                added, mask = mask, mask == -torch.inf
-                added = added.masked_fill(mask, 0)  # the gradient of a temperature would be zero times infinity
-                bias = added if bias is None else bias + added
-            allowed = ~mask if allowed is None else allowed & ~mask
-        return Masks(bias, allowed)
 
     def extra_repr(self) -> str:
         return ", ".join(filter(None, [f"{self.embed_dim}, {self.num_heads}", shown(normalizer=self.normalizer)]))

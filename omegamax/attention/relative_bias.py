@@ -41,7 +41,7 @@ class RelativeBias:
 
 
 def alibi(slopes: Tensor, n_queries: int, n_keys: int) -> RelativeBias:
-    """ALiBi: −slope times the distance between a query and a key, where the last query is at the last key.
+    """Returns the bias of ALiBi: −slope times the distance from query to key, where the last query is at the last key.
 
     Arguments:
         slopes: (..., heads), one per head; they may learn

@@ -1,9 +1,9 @@
-"""Sparse attention under autograd: what the native calls need, and the gradients of what they do not know."""
+"""Sparse attention under autograd: prepares the native calls, and adds the gradient of a bias, which they lack."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -29,21 +29,21 @@ _ELEMENTS = 1 << 18  # of dense gradients of scores, or two blocks of queries wh
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """What a call is given beside tensors that learn. Sizes are (batch, heads, queries, keys)."""
+    """All arguments of a call but the tensors that learn. Sizes are (batch, heads, queries, keys)."""
 
     operator: Operator | TopK
     scale: float
-    causal: bool
-    lengths: Tensor | None  # (batch · heads,)
-    mask: Tensor | None  # (batch or 1, heads or 1, Q or 1, K or 1)
-    relative: bool  # whether the bias is a table by distance, (batch or 1, heads or 1, Q + K − 1)
-    dropout: float
-    seed: int | Tensor  # of dropout; a tensor inside a graph
-    keeps_all: bool  # whether the whole support is wanted, however large
-    found: list[kernel.Support]  # receives the support where it is wanted
+    causal: bool = False
+    lengths: Tensor | None = None  # (batch · heads,)
+    mask: Tensor | None = None  # (batch or 1, heads or 1, Q or 1, K or 1)
+    relative: bool = False  # whether the bias is a table by distance, (batch or 1, heads or 1, Q + K − 1)
+    dropout: float = 0.0
+    seed: int | Tensor = 0  # of dropout; a tensor inside a graph
+    keeps_all: bool = False  # whether the whole support is wanted, however large
+    found: list[kernel.Support] = field(default_factory=list)  # receives the support where it is wanted
 
     def row_operator(self, parameter: Tensor | None, shape: torch.Size) -> kernel.RowOperator:
-        """The operator with one parameter per row, or one for all."""
+        """Returns the operator as the native calls take it, with one parameter per row or one for all."""
         operator = self.operator
         number: Any = 2.0
         most = float("inf")
@@ -69,19 +69,19 @@ class Settings:
         return kernel.RowOperator(kind, float(number), most)
 
     def rows(self, shape: tuple[int, int, int, int], bias: Tensor | None) -> kernel.Rows:
-        """The scores beside products, as the native calls read them."""
+        """Returns the scale, mask, bias and dropout of the scores, as the native calls read them."""
         mask = added = None
         if self.mask is not None:
-            mask = kernel.Strides(self.mask, 0, _strides(self.mask.expand(shape)))
+            mask = kernel.Strides.of(self.mask.expand(shape))
         if bias is not None and self.relative:
             batch, head, _ = bias.expand(*shape[:2], bias.shape[-1]).stride()
             added = kernel.Strides(bias, shape[2] - 1, (batch, head, -1, 1))
         elif bias is not None:
-            added = kernel.Strides(bias, 0, _strides(bias.expand(shape)))
+            added = kernel.Strides.of(bias.expand(shape))
         return kernel.Rows(self.scale, self.causal, self.lengths, mask, added, self.dropout, int(self.seed))
 
     def with_lengths_for_padding(self, shape: tuple[int, int, int, int]) -> Settings:
-        """A mask that keeps the first keys of each item, as lengths: keys beyond them cost nothing."""
+        """Replaces a mask that keeps the first keys of each item by lengths: keys beyond them cost nothing."""
         if self.mask is None or self.mask.shape[1:3] != (1, 1):
             return self
         kept = self.mask.expand(-1, 1, 1, shape[3]).sum(-1, keepdim=True)  # (batch or 1, 1, 1, 1)
@@ -93,7 +93,7 @@ class Settings:
 
 
 class ForwardPass(NamedTuple):
-    """What the forward pass computes, and what the backward pass needs of it beside the inputs."""
+    """The results of the forward pass: the output, and what the backward pass needs beside the inputs."""
 
     settings: Settings
     output: Tensor  # (batch, heads, Q, features)
@@ -111,7 +111,7 @@ def forward_pass(
     *,
     wants_support: bool,
 ) -> ForwardPass:
-    """Output and support of contiguous inputs (batch, heads, length, features); autograd must not record."""
+    """Computes output and support of contiguous inputs (batch, heads, length, features); autograd must not record."""
     shape = (*query.shape[:3], key.shape[2])
     settings = settings.with_lengths_for_padding(shape)
     operator, rows = settings.row_operator(parameter, query.shape), settings.rows(shape, bias)
@@ -126,7 +126,7 @@ def forward_pass(
 
 
 class SparseAttention(torch.autograd.Function):
-    """Output of sparse attention; once differentiable."""
+    """Computes the output of sparse attention, which can be differentiated once."""
 
     @staticmethod
     def forward(
@@ -138,7 +138,7 @@ class SparseAttention(torch.autograd.Function):
         parameter: Tensor | None,
         bias: Tensor | None,
     ) -> Tensor:
-        """Saves the support for the backward pass."""
+        """Computes the output, and saves the support for the backward pass."""
         wanted = any(ctx.needs_input_grad) or settings.keeps_all
         found = forward_pass(settings, query, key, value, parameter, bias, wants_support=wanted)
         if settings.keeps_all and found.support is not None:
@@ -149,7 +149,7 @@ class SparseAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients that raise where they are differentiated again."""
+        """Computes the gradients, which raise where they are differentiated again."""
         saved = ctx.saved_tensors  # read once: under checkpointing each reading computes them again
         inputs, refused, support = saved[:5], saved[5], kernel.Support(*saved[6:])
         with torch.no_grad():
@@ -167,7 +167,7 @@ def gradients(
     *,
     wanted: Sequence[bool],
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of queries, keys, values, the parameter and the bias; of the last two only where they are wanted."""
+    """Computes the gradients of queries, keys and values, and, where they are wanted, of the parameter and the bias."""
     query, key, value, parameter, bias = inputs
     grad_output = grad_output.contiguous()
     shape = (*query.shape[:3], key.shape[2])
@@ -193,15 +193,10 @@ def gradients(
     return found.query, found.key, found.value, grad_parameter, grad_bias
 
 
-def _strides(tensor: Tensor) -> tuple[int, int, int, int]:
-    batch, head, query, key = (0 if n == 1 else s for n, s in zip(tensor.shape, tensor.stride()))
-    return batch, head, query, key
-
-
 def _bias_gradient(
     settings: Settings, bias: Tensor, shape: tuple[int, int, int, int], support: kernel.Support, grads: Tensor
 ) -> Tensor:
-    """The gradients of scores, added up where several scores share a number of the bias."""
+    """Adds up the gradients of the scores that share a number of the bias."""
     _, n_heads, n_queries, _ = shape
     counts = support.offsets.diff()
     row = torch.repeat_interleave(torch.arange(len(counts)), counts)
@@ -214,7 +209,7 @@ def _bias_gradient(
 
 
 def _place(indices: tuple[Tensor, ...], tensor: Tensor) -> Tensor:
-    """Where an element of a broadcast tensor lies in the tensor."""
+    """Computes where an element of a broadcast tensor lies in the tensor itself."""
     place = torch.zeros_like(indices[0])
     for index, size in zip(indices, tensor.shape):
         place = place * size + (index if size > 1 else 0)
@@ -222,7 +217,7 @@ def _place(indices: tuple[Tensor, ...], tensor: Tensor) -> Tensor:
 
 
 class _Chunk(NamedTuple):
-    """Some refused blocks of one head, next to each other."""
+    """Refused blocks of one head that lie next to each other."""
 
     item: int
     head: int
@@ -231,7 +226,7 @@ class _Chunk(NamedTuple):
 
 
 def _chunks(refused: Tensor, shape: tuple[int, int, int, int]) -> Iterator[_Chunk]:
-    """The refused blocks, as many at once as dense gradients of scores have room for."""
+    """Yields the refused blocks, as many at once as dense gradients of scores have room for."""
     at_once = max(2, _ELEMENTS // max(1, shape[3]) // kernel.QUERY_BLOCK)
     for item, heads in enumerate(refused.tolist()):
         for head, blocks in enumerate(heads):

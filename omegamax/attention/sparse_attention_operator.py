@@ -38,7 +38,7 @@ _N_TENSORS = 5  # queries, keys, values, the parameter and the bias
 
 
 class _Others(NamedTuple):
-    """What the operator takes beside the tensors that may learn."""
+    """All arguments of the operator but the tensors that may learn."""
 
     lengths: Tensor | None
     mask: Tensor | None
@@ -58,11 +58,11 @@ class _Others(NamedTuple):
             operator = rebuild(self.leaf, self.numbers, parameter)
         lengths, mask = (None if x is None else x.contiguous() for x in (self.lengths, self.mask))
         seed = 0 if self.seed is None else int(self.seed)
-        return Settings(operator, self.scale, self.causal, lengths, mask, self.relative, self.dropout, seed, False, [])
+        return Settings(operator, self.scale, self.causal, lengths, mask, self.relative, self.dropout, seed)
 
 
 def recorded(settings: Settings, *inputs: Any) -> Tensor:
-    """The output (batch, heads, Q, features) by the registered operator; inputs as `SparseAttention` takes them."""
+    """Computes the output (batch, heads, Q, features) by the registered operator, from inputs of `SparseAttention`."""
     operator = settings.operator
     leaf, numbers = operator.spec() if isinstance(operator, RowOperator) else (TopK.__name__, [float(operator.k)])  # type: ignore[union-attr]
     seed = settings.seed if isinstance(settings.seed, Tensor) else None
@@ -76,7 +76,7 @@ def recorded(settings: Settings, *inputs: Any) -> Tensor:
 
 
 def _dense_inputs(given: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The tensors in order of memory: a compiler may have changed their strides."""
+    """Makes the tensors contiguous: a compiler may have changed their strides."""
     return tuple(None if x is None else x.detach().contiguous() for x in given[:_N_TENSORS])
 
 

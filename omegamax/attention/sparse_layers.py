@@ -1,4 +1,4 @@
-"""When layers compute their output without dense scores: the rule, in one place.
+"""Decides, in one place, when layers compute their output without dense scores.
 
 A layer asks here whenever nobody wants its weights. Sparse normalizers take sparse attention, softmax takes PyTorch's
 fused attention. Where the answer is None, the layer takes dense scores.
@@ -58,7 +58,7 @@ def sparse_output(
     scale: float | None = None,
     dropout: float = 0.0,
 ) -> Tensor | None:
-    """Computes `sparse_attention`, or fused softmax; None where that does not exist or does not pay.
+    """Computes `sparse_attention` or fused softmax; returns None where neither exists or pays.
 
     Under autocast the inputs take its type first, as those of PyTorch's own attention do.
     """

@@ -1,4 +1,4 @@
-"""Attention needs the whole sequence: it refuses to run where PyTorch has sharded the sequence without its knowledge.
+"""Refuses to compute attention where PyTorch has sharded the sequence: a part of the keys gives a wrong result.
 
 `torch.distributed.tensor.experimental.context_parallel` leaves a part of the sequence in each process, and replaces
 `F.scaled_dot_product_attention` by a version that passes keys around and merges outputs by their log-sum-exp. That

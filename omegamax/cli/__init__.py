@@ -12,20 +12,35 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from omegamax.cli import attend, bench, compare, evaluate, info, operators, plot, predict, reproduce, train
+from omegamax.cli import (
+    attend,
+    bench,
+    check_data,
+    compare,
+    evaluate,
+    info,
+    operators,
+    plot,
+    predict,
+    reproduce,
+    score,
+    train,
+)
 from omegamax.cli.errors import CommandError, as_command_errors
 from omegamax.cli.parser import Parser, add_command
 from omegamax.data.printable import printable
 
 _MAX_MESSAGE = 2000  # characters of an error
-_COMMANDS_OF_MODELS = ("train", "evaluate", "predict", "attend", "compare")
+_COMMANDS_OF_MODELS = ("train", "evaluate", "predict", "score", "attend", "compare")
 
 COMMANDS: dict[str, Any] = {
     "train": train,
     "evaluate": evaluate,
     "predict": predict,
+    "score": score,
     "attend": attend,
     "compare": compare,
+    "check-data": check_data,
     "reproduce": reproduce,
     "plot": plot,
     "operators": operators,
@@ -45,6 +60,7 @@ examples:
                                                  one task, several normalizers
   omegamax reproduce fig2                        a figure, ours and the paper's
   omegamax operators                             all operators on one row
+  omegamax check-data tagger DIR                 mistakes in the data
   omegamax train --help                          the tasks
   omegamax train dates --help                    the options of a task
 

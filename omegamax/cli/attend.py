@@ -13,20 +13,22 @@ from typing import Any
 
 from omegamax.cli.errors import CommandError
 from omegamax.cli.evaluate import add_run, choose_threads, load_run
+from omegamax.cli.lines import read_input
 from omegamax.cli.output import check_pictures, save_picture
-from omegamax.cli.predict import read_input
 from omegamax.data.printable import printable
 
 HELP = "print or draw the attention of a trained model"
 DESCRIPTION = """\
 Shows the attention of a trained model on your own input: one row for each
 output token, one column for each input token. Printed, a dot is a weight of
-exactly zero; drawn, grey is."""
+exactly zero; drawn, grey is. Of a tagger it shows how likely each tag of each
+word is, and draws the lattice of tags."""
 EXAMPLES = """\
 examples:
   omegamax attend runs/dates-fusedmax "3 March 2017"
   omegamax attend runs/dates-fusedmax "$(printf 'fr\\t3 mars 2017')" --out a.png
   omegamax attend runs/dates-fusedmax "3 March" --form lines --out lines.pdf
+  omegamax attend runs/tagger-l2 "Ada flew to New Tarin" --out lattice.png
   omegamax attend runs/dates-fusedmax --file dates.txt --json > weights.jsonl"""
 
 # Shades of a weight of exactly zero, and of weights up to 1/4, 1/2, 3/4 and 1.
@@ -50,7 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", metavar="FILE", type=Path, help="draw it instead: .png, .pdf or .svg; several are numbered"
     )
     parser.add_argument(
-        "--form", choices=("map", "lines"), default="map", help="a map of cells, or lines between words (default: map)"
+        "--form",
+        choices=("map", "lines", "structure"),
+        help="a map of cells, lines between words, or the task's own picture, such as a tagger's lattice of tags "
+        "(default: the task's own if it has one, otherwise a map)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace existing pictures")
 
@@ -66,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
 
     with join_processes(options.device) as processes:
         found = load_run(options, processes.device)
-        maps = _attention_maps(options, found, inputs, processes)
+        maps, figures = _attention_maps(options, found, inputs, processes)
     if not processes.is_rank_zero:
         return
     if not maps:
@@ -75,9 +80,8 @@ def run(options: argparse.Namespace) -> None:
         for each, text in zip(maps, inputs):
             print(_record(each, text))
     elif paths:
-        name = getattr(found.task.settings, "attention", "")
-        for each, path in zip(maps, paths):
-            save_picture(_draw(_with_printable_tokens(each), name, options.form), path, chosen=path == options.out)
+        for figure, path in zip(figures or _drawn(maps, found, options.form), paths):
+            save_picture(figure, path, chosen=path == options.out)
             print(printable(path))
     else:
         shades = SHADES if _can_show(SHADES) else _PLAIN_SHADES
@@ -87,18 +91,31 @@ def run(options: argparse.Namespace) -> None:
             print(f"{printable(text)}\n{table}\n")
 
 
-def _attention_maps(options: argparse.Namespace, found: Any, inputs: Sequence[str], processes: Any) -> list[Any]:
+def _attention_maps(
+    options: argparse.Namespace, found: Any, inputs: Sequence[str], processes: Any
+) -> tuple[list[Any], list[Any]]:
+    """Returns a map for each input, and a figure for each if the task draws them itself and they are wanted."""
     import torch
 
     from omegamax.recipes.tasks import read_examples
 
     examples = read_examples(found.task, inputs)
     maps: list[Any] = []
+    figures: list[Any] = []
     with torch.no_grad(), choose_threads(options, found, examples, processes):
         for start in range(0, len(examples), options.batch_size):
-            part = found.task.attend(found.model, examples[start : start + options.batch_size])
-            maps += [each._replace(weights=each.weights.cpu()) for each in part]
-    return maps
+            some = examples[start : start + options.batch_size]
+            maps += [each._replace(weights=each.weights.cpu()) for each in found.task.attend(found.model, some)]
+            if options.out and options.form in (None, "structure"):
+                figures += found.task.draw(found.model, some)
+    if options.out and options.form == "structure" and not figures:
+        raise CommandError(f"{options.run_directory} is a task without a picture of its own; choose another --form")
+    return maps, figures
+
+
+def _drawn(maps: Sequence[Any], found: Any, form: str | None) -> list[Any]:
+    name = getattr(found.task.settings, "attention", "")
+    return [_draw(_with_printable_tokens(each), name, form or "map") for each in maps]
 
 
 def _with_printable_tokens(each: Any) -> Any:

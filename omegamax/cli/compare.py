@@ -18,6 +18,7 @@ from omegamax.cli.settings_options import add_task_settings, chosen_settings
 from omegamax.cli.tables import aligned, number, terminal_width
 from omegamax.cli.train import add_output, existing, stored_settings
 from omegamax.data.printable import printable, short_repr
+from omegamax.recipes.settings import AttentionSettings
 from omegamax.recipes.tasks import TASKS, TaskEntry
 
 HELP = "train one task under several normalizers: a table and a report"
@@ -48,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds a parser for each task."""
     tasks = parser.add_subparsers(dest="task", metavar="task", required=True, parser_class=Parser)
     for name, entry in TASKS.items():
+        if not issubclass(entry.settings_class(), AttentionSettings):
+            continue  # without attention there are no normalizers to compare
         tasks.add_parser(
             name,
             help=entry.summary,

@@ -14,10 +14,13 @@ from omegamax.cli.parser import at_least
 from omegamax.recipes.settings import MAX_BEAM
 from omegamax.training.settings import MAX_THREADS
 
+# Settings of a trained model that may be changed when it is used.
+DECODING = ("beam", "length_penalty", "coverage_penalty", "unknown", "entity_threshold", "decoding")
+
 HELP = "print the metrics of a trained model"
 DESCRIPTION = """\
 Prints the metrics of a trained model on a split of its own data, or on other
-data, and how many input tokens it read in a second."""
+data, and how many examples and input tokens it read in a second."""
 EXAMPLES = """\
 examples:
   omegamax evaluate runs/dates-fusedmax         the best model on the test data
@@ -39,6 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "for its test split: name a directory with train.tsv, dev.tsv and test.tsv to evaluate on all of one",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument(
+        "--pictures",
+        metavar="DIR",
+        type=Path,
+        help="draw what the task has pictures of, such as the reliability of a tagger's probabilities",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace pictures that exist")
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +61,43 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         help="which of the run's checkpoints (default: best)",
     )
     parser.add_argument(
+        "--average",
+        metavar="N",
+        type=at_least(1, 10_000),
+        default=1,
+        help="average the parameters of the N latest checkpoints, of a run with --keep N (default: 1, none)",
+    )
+    parser.add_argument(
         "--beam", metavar="N", type=at_least(1, MAX_BEAM), help="hypotheses while decoding (default: as trained)"
+    )
+    parser.add_argument(
+        "--entity-threshold",
+        metavar="X",
+        type=float,
+        help="of a tagger: find entities with more probability than this; 0 takes the best sequence of tags "
+        "(default: as trained)",
+    )
+    parser.add_argument(
+        "--decoding",
+        choices=("auto", "projective", "nonprojective"),
+        help="trees among which a parser chooses (default: as trained)",
+    )
+    parser.add_argument(
+        "--length-penalty",
+        metavar="X",
+        type=float,
+        help="power of the length that scores of translations are divided by (default: as trained)",
+    )
+    parser.add_argument(
+        "--coverage-penalty",
+        metavar="X",
+        type=float,
+        help="cost of source tokens without attention, in scores of translations (default: as trained)",
+    )
+    parser.add_argument(
+        "--unknown",
+        choices=("copy", "forbid"),
+        help="unknown words of translations: copied from the source, or forbidden (default: as trained)",
     )
     parser.add_argument(
         "--batch-size", metavar="N", type=at_least(1, 1_000_000), help="examples at a time (default: as trained)"
@@ -73,8 +119,9 @@ def load_run(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
     from omegamax.cli.errors import CommandError, as_command_errors
     from omegamax.recipes.tasks import load
 
-    found = load(options.run_directory, which=options.checkpoint, device=device)
-    wanted = {name: value for name, value in {"beam": options.beam, **changes}.items() if value is not None}
+    found = load(options.run_directory, which=options.checkpoint, average=options.average, device=device)
+    given = {name: getattr(options, name) for name in DECODING}
+    wanted = {name: value for name, value in {**given, **changes}.items() if value is not None}
     names = {each.name for each in dataclasses.fields(found.task.settings)}
     for name in wanted:
         if name not in names:
@@ -108,7 +155,7 @@ def run(options: argparse.Namespace) -> None:
     """Prints the metrics on rank 0."""
     from omegamax.cli.train import table
     from omegamax.recipes.tasks import read_split
-    from omegamax.training.prediction import evaluate
+    from omegamax.training.prediction import evaluate, score_predictions
     from omegamax.training.processes import join_processes
     from omegamax.training.progress import progress_bar
 
@@ -127,6 +174,40 @@ def run(options: argparse.Namespace) -> None:
                 on_batch=on_batch,
             )
             seconds = time.perf_counter() - began
+            lines = _inspect(options, found, examples, processes, on_batch)
+        if lines is not None:
+            metrics = score_predictions(found.task, examples, lines, processes=processes)
         metrics["tokens_per_second"] = sum(found.task.length(example) for example in examples) / seconds
+        metrics["examples_per_second"] = len(examples) / seconds
         if processes.is_rank_zero:
+            signatures = found.task.signatures(examples)
+            if options.json and signatures:
+                metrics["signatures"] = signatures
+            if options.pictures is not None:
+                _draw(options, found.task.draw_scores(examples, lines or []))
             print(json.dumps(metrics) if options.json else table({options.split: metrics}))
+
+
+def _inspect(options: argparse.Namespace, found: Any, examples: Any, processes: Any, on_batch: Any) -> list[str] | None:
+    """Returns the lines of the task's `inspect`, which has more in it than metrics after every epoch need; or None."""
+    from omegamax.training.prediction import inspect
+    from omegamax.training.task import Task
+
+    if type(found.task).inspect is Task.inspect:
+        return None
+    return inspect(
+        found.task, found.model, examples, batch_size=options.batch_size, processes=processes, on_batch=on_batch
+    )
+
+
+def _draw(options: argparse.Namespace, figures: dict[str, Any]) -> None:
+    from omegamax.cli.errors import CommandError
+    from omegamax.cli.output import check_pictures, make_writable, save_picture
+
+    if not figures:
+        raise CommandError(f"{options.run_directory} is a task without pictures of its metrics; leave --pictures out")
+    make_writable(options.pictures)
+    paths = {name: options.pictures / f"{name}.png" for name in figures}
+    check_pictures(list(paths.values()), overwrite=options.overwrite)
+    for name, figure in figures.items():
+        save_picture(figure, paths[name])

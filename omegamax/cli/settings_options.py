@@ -10,7 +10,7 @@ import argparse
 import dataclasses
 import difflib
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -34,16 +34,25 @@ def add_settings(
     for each in dataclasses.fields(kind):
         if each.name not in names:
             continue
-        default = own.get(each.name, each.default)
-        shown = "" if default in (None, "") else f" (default: {default})"
-        group.add_argument(
-            flag(each.name),
-            type=_type(hints[each.name]),
-            choices=each.metadata["choices"],
-            metavar=None if each.metadata["choices"] else each.metadata["metavar"] or _metavar(hints[each.name]),
-            default=argparse.SUPPRESS,
-            help=each.metadata["help"].replace("%", "%%") + shown,
-        )
+        add_flag(group, each, hints[each.name], own.get(each.name, each.default))
+
+
+def add_flag(
+    group: Any, each: Any, hint: Any, default: Any, *, choices: Sequence[str] | None = None, help: str | None = None
+) -> None:
+    """Adds the flag of one field; one that is true or false takes no value. `help` replaces the help of the field."""
+    about = {"default": argparse.SUPPRESS, "help": (help or flag_help(each, default)).replace("%", "%%")}
+    if _type(hint) is bool:
+        group.add_argument(flag(each.name), action="store_true", **about)
+        return
+    choices = choices or each.metadata["choices"]
+    metavar = None if choices else each.metadata["metavar"] or _metavar(hint)
+    group.add_argument(flag(each.name), type=_type(hint), choices=choices, metavar=metavar, **about)
+
+
+def flag_help(each: Any, default: Any) -> str:
+    """Returns the help of a field, with its default."""
+    return each.metadata["help"] + ("" if default in (None, "", False) else f" (default: {default})")
 
 
 def add_task_settings(parser: argparse.ArgumentParser, entry: TaskEntry, *, without: Collection[str] = ()) -> None:

@@ -14,6 +14,7 @@ from omegamax.cli.parser import Parser
 from omegamax.cli.settings_options import add_task_settings, chosen_settings
 from omegamax.cli.tables import aligned, number, terminal_width
 from omegamax.data.printable import printable
+from omegamax.recipes.settings import AttentionSettings
 from omegamax.recipes.tasks import TASKS, TaskEntry
 
 HELP = "train a model on a task"
@@ -27,6 +28,7 @@ examples:
   omegamax train dates --attention fusedmax --strength 0.2 --out runs/fused
   omegamax train seq2seq --data pairs.tsv --level word --attention sparsemax
   omegamax train language --attention sparsemax --quick
+  omegamax train translate --data en-de --model transformer --attention entmax15
   omegamax train dates --out runs/fused --resume  after kill -9: the same bits
   omegamax train dates --config dates.toml --seed 1
   torchrun --nproc-per-node=2 -m omegamax train dates
@@ -42,14 +44,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             name,
             help=entry.summary,
             description=textwrap.fill(f"Trains a model: {entry.summary}.", 80),
-            epilog=f"example:\n  omegamax train {name} --attention sparsemax --epochs 5 --out runs/{name}",
+            epilog=f"example:\n  omegamax train {name} {_example(entry)} --epochs 5 --out runs/{name}",
             fill=partial(_add_options, entry),
         )
 
 
+def _example(entry: TaskEntry) -> str:
+    return "--attention sparsemax" if issubclass(entry.settings_class(), AttentionSettings) else "--loss l2"
+
+
 def _add_options(entry: TaskEntry, parser: argparse.ArgumentParser) -> None:
     add_task_settings(parser, entry)
-    add_output(parser, "where the run is written (default: runs/TASK-ATTENTION)")
+    add_output(parser, "where the run is written (default: runs/TASK-VARIANT)")
 
 
 def add_output(parser: argparse.ArgumentParser, help: str) -> None:
@@ -69,7 +75,7 @@ def existing(options: argparse.Namespace) -> str:
 def run(options: argparse.Namespace) -> int:
     """Trains, evaluates the best model on the test data, and prints the metrics."""
     settings, training = chosen_settings(options.task, options)
-    out = options.out or Path("runs") / f"{options.task}-{settings.attention}"
+    out = options.out or Path("runs") / f"{options.task}-{settings.variant}"
     if options.resume:
         settings, training = chosen_settings(options.task, options, stored_settings(options.task, out))
     from omegamax.recipes.train_and_test import train_and_test

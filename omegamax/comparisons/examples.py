@@ -30,13 +30,13 @@ class AttentionExamples(NamedTuple):
 
 
 def collect_examples(best: TrainedModel, outputs: Sequence[str]) -> AttentionExamples:
-    """Collects the attention of a model on test examples; `outputs` are its predictions for all of them."""
+    """Collects the attention of a model on test examples; `outputs` are the lines of `assess` for all of them."""
     task, examples = best.task, best.task.examples("test")
     places = spread_out([task.length(example) for example in examples], _N_SHOWN)
     chosen = [examples[at] for at in places]
     drawn: Sequence[AttentionMap | None] = _attend(best, chosen) or [None] * len(chosen)
     shown = [
-        ShownExample(outputs[at], getattr(examples[at], "target", ""), each)
+        ShownExample(outputs[at].partition("\t")[0], getattr(examples[at], "target", ""), each)
         for at, each in zip(places, drawn, strict=True)
     ]
     return AttentionExamples(_attend(best, examples[:_N_COUNTED]), shown)

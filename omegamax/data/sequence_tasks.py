@@ -58,7 +58,7 @@ def _letters(n_examples: int, n: int, generator: Generator) -> Tensor:
 
 
 def _followed_by(letters: Tensor, answer: Tensor) -> SequenceExamples:
-    """The letters, a bar and the answer; each token of the answer is the target of the place before it."""
+    """Joins the letters, a bar and the answer; each token of the answer is the target of the place before it."""
     bar = torch.full_like(letters[:, :1], N_SYMBOLS)
     tokens = torch.cat([letters, bar, answer[:, :-1]], 1)
     return SequenceExamples(tokens, torch.cat([torch.full_like(letters, IGNORED), answer], 1))
@@ -72,7 +72,7 @@ def _two_back(n_examples: int, length: int, generator: Generator) -> SequenceExa
 
 
 def _flip_flop(n_examples: int, length: int, generator: Generator) -> SequenceExamples:
-    """Pairs of an instruction (2 writes, 3 reads, 4 ignores) and a bit; the first one writes, the last one reads."""
+    """Draws pairs of an instruction (2 writes, 3 reads, 4 ignores) and a bit; the first writes, the last reads."""
     n = length // 2
     write, read, ignore = 2, 3, 4
     draw = torch.rand(n_examples, n, generator=generator)

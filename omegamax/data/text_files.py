@@ -11,14 +11,15 @@ from __future__ import annotations
 import gzip
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from omegamax.data.tsv import MAX_LINE, SPLITS, split_of
 
-_FORMATS = tuple(f"{kind}{packed}" for kind in (".txt", ".tsv") for packed in ("", ".gz", ".xz"))
+PACKED = ("", ".gz", ".xz")  # endings of a file: as it is, or compressed
+_KINDS = (".txt", ".tsv")
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 _MAX_BYTES = 1 << 32  # of a file, once decompressed
 _LINE_BYTES = 4 * MAX_LINE  # a character of UTF-8 has at most four
@@ -34,7 +35,7 @@ def text_splits(path: str | Path, column: int = 0) -> dict[str, Lines]:
         column: of a table, counted from 1; 0 takes whole lines
     """
     path = Path(path)
-    files = _divided_files(path)
+    files = divided_files(path, _KINDS)
     if files is not None:
         found: dict[str, Lines] = {split: partial(read_lines, file, column) for split, file in files.items()}
     elif path.is_file():
@@ -54,13 +55,18 @@ def text_splits(path: str | Path, column: int = 0) -> dict[str, Lines]:
 
 def read_lines(path: Path, column: int = 0) -> Iterator[str]:
     """Reads a file line by line, or a column of a table; a tab becomes a space, blank rows of a table are skipped."""
+    for number, line in numbered_lines(path):
+        if not column:
+            yield line.replace("\t", " ")
+        elif line.strip():
+            yield _cell(path, number, line, column)
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Reads the lines of a file with their numbers, counted from 1."""
     try:
         with _OPENERS.get(path.suffix, open)(path, "rb") as file:
-            for number, line in _numbered(path, file):
-                if not column:
-                    yield line.replace("\t", " ")
-                elif line.strip():
-                    yield _cell(path, number, line, column)
+            yield from _numbered(path, file)
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise ValueError(f"{path}: not a whole {path.suffix} file ({error}); compress it again") from None
 
@@ -92,26 +98,36 @@ def _cell(path: Path, number: int, line: str, column: int) -> str:
     return cells[column - 1].strip()
 
 
-def _divided_files(path: Path) -> dict[str, Path] | None:
-    """Returns the files of the three splits; None if the path is a single file or nothing."""
-    if not path.is_dir() and not (path.name and _file_of(path, SPLITS[0])):
+def divided_files(path: Path, kinds: Sequence[str]) -> dict[str, Path] | None:
+    """Returns the files of the three splits; None if the path is a single file or nothing.
+
+    Arguments:
+        path: a directory with train, dev and test, or the common beginning of their names
+        kinds: endings that a file may have, such as .txt; it may be compressed, .txt.gz
+    """
+    if not path.is_dir() and not (path.name and _file_of(path, SPLITS[0], kinds)):
         return None
-    files = {split: _file_of(path, split) for split in SPLITS}
+    files = {split: _file_of(path, split, kinds) for split in SPLITS}
     for split, file in files.items():
         if file is None:
             raise FileNotFoundError(
-                f"{path}: no {split}.txt or {split}.tsv, also with .gz or .xz; there must be a file for each of "
-                f"{', '.join(SPLITS)}, or give a single file, which is then divided"
+                f"{path}: no {' or '.join(f'{split}{kind}' for kind in kinds)}, also with .gz or .xz; there must be a "
+                f"file for each of {', '.join(SPLITS)}, or give a single file, which is then divided"
             )
     return {split: file for split, file in files.items() if file is not None}
 
 
-def _file_of(path: Path, split: str) -> Path | None:
-    if path.is_dir():
-        paths = [path / f"{split}{ending}" for ending in _FORMATS]
-    else:
-        paths = [path.with_name(f"{path.name}.{split}{ending}") for ending in _FORMATS]
-    return next((each for each in paths if each.is_file()), None)
+def _file_of(path: Path, split: str, kinds: Sequence[str]) -> Path | None:
+    name = path / split if path.is_dir() else path.with_name(f"{path.name}.{split}")
+    return packed_file(name, kinds)
+
+
+def packed_file(path: Path, kinds: Sequence[str]) -> Path | None:
+    """Returns the file at a path with one of the endings `kinds`, plain or compressed; None if there is none."""
+    endings = [f"{kind}{packed}" for kind in kinds for packed in PACKED]
+    return next(
+        (each for each in (path.with_name(f"{path.name}{ending}") for ending in endings) if each.is_file()), None
+    )
 
 
 def _divided_rows(path: Path, column: int) -> dict[str, Lines]:

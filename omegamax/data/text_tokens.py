@@ -24,6 +24,14 @@ class TextTokens(ABC):
     vocabulary: Vocabulary
 
     @abstractmethod
+    def split(self, lines: Sequence[str]) -> list[list[str]]:
+        """Returns the tokens of each line, also those that the vocabulary lacks."""
+
+    @abstractmethod
+    def join(self, tokens: Sequence[str]) -> str:
+        """Returns the text of tokens, on one line: the inverse of `split`, with single spaces between words."""
+
+    @abstractmethod
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the numbers of the tokens of each line."""
 
@@ -66,11 +74,17 @@ class PlainTokens(TextTokens):
     def __init__(self, vocabulary: Vocabulary, level: str) -> None:
         self.vocabulary, self.level = vocabulary, level
 
+    def split(self, lines: Sequence[str]) -> list[list[str]]:
+        return [split_text(line, self.level) for line in lines]
+
+    def join(self, tokens: Sequence[str]) -> str:
+        return join_tokens(tokens, self.level)
+
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        return [self.vocabulary.numbers(split_text(line, self.level)) for line in lines]
+        return [self.vocabulary.numbers(tokens) for tokens in self.split(lines)]
 
     def decode(self, numbers: Sequence[int]) -> str:
-        return join_tokens(self.vocabulary.tokens(numbers), self.level)
+        return self.join(self.vocabulary.tokens(numbers))
 
     def n_characters(self) -> list[int] | None:
         return [1] * len(self.vocabulary) if self.level == "char" else None
@@ -119,6 +133,12 @@ class Subwords(TextTokens):
         tokens = sorted(model["vocab"], key=model["vocab"].get)
         merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
         return cls(Vocabulary(tokens), merges)
+
+    def split(self, lines: Sequence[str]) -> list[list[str]]:
+        return [found.tokens for found in self._tokenizer.encode_batch(list(lines))]
+
+    def join(self, tokens: Sequence[str]) -> str:
+        return self._tokenizer.decoder.decode(list(tokens)).replace("\n", " ")
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         return [found.ids for found in self._tokenizer.encode_batch(list(lines))]

@@ -70,7 +70,7 @@ def read_rows(path: str | Path, columns: Sequence[str], check: Callable[[Row], N
     """Reads the rows of one file, each with these columns; skips blank lines."""
     path = Path(path)
     rows = []
-    for number, line in enumerate(_text(path).split("\n"), start=1):
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
         line = line.removesuffix("\r")
         if not line.strip():
             continue
@@ -119,7 +119,8 @@ def _first_file(paths: Iterable[Path]) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Reads a whole file in UTF-8, also compressed (.gz, .xz); ValueError with file and line if it is not."""
     try:
         data = _decompressed(path, read_regular_file(path, MAX_BYTES))
     except FileNotFoundError:

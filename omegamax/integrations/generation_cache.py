@@ -22,7 +22,7 @@ _NOTE = "_omegamax_key_cache"
 
 
 class KeyCacheLayer(DynamicLayer):
-    """Keys and values of one layer in a `KeyCache`."""
+    """Keeps the keys and values of one layer in a `KeyCache`."""
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         super().lazy_initialization(key_states, value_states)
@@ -75,7 +75,7 @@ class GenerationCache(Cache):
 def cached_output(
     query: Tensor, key: Tensor, value: Tensor, normalizer: Normalizer, mask: Tensor | None, scaling: float | None
 ) -> Tensor | None:
-    """The output (batch, heads, Q, size) from the cache that the keys belong to; None where there is none, or no use.
+    """Computes the output (batch, heads, Q, size) from the cache of the keys, or returns None if it is no use.
 
     The mask is that of the library.
     """

@@ -23,7 +23,7 @@ _NOTHING = (0, 0, 0, 0, 0)
 
 
 def quads(size: int) -> int:
-    """How many times four features a key has; the last four may be filled up."""
+    """Returns how many groups of four features a key has; the last group may be filled up."""
     return -(-size // 4)
 
 
@@ -44,7 +44,7 @@ class Pages(NamedTuple):
 
     @classmethod
     def empty(cls, heads: int, capacity: int, size: int) -> Pages:
-        """Room for `capacity` keys, a multiple of 64, of every head."""
+        """Makes room for `capacity` keys, a multiple of 64, of every head."""
         n_pages = capacity // PAGE
         n_sections = -(-n_pages // SECTION)
         by_page, by_section = (heads, n_pages), (heads, n_sections * SECTION)
@@ -83,7 +83,7 @@ class Pages(NamedTuple):
 
 
 class DecodeOutput(NamedTuple):
-    """What a call returns."""
+    """The results of a native call of `decode`."""
 
     output: Tensor  # (batch, heads, queries, value features) as the query; undefined in rows that were refused
     support: Support | None
@@ -127,7 +127,7 @@ def decode(
     wants_support: bool,
     may_refuse: bool,
 ) -> DecodeOutput:
-    """Attention of queries (batch, heads, Q, size), at most 48 of a head, over the first `n_keys` keys of a cache.
+    """Computes attention of queries (batch, heads, Q, size), at most 48 of a head, over `n_keys` keys of a cache.
 
     `key` and `value` are (batch · kv heads, capacity, features); `limits` (batch, Q) says how many keys a query sees,
     `n_allowed` (batch, heads, Q) how many the mask leaves of those.

@@ -47,9 +47,9 @@ def oscarmax(rows: Tensor, strength: float | Tensor | None) -> tuple[Tensor, Ten
     strength * sum_i (d - i) p_i for d entries: subtract, restore the order (isotonic regression), project. (Composing
     the OSCAR proximal operator with the projection, as first published, ranks by |x| and clips at zero, and
     is not optimal in general.) Entries of -inf are removed. Returns the weights, the value of the maximum (one a row),
-    and int32 labels shaped as rows: the cluster of each supported entry, -2 where an entry was removed, -1 elsewhere.
-    Equal scores share a cluster, unless strength is 0, when each entry is its own. No strength means
-    `default_strength` of each row.
+    and int32 labels shaped as rows: the cluster of each supported entry, -2 where an entry was removed, -1 elsewhere
+    and in all of a row without a solution (only -inf, NaN, +inf, an invalid strength). Equal scores share a
+    cluster, unless strength is 0, when each entry is its own. No strength means `default_strength` of each row.
     """
     columns = rows.shape[-1]
     if columns == 0:
@@ -85,7 +85,8 @@ def oscarmax(rows: Tensor, strength: float | Tensor | None) -> tuple[Tensor, Ten
     weights = torch.where(valid, at_their_places(weights, found, rows), torch.nan)
     value = torch.where(valid, value_above(above, found, rows).unsqueeze(-1), torch.nan).squeeze(-1)
     everywhere = found.put(labels.to(torch.int32), torch.full_like(rows, -1, dtype=torch.int32))
-    return weights, value, torch.where(rows == -torch.inf, -2, everywhere)
+    everywhere = torch.where(rows == -torch.inf, -2, everywhere)
+    return weights, value, torch.where(solved & valid, everywhere, -1)
 
 
 def _window(rows: Tensor, top: Tensor, n_kept: Tensor, strength: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ ENTMAX, TOP, OSCAR, FUSED = range(4)  # AttentionKind
 
 
 class RowOperator(NamedTuple):
-    """What turns a row of scores into weights, as the native calls take it."""
+    """The operator that turns a row of scores into weights, as the native calls take it."""
 
     kind: int
     parameter: float | Tensor  # α, k or the strength; a tensor has one number per row, in double precision
@@ -53,14 +53,20 @@ class Strides(NamedTuple):
     start: int
     strides: tuple[int, int, int, int]
 
+    @classmethod
+    def of(cls, view: Tensor) -> Strides:
+        """Reads a view with four axes, which may be broadcast."""
+        batch, head, query, key = (0 if n == 1 else s for n, s in zip(view.shape, view.stride()))
+        return cls(view, 0, (batch, head, query, key))
+
     def arguments(self) -> tuple[int, ...]:
-        """The address of the first element, and the strides."""
+        """Returns the address of the first element, and the strides."""
         return self.tensor.data_ptr() + self.start * self.tensor.itemsize, *self.strides
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What the rows of scores are beside products: the scale, what is added, and what is left out."""
+    """All that makes rows of scores from products: the scale, what is added, and what is left out."""
 
     scale: float
     causal: bool = False
@@ -81,7 +87,7 @@ class Support(NamedTuple):
 
 
 class NativeOutput(NamedTuple):
-    """What the forward pass returns."""
+    """The results of the native forward pass."""
 
     output: Tensor  # (batch, heads, queries, value features)
     support: Support | None
@@ -89,7 +95,7 @@ class NativeOutput(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """What the backward pass returns."""
+    """The results of the native backward pass."""
 
     query: Tensor
     key: Tensor
@@ -110,14 +116,14 @@ def dense_attention(
     scale: float | Tensor,
     bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The specification: output and weights. `weigh` turns scores (..., Q, K) into weights, masks included."""
+    """Computes output and weights: the specification. `weigh` turns scores (..., Q, K) into weights, masks included."""
     scores = (query * scale) @ key.transpose(-1, -2)
     weights = weigh(scores if bias is None else scores + bias)
     return weights @ value, weights
 
 
 def can_run(tensors: list[Tensor]) -> bool:
-    """Whether native kernels may read the tensors, and nothing but reverse mode records."""
+    """Says whether native kernels may read the tensors, and nothing but reverse mode records."""
     context = routing.context(*tensors)
     if context is not routing.Context.NATIVE and context is not routing.Context.AUTOGRAD:
         return False
@@ -125,7 +131,7 @@ def can_run(tensors: list[Tensor]) -> bool:
 
 
 def can_be_recorded(tensors: list[Tensor]) -> bool:
-    """Whether `torch.compile` or a dispatch mode records plain tensors that native kernels may read when they run."""
+    """Says whether `torch.compile` or a dispatch mode records plain tensors that native kernels can read later."""
     if routing.transforms_active() or routing.is_exporting():
         return False
     context = routing.context(*tensors)
@@ -136,7 +142,7 @@ def can_be_recorded(tensors: list[Tensor]) -> bool:
 
 
 def n_blocks(n_queries: int) -> int:
-    """How many blocks of queries there are."""
+    """Returns the number of blocks of queries."""
     return -(-n_queries // QUERY_BLOCK)
 
 
@@ -150,7 +156,7 @@ def forward(
     wants_support: bool,
     may_refuse: bool,
 ) -> NativeOutput:
-    """Output and support. The support of blocks in which most keys have weight may be refused."""
+    """Computes output and support. The support of blocks in which most keys have weight may be refused."""
     batch, heads, n_queries, _ = query.shape
     output = query.new_empty(batch, heads, n_queries, value.shape[-1])
     refused = torch.empty(batch, heads, n_blocks(n_queries), dtype=torch.bool)
@@ -196,7 +202,7 @@ def backward(
     *,
     wants_along: bool,
 ) -> Gradients:
-    """Gradients from the support alone; rows without any contribute zero."""
+    """Computes the gradients from the support alone; rows without any contribute zero."""
     offsets, indices, weights, labels = support
     found = Gradients(
         torch.empty_like(query),

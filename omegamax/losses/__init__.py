@@ -14,6 +14,7 @@ from omegamax.losses.functional import softmax_loss as softmax_loss
 from omegamax.losses.functional import sparsemax_loss as sparsemax_loss
 from omegamax.losses.functional import sqpnormmax_loss as sqpnormmax_loss
 from omegamax.losses.margin import MarginLoss as MarginLoss
+from omegamax.losses.partial import PartialLoss as PartialLoss
 from omegamax.losses.rows import Entmax15Loss as Entmax15Loss
 from omegamax.losses.rows import EntmaxLoss as EntmaxLoss
 from omegamax.losses.rows import FusedmaxLoss as FusedmaxLoss

@@ -53,6 +53,7 @@ def loss_of(
     label_smoothing: float = 0.0,
     mask: Any = None,
     lengths: Any = None,
+    positions: Any = None,
     target_edges: Tensor | None = None,
     check: bool = True,
 ) -> Tensor:
@@ -66,7 +67,8 @@ def loss_of(
     check_label_smoothing(who, label_smoothing)
     if structure_of(smooth) is not None:
         check_no_classes(who, dim, weight, ignore_index, label_smoothing)
-        options: dict[str, Any] = {"lengths": lengths, "mask": mask, "target_edges": target_edges, "check": check}
+        options: dict[str, Any] = {"lengths": lengths, "mask": mask, "positions": positions}
+        options |= {"target_edges": target_edges, "check": check}
         wide, dtype = widened(scores)
         losses = reduced(losses_at_structure(who, smooth, wide, target, **options), reduction)
         return losses if dtype is None else losses.to(dtype)
@@ -85,6 +87,8 @@ def loss_of(
         )
     if target_edges is not None:
         raise ValueError(f"{who}: target_edges is for structures, got it with rows of scores; give the target alone")
+    if positions is not None:
+        raise ValueError(f"{who}: positions are for chains, got them with rows of scores; use ignore_index")
     checks.check_scores(who, scores)
     checks.check_dim(who, scores, dim)
     if mask is not None:

@@ -34,6 +34,7 @@ def fenchel_young_loss(
     reduction: str = "mean",
     mask: Any = None,
     lengths: Any = None,
+    positions: Any = None,
     target_edges: Tensor | None = None,
     **options: Unpack[LossOptions],
 ) -> Tensor:
@@ -46,6 +47,7 @@ def fenchel_young_loss(
         reduction: "mean", "sum" or "none"
         mask: boolean, broadcasts to the scores; True means "may receive weight"
         lengths: of the items of a structure, (...)
+        positions: of the items of a chain, in place of lengths: boolean (..., N), False where one is removed
         target_edges: marginals of edges, for soft targets that parts do not determine
         options: `dim`, `weight`, `ignore_index` and `label_smoothing` for classes, `check` for structures
 
@@ -63,6 +65,7 @@ def fenchel_young_loss(
         reduction=reduction,
         mask=mask,
         lengths=lengths,
+        positions=positions,
         target_edges=target_edges,
         **options,
     )
@@ -72,7 +75,8 @@ class Loss(nn.Module, ABC):
     """The base of all Fenchel–Young losses; a subclass says which Ω.
 
     It is called with `scores` and `target`; for rows with a `mask` (True means that a class is there), for structures
-    with `mask`, `lengths` and, where parts do not determine a soft target, `target_edges` (marginals of edges).
+    with `mask`, `lengths` (for chains also `positions`) and, where parts do not determine a soft target,
+    `target_edges` (marginals of edges).
 
     Arguments:
         reduction: "mean", "sum" or "none"
@@ -114,6 +118,7 @@ class Loss(nn.Module, ABC):
         *,
         mask: Any = None,
         lengths: Any = None,
+        positions: Any = None,
         target_edges: Tensor | None = None,
     ) -> Tensor:
         """Computes the loss of scores at targets."""
@@ -129,6 +134,7 @@ class Loss(nn.Module, ABC):
             label_smoothing=self.label_smoothing,
             mask=mask,
             lengths=lengths,
+            positions=positions,
             target_edges=target_edges,
             check=self.check,
         )

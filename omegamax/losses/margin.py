@@ -24,8 +24,9 @@ from omegamax.losses.structure_evaluation import is_labels, structure_of
 from omegamax.losses.targets import check_distribution, read_index
 from omegamax.operators.hard import Hard
 from omegamax.smoothmax import SmoothMax
+from omegamax.structures.labels import labelled_parts
 from omegamax.structures.smoothed import Smoothed
-from omegamax.structures.structure import Structure, labelled_parts
+from omegamax.structures.structure import Structure
 from omegamax.wrong_kinds import instead_of, kind_of
 
 Cost = Tensor | Callable[[Any], Any]
@@ -105,16 +106,24 @@ class MarginLoss(Loss):
 
     @routing.in_float32
     def forward(
-        self, scores: Any, target: Any, *, mask: Any = None, lengths: Any = None, target_edges: Tensor | None = None
+        self,
+        scores: Any,
+        target: Any,
+        *,
+        mask: Any = None,
+        lengths: Any = None,
+        positions: Any = None,
+        target_edges: Tensor | None = None,
     ) -> Tensor:
         """Computes the loss at scores plus costs."""
         wide, dtype = widened(scores)  # a margin is less than the spacing of large numbers in half precision
         structure = structure_of(self._smooth)
         if structure is not None and is_labels(scores, target):
-            problem = structure.bind(wide, lengths)
+            problem = structure.bind(wide, lengths, positions=positions)
             target = problem.in_user_shape(labelled_parts(type(self).__name__, problem, target))
         augmented = self._among_classes(wide, target) if structure is None else self._among(structure, wide, target)
-        found = super().forward(augmented, target, mask=mask, lengths=lengths, target_edges=target_edges)
+        options: dict[str, Any] = {"mask": mask, "lengths": lengths, "positions": positions}
+        found = super().forward(augmented, target, **options, target_edges=target_edges)
         return found if dtype is None else found.to(dtype)
 
     def _among(self, structure: Structure, scores: Any, target: Any) -> Any:

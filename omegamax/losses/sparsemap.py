@@ -74,5 +74,5 @@ class MarginSparseMAPLoss(Loss):
         return SparseMAP(self.structure)
 
     def forward(self, scores: Any, target: Any, *, mask: Any = None, lengths: Any = None, **rest: Any) -> Any:
-        """Computes the loss at scores plus costs; `rest` may hold `target_edges`."""
+        """Computes the loss at scores plus costs; `rest` may hold `positions` and `target_edges`."""
         return self.augmented(scores, target, mask=mask, lengths=lengths, **rest)

@@ -16,12 +16,13 @@ from omegamax.inference.program import Parts
 from omegamax.losses.row_evaluation import non_negative
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures.dynamic_program import DynamicProgram
+from omegamax.structures.labels import labelled_parts
 from omegamax.structures.membership import Entries, is_member, sum_of
 from omegamax.structures.problem import Problem
 from omegamax.structures.smoothed import Smoothed
 from omegamax.structures.smoothing import smoothed_value, smoothing_of
 from omegamax.structures.sparsemap import SparseMAP
-from omegamax.structures.structure import Structure, labelled_parts
+from omegamax.structures.structure import Structure
 
 
 def structure_of(smooth: SmoothMax) -> Structure | None:
@@ -38,6 +39,7 @@ def losses_at_structure(
     *,
     lengths: Any = None,
     mask: Any = None,
+    positions: Any = None,
     target_edges: Tensor | None = None,
     check: bool = True,
 ) -> Tensor:
@@ -46,7 +48,7 @@ def losses_at_structure(
     With `check`, a target that is not a structure, or that uses a part of score −inf, raises. Without it, a target that
     uses a part of score −inf has an infinite loss.
     """
-    problem = smooth.structure.bind(scores, lengths, mask)
+    problem = smooth.structure.bind(scores, lengths, mask, positions)
     given = _parts_of_target(who, problem, scores, target)
     entries = tuple(Entries.of(part) for part in given)
     whole = all(bool((each.values == each.values.round()).all()) for each in entries)
@@ -67,21 +69,23 @@ def losses_at_structure(
             f"{who}: the target must be allowed by its scores, got one that uses a part of score -inf in item "
             f"{int((score == -torch.inf).nonzero()[0])}; unmask the part, or leave the item out"
         )
-    value = _value(smooth, problem, scores, lengths, mask)
+    value = value_of_problem(smooth, problem, scores, lengths, mask)
     if not (vertex and _vanishes(smooth)):
         options: dict[str, Any] = {} if target_edges is None else {"target_edges": target_edges}
         if isinstance(smooth, Smoothed) and not _vanishes(smooth):
             options |= {"scores": scores, "mask": mask}
+        if positions is not None:
+            options["positions"] = positions
         value = value + smooth.omega(problem.in_user_shape(given), lengths=lengths, **options).reshape(value.shape)
     return problem.per_item(torch.where(value == -torch.inf, torch.inf, non_negative(value - score)))
 
 
-def _value(smooth: Any, problem: Problem, scores: Any, lengths: Any, mask: Any) -> Tensor:
+def value_of_problem(smooth: Any, problem: Problem, scores: Any, lengths: Any, mask: Any) -> Tensor:
     """Computes max_Ω (batch,) without rounding it to the type of the scores: two large numbers will be subtracted."""
     if isinstance(smooth, Smoothed):
         return smoothed_value(problem, smoothing_of(type(problem.structure).__name__, smooth.regularizer))
     if isinstance(smooth, SparseMAP):
-        return problem.structure.sparsemap_parts(problem, smooth.max_iter)[1]
+        return problem.structure.sparsemap_parts(problem.compacted(), smooth.max_iter, smooth.atol)[1]
     return smooth.max(scores, lengths=lengths, mask=mask).reshape(-1)
 
 

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from omegamax import checks
 
-# Tokens (B·n,) and their state to log-probabilities of the next token (B·n, V) and the new state. A state is a tensor
-# (B·n, ...), or a tuple of states.
+# Tokens (B·n,) and their state to log-probabilities of the next token (B·n, V), the new state, and perhaps more, which
+# is not looked at. A state is a tensor (B·n, ...), an object with a method `select(rows)`, or a tuple of states.
 State = Any
-Step = Callable[[Tensor, State], tuple[Tensor, State]]
+Step = Callable[[Tensor, State], tuple[Any, ...]]
 
 
 class BeamSearchResult(NamedTuple):
@@ -22,6 +22,17 @@ class BeamSearchResult(NamedTuple):
     tokens: Tensor  # (B, n, T): without the end token, and `end` beyond the length
     lengths: Tensor  # (B, n): without the end token
     scores: Tensor  # (B, n): log-probability / (number of tokens, end token included) ^ length_penalty; -inf: no more
+    bounds: Tensor  # (B,): no sequence that the search gave up has a higher score; -inf where it gave up none
+
+    @property
+    def complete(self) -> Tensor:
+        """Whether the search of each item looked at every sequence of non-zero probability, (B,)."""
+        return self.bounds == -torch.inf
+
+    @property
+    def optimal(self) -> Tensor:
+        """Whether the first sequence of each item is proved to be the best of all, (B,)."""
+        return (self.scores[:, 0] >= self.bounds) & (self.scores[:, 0] > -torch.inf)
 
 
 class _Candidates(NamedTuple):
@@ -30,6 +41,13 @@ class _Candidates(NamedTuple):
     tokens: Tensor  # (B, m, t)
     log_prob: Tensor  # (B, m); -inf where there are fewer
     parent: Tensor  # (B, m): the row of the state that each came from
+
+
+class _Continuations(NamedTuple):
+    """The best continuations of a step, and the log-probability (B, 1) of the best one that is left out."""
+
+    kept: _Candidates
+    left_out: Tensor
 
 
 def beam_search(
@@ -42,12 +60,17 @@ def beam_search(
     end: int,
     max_length: int,
     length_penalty: float = 1.0,
+    penalty: Callable[[State], Tensor] | None = None,
 ) -> BeamSearchResult:
     """Finds the likeliest sequences of at most `max_length` tokens; one that has not ended by then is cut there.
 
     `state` has n_items rows; `step` sees n_beams copies of each, one after the other. An output has ended when an end
     token is among the n_beams best continuations; an item is done when n_beams outputs have ended. One beam is greedy
     search. Among equals the older hypothesis wins, then the lower token.
+
+    A sequence is given up when it is not among the best n_beams, or when its item is done before it has ended. What is
+    given up is bounded: log-probabilities only fall as a sequence grows. So the result says whether its best sequence
+    is proved to be the best there is. Where most tokens have probability zero (sparsemax), often nothing is given up.
 
     Arguments:
         step: from last tokens and states to log-probabilities and states
@@ -58,6 +81,7 @@ def beam_search(
         end: the token that ends one
         max_length: how many tokens a sequence has at most
         length_penalty: the power of the length that scores are divided by; 0 compares sums
+        penalty: from the state after a sequence's last token to what is added to its score, (B·n,), at most 0
 
     >>> def step(token, state):                        # after 0 comes 1, then 2, which ends
     ...     return torch.eye(3)[(token + 1).clamp(max=2)].log(), state
@@ -74,20 +98,34 @@ def beam_search(
     only_the_first[:, 0] = 0
     beam = _Candidates(torch.full((n_items, n_beams, 1), start, device=device), only_the_first, rows)
     nothing = torch.zeros_like(nowhere).long()
-    ended = BeamSearchResult(nothing.unsqueeze(-1)[..., :0], nothing, nowhere)  # as long as the longest of them
+    bounds = nowhere[:, 0].clone()
+    ended = BeamSearchResult(nothing.unsqueeze(-1)[..., :0], nothing, nowhere, bounds)  # as long as the longest of them
     for length in range(1, max_length + 1):
-        log_probs, state = step(beam.tokens[:, :, -1].flatten(), state)
-        candidates = _continuations(beam, log_probs)
+        log_probs, state = step(beam.tokens[:, :, -1].flatten(), state)[:2]
+        candidates, left_out = _continuations(beam, log_probs)
         is_end = candidates.tokens[:, :, -1] == end
         busy = ended.scores[:, -1:] == -torch.inf  # from an item that is done, nothing more is taken
         ends = busy & (is_end | (length == max_length))
         ends[:, n_beams:] = False
-        ended = _merged(ended, candidates, ends, is_end, end, length_penalty)
+        scores = candidates.log_prob / length**length_penalty
+        if penalty is not None:
+            scores = scores + penalty(state)[candidates.parent]
+        ended = _merged(ended, candidates, torch.where(ends, scores, -torch.inf), is_end, end)
         beam = _alive(candidates, is_end, n_beams)
-        if not ((ended.scores[:, -1:] == -torch.inf) & (beam.log_prob > -torch.inf)).any():
+        unfinished = ended.scores[:, -1:] == -torch.inf
+        goes_on = unfinished & ~is_end & ((~is_end).cumsum(-1) <= n_beams) & (length < max_length)
+        given_up = torch.where(ends | goes_on, -torch.inf, candidates.log_prob)
+        given_up = torch.where(busy, torch.cat([given_up, left_out], -1), -torch.inf).amax(-1)
+        bounds = torch.maximum(bounds, _bound(given_up, length, max_length, length_penalty))
+        if not (unfinished & (beam.log_prob > -torch.inf)).any():
             break
         state = _rows_of(state, beam.parent.flatten())
-    return ended._replace(tokens=_filled(ended.tokens, max_length, end))
+    return ended._replace(tokens=_filled(ended.tokens, max_length, end), bounds=bounds)
+
+
+def _bound(log_prob: Tensor, length: int, max_length: int, length_penalty: float) -> Tensor:
+    """The highest score of a sequence that begins with `length` tokens of this log-probability."""
+    return torch.maximum(log_prob / length**length_penalty, log_prob / max_length**length_penalty)
 
 
 def _device_of(state: State) -> torch.device:
@@ -97,32 +135,36 @@ def _device_of(state: State) -> torch.device:
 def _rows_of(state: State, rows: Tensor) -> State:
     if isinstance(state, Tensor):
         return state[rows]
+    if hasattr(state, "select"):
+        return state.select(rows)
     parts = [_rows_of(part, rows) for part in state]
     return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
 
 
-def _continuations(beam: _Candidates, log_probs: Tensor) -> _Candidates:
+def _continuations(beam: _Candidates, log_probs: Tensor) -> _Continuations:
     """Takes the best 2n of the n·V continuations: at most n of them end, so that n can go on."""
     (n_items, n_beams, _), n_tokens = beam.tokens.shape, log_probs.shape[-1]
     log_probs = torch.where(log_probs.isnan(), -torch.inf, log_probs).to(beam.log_prob)  # NaN is never the best
     scores = (beam.log_prob.unsqueeze(-1) + log_probs.view(n_items, n_beams, n_tokens)).flatten(1)  # (B, n·V)
-    place = _largest(scores, min(2 * n_beams, scores.shape[-1]))
+    place = _largest(scores, min(2 * n_beams + 1, scores.shape[-1]))
+    left_out = torch.nn.functional.pad(scores.gather(1, place[:, 2 * n_beams :]), (0, 1), value=-torch.inf)[:, :1]
+    place = place[:, : 2 * n_beams]
     parent, token = place // n_tokens, place % n_tokens
     rows = parent + n_beams * torch.arange(n_items, device=place.device).unsqueeze(-1)
-    return _Candidates(torch.cat([_pick(beam.tokens, parent), token.unsqueeze(-1)], -1), scores.gather(1, place), rows)
+    tokens = torch.cat([_pick(beam.tokens, parent), token.unsqueeze(-1)], -1)
+    return _Continuations(_Candidates(tokens, scores.gather(1, place), rows), left_out)
 
 
 def _merged(
-    ended: BeamSearchResult, candidates: _Candidates, ends: Tensor, is_end: Tensor, end: int, length_penalty: float
+    ended: BeamSearchResult, candidates: _Candidates, scores: Tensor, is_end: Tensor, end: int
 ) -> BeamSearchResult:
-    """Merges sequences that ended before with those that end now, and keeps the best."""
+    """Merges sequences that ended before with those that end now, whose scores are not -inf, and keeps the best."""
     length = candidates.tokens.shape[-1] - 1  # without the start token
     tokens = torch.cat([_filled(ended.tokens, length, end), candidates.tokens[:, :, 1:]], 1)
-    scores = torch.where(ends, candidates.log_prob / length**length_penalty, -torch.inf)
     scores = torch.cat([ended.scores, scores], 1)
     lengths = torch.cat([ended.lengths, length - is_end.long()], 1)
     best = _largest(scores, ended.scores.shape[1])
-    return BeamSearchResult(_pick(tokens, best), lengths.gather(1, best), scores.gather(1, best))
+    return ended._replace(tokens=_pick(tokens, best), lengths=lengths.gather(1, best), scores=scores.gather(1, best))
 
 
 def _filled(tokens: Tensor, length: int, end: int) -> Tensor:

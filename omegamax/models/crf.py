@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from omegamax.losses.evaluation import loss_of
+from omegamax.losses.partial import UNKNOWN, check_faces, partial_losses
 from omegamax.losses.reduction import check_reduction, reduced
 from omegamax.module_repr import shown
 from omegamax.operators.shannon import Shannon
@@ -106,30 +107,52 @@ class CRF(nn.Module):
         """
         check_reduction("CRF.loss", reduction)
         kept = self._kept(emissions, lengths, mask)
-        losses = loss_of(
-            "CRF.loss",
-            self._smooth,
-            self(kept.take(emissions, 0)),
-            kept.take(self._checked_tags("loss", emissions, tags), 0),
-            lengths=kept.lengths,
-            reduction="none",
-        )
+        tags = kept.zero_if_empty(self._checked_tags("loss", emissions, tags))
+        potentials = self(kept.zero_if_empty(emissions))
+        losses = loss_of("CRF.loss", self._smooth, potentials, tags, reduction="none", **kept.options)
+        return reduced(kept.zero_if_empty(losses), reduction)
+
+    def partial_loss(
+        self,
+        emissions: Tensor,
+        allowed: Tensor,
+        *,
+        lengths: Any = None,
+        mask: Tensor | None = None,
+        reduction: str = "mean",
+    ) -> Tensor:
+        """Computes the loss where tags are known in part; under Shannon −log of the probability of what is allowed.
+
+        Arguments:
+            emissions: scores (..., N, C)
+            allowed: boolean (..., N, C), True for every tag that may be right; or tags, integers (..., N), of which
+                −100 is unknown
+            lengths: the number of positions of each sequence, (...)
+            mask: which positions exist, (..., N), instead of lengths
+            reduction: "mean" over sequences, "sum" or "none"
+        """
+        check_reduction("CRF.partial_loss", reduction)
+        check_faces("CRF.partial_loss", self._smooth)
+        kept = self._kept(emissions, lengths, mask)
+        if isinstance(allowed, Tensor):
+            allowed = kept.filled_if_empty(allowed, True if allowed.dtype is torch.bool else UNKNOWN)
+        potentials = self(kept.zero_if_empty(emissions))
+        losses = partial_losses("CRF.partial_loss", self._smooth, potentials, allowed, **kept.options)
         return reduced(kept.zero_if_empty(losses), reduction)
 
     def log_prob(self, emissions: Tensor, tags: Tensor, *, lengths: Any = None, mask: Tensor | None = None) -> Tensor:
         """Computes the log-probability of tags, (...); −inf where a sparse Ω gives none. Arguments as in `loss`."""
         kept = self._kept(emissions, lengths, mask)
-        potentials = self(kept.take(emissions, 0))
-        tags = kept.take(self._checked_tags("log_prob", emissions, tags), 0)
-        gold = _CHAIN.target_from(tags, potentials, lengths=kept.lengths)
-        found = _CHAIN.log_prob(potentials, gold, self.regularizer, lengths=kept.lengths)
-        return kept.zero_if_empty(found)
+        potentials = self(kept.zero_if_empty(emissions))
+        tags = kept.zero_if_empty(self._checked_tags("log_prob", emissions, tags))
+        gold = _CHAIN.target_from(tags, potentials, **kept.options)
+        return kept.zero_if_empty(_CHAIN.log_prob(potentials, gold, self.regularizer, **kept.options))
 
     def decode(self, emissions: Tensor, *, lengths: Any = None, mask: Tensor | None = None) -> Tensor:
         """Finds the best tags (..., N) of emissions (..., N, C) by Viterbi; −1 beyond `lengths` or outside `mask`."""
         kept = self._kept(emissions, lengths, mask)
-        best = _CHAIN.tags(_CHAIN.map(self(kept.take(emissions, 0)), lengths=kept.lengths))
-        return kept.give_back(best, -1)
+        best = _CHAIN.tags(_CHAIN.map(self(kept.zero_if_empty(emissions)), **kept.options))
+        return kept.filled_if_empty(best, -1)
 
     def marginals(self, emissions: Tensor, *, lengths: Any = None, mask: Tensor | None = None) -> Tensor:
         """Computes how likely each tag is at each position, (..., N, C), from emissions of that shape; differentiable.
@@ -137,8 +160,8 @@ class CRF(nn.Module):
         They are zero beyond `lengths` and outside of `mask`; under a sparse Ω many others are exactly zero too.
         """
         kept = self._kept(emissions, lengths, mask)
-        found = _CHAIN.argmax(self(kept.take(emissions, 0)), self.regularizer, lengths=kept.lengths)
-        return kept.give_back(found.emissions, 0)
+        found = _CHAIN.argmax(self(kept.zero_if_empty(emissions)), self.regularizer, **kept.options)
+        return kept.zero_if_empty(found.emissions)
 
     def extra_repr(self) -> str:
         return shown(n_tags=self.n_tags, regularizer=self.regularizer, allowed=self.allowed_transitions)
@@ -169,66 +192,51 @@ class CRF(nn.Module):
         shape, device = emissions.shape[:-1], emissions.device
         if lengths is not None and mask is not None:
             raise ValueError("CRF: give lengths or mask, got both; a mask says which positions exist")
+        if lengths is None and mask is None:
+            return _Kept({}, None)
         if mask is None:
-            if lengths is None:
-                return _Kept(None, None, None)
             lengths = torch.as_tensor(lengths, device=device)
             if lengths.is_floating_point() or lengths.shape != shape[:-1]:
                 raise ValueError(
                     f"CRF: lengths must be integers of shape {tuple(shape[:-1])}, got {lengths.dtype} of "
                     f"{tuple(lengths.shape)}; give one per sequence"
                 )
-            mask = torch.arange(shape[-1], device=device) < lengths.unsqueeze(-1)
             if bool(((lengths < 0) | (lengths > shape[-1])).any()):
                 raise ValueError(
                     f"CRF: lengths must lie between 0 and {shape[-1]}, got {int(lengths.min())} to "
                     f"{int(lengths.max())}; count the positions of each sequence"
                 )
-        elif not isinstance(mask, Tensor) or mask.shape != shape:
+            return _Kept.of({"lengths": lengths.clamp(min=1)}, lengths == 0)
+        if not isinstance(mask, Tensor) or mask.shape != shape:
             given = tuple(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
             raise ValueError(
                 f"CRF: mask must have the shape {tuple(shape)} of the tags, got {given}; True marks a position that "
                 "exists"
             )
-        return _Kept.of(mask.to(device) != 0)
+        mask = mask.to(device) != 0
+        empty = ~mask.any(-1)
+        first = torch.arange(shape[-1], device=device) == 0
+        return _Kept.of({"positions": mask | (first & empty.unsqueeze(-1))}, empty)
 
 
 class _Kept(NamedTuple):
-    """Which positions exist, and the order that brings them to the front; all None if every position exists."""
+    """Which positions exist, as a chain takes them. A chain has at least one, so an empty sequence keeps its first."""
 
-    mask: Tensor | None  # (..., N)
-    order: Tensor | None  # (..., N): None where they are in front already
-    lengths: Tensor | None  # (...): at least 1, as the recursion needs; empty ones are zeroed afterwards
+    options: dict[str, Tensor]  # lengths or positions
+    empty: Tensor | None  # (...): the sequences without any position; None where all have some
 
     @classmethod
-    def of(cls, mask: Tensor) -> _Kept:
-        in_front = bool((mask[..., :-1] >= mask[..., 1:]).all())
-        order = None if in_front else (~mask).to(torch.uint8).argsort(dim=-1, stable=True)
-        return cls(mask, order, mask.sum(-1).clamp(min=1))
+    def of(cls, options: dict[str, Tensor], empty: Tensor) -> _Kept:
+        return cls(options, empty if bool(empty.any()) else None)
 
-    def take(self, values: Tensor, fill: int) -> Tensor:
-        """Moves values (..., N) or (..., N, C) at positions that exist to the front, and fills the rest with `fill`."""
-        if self.mask is None:
+    def zero_if_empty(self, values: Tensor) -> Tensor:
+        """Replaces what empty sequences have in values (..., *any) by 0."""
+        return self.filled_if_empty(values, 0)
+
+    def filled_if_empty(self, values: Tensor, fill: int) -> Tensor:
+        """Replaces what empty sequences have in values (..., *any)."""
+        if self.empty is None:
             return values
-        mask, order = self._like(values)
-        values = torch.where(mask, values, fill)
-        return values if order is None else values.gather(self.mask.dim() - 1, order)
-
-    def give_back(self, values: Tensor, fill: int) -> Tensor:
-        """Moves values back to where they came from, and fills the rest with `fill`."""
-        if self.mask is None:
-            return values
-        mask, order = self._like(values)
-        if order is not None:
-            values = torch.empty_like(values).scatter(self.mask.dim() - 1, order, values)
-        return torch.where(mask, values, fill)
-
-    def zero_if_empty(self, numbers: Tensor) -> Tensor:
-        """Replaces the numbers (...) of sequences without positions by 0."""
-        return numbers if self.mask is None else torch.where(self.mask.any(-1), numbers, 0)
-
-    def _like(self, values: Tensor) -> tuple[Tensor, Tensor | None]:
-        assert self.mask is not None
-        if values.dim() == self.mask.dim():
-            return self.mask, self.order
-        return self.mask.unsqueeze(-1), None if self.order is None else self.order.unsqueeze(-1).expand(values.shape)
+        return torch.where(
+            self.empty.reshape(*self.empty.shape, *(1,) * (values.dim() - self.empty.dim())), fill, values
+        )

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 
 from omegamax.models.readers import Reader
 from omegamax.models.recurrent_encoder import RecurrentEncoder, SourceStates
+from omegamax.models.sequence_model import DecoderStep, SequenceModel
 
 
-class DecoderStep(NamedTuple):
-    """The next log-probabilities, and the state after one more token."""
-
-    log_probs: Tensor  # (B, target tokens), of the next token
-    state: Tensor  # (B, hidden)
-
-
-class EncoderDecoder(nn.Module):
+class EncoderDecoder(SequenceModel):
     """A bidirectional GRU, a GRU, and a reader that connects them.
 
         h = encoder(x)                        one state for each source token
@@ -78,6 +70,10 @@ class EncoderDecoder(nn.Module):
 
         return self.reader.log_likelihood(states, encoded, log_prob)
 
+    def log_likelihood(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
+        """Computes log p(y_t | y_<t, x), or the bound that hard attention maximises, (B, T)."""
+        return self(source, lengths, target)
+
     def encode(self, source: Tensor, lengths: Tensor) -> SourceStates:
         """Encodes the source into states that the decoder reads."""
         return self.encoder(self.dropout(self.source_embedding(source)), lengths)
@@ -90,8 +86,9 @@ class EncoderDecoder(nn.Module):
         """Takes one token (B,) of each output and predicts the next, from `state` and what it reads of `encoded`."""
         embedded = self.dropout(self.target_embedding(token)).unsqueeze(1)
         states, last = self.decoder(embedded, state.unsqueeze(0))
-        context = self.reader(states, encoded).context
-        return DecoderStep(self._log_probs(context, states).squeeze(1), last.squeeze(0))
+        context, weights = self.reader(states, encoded)
+        log_probs = self._log_probs(context, states).squeeze(1)
+        return DecoderStep(log_probs, last.squeeze(0), None if weights is None else weights.squeeze(1))
 
     def attend(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor | None:
         """Computes the weights (B, T, K) behind each target token after the first; None without attention."""

@@ -29,6 +29,7 @@ from omegamax.plots.matchings import matching_maps as matching_maps
 from omegamax.plots.operators import figure2 as figure2
 from omegamax.plots.polytope import polytope as polytope
 from omegamax.plots.positions import positional_encodings as positional_encodings
+from omegamax.plots.reliability import reliability_plot as reliability_plot
 from omegamax.plots.rows import row_comparison as row_comparison
 from omegamax.plots.screened_row import screened_row as screened_row
 from omegamax.plots.simplex import simplex_levels as simplex_levels

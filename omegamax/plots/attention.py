@@ -14,7 +14,7 @@ from matplotlib.image import AxesImage
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from torch import Tensor
 
-from omegamax.attention.sparse_attention import SparseAttentionOutput
+from omegamax.attention.sparse_attention_output import SparseAttentionOutput
 from omegamax.plots import typesetting
 from omegamax.plots.arrays import to_cpu_tensor, to_cpu_tensors
 from omegamax.plots.cells import BORDER, draw_cells, draw_clusters, draw_marks

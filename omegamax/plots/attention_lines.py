@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from omegamax.attention.sparse_attention import SparseAttentionOutput
+from omegamax.attention.sparse_attention_output import SparseAttentionOutput
 from omegamax.plots import typesetting
 from omegamax.plots.arrays import to_cpu_tensor
 from omegamax.plots.attention import check_map

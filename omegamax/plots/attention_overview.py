@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from omegamax.attention.sparse_attention import SparseAttentionOutput
+from omegamax.attention.sparse_attention_output import SparseAttentionOutput
 from omegamax.plots import typesetting
 from omegamax.plots.arrays import to_cpu_tensor
 from omegamax.plots.attention import check_map

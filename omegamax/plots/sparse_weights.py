@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax.attention.sparse_attention import SparseAttentionOutput
+from omegamax.attention.sparse_attention_output import SparseAttentionOutput
 
 
 def one_map(who: str, given: Any) -> Any:

@@ -9,7 +9,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from omegamax.attention.sparse_attention import SparseAttentionOutput
+from omegamax.attention.sparse_attention_output import SparseAttentionOutput
 from omegamax.plots import typesetting
 from omegamax.plots.arrays import to_cpu_tensor
 from omegamax.plots.sparse_weights import support_sizes

@@ -23,12 +23,17 @@ _WORDS = ("she", "saw", "the", "man", "with", "a", "telescope")
 _ARCS = {(0, 2): 4.0, (2, 1): 4.0, (2, 4): 4.0, (4, 3): 4.0, (2, 5): 2.3, (4, 5): 2.0, (5, 7): 4.0, (7, 6): 4.0}
 
 
-def dependency_arcs(trees: Mapping[str, Tensor] | None = None, words: Sequence[str] | None = None) -> Figure:
+def dependency_arcs(
+    trees: Mapping[str, Tensor] | None = None,
+    words: Sequence[str] | None = None,
+    relations: Mapping[str, Sequence[str]] | None = None,
+) -> Figure:
     """Draws arcs from heads to modifiers, as strong as they are probable; arcs of probability zero are not drawn.
 
     `trees` maps titles to marginals or structures (N + 1, N + 1) as `argmax`, `map` and `sparsemap` of trees give them;
-    `words` are the N words. Probabilities between 0.05 and 0.95 are written out. Without arguments a sentence with two
-    readings is drawn under MAP, the entropy and SparseMAP.
+    `words` are the N words. Probabilities between 0.05 and 0.95 are written out. `relations` maps some of the titles to
+    the N relations of the words to their heads, which are written on the arcs of those trees. Without arguments a
+    sentence with two readings is drawn under MAP, the entropy and SparseMAP.
     """
     words = _WORDS if words is None else words
     trees = _three_readings() if trees is None else to_cpu_tensors(trees)
@@ -43,22 +48,30 @@ def dependency_arcs(trees: Mapping[str, Tensor] | None = None, words: Sequence[s
         raise ValueError(
             f"dependency_arcs: trees and words are needed, got {len(trees)} and {len(words)}; give one each"
         )
+    relations = {} if relations is None else relations
+    for title, names in relations.items():
+        if title not in trees or len(names) != len(words):
+            raise ValueError(
+                f"dependency_arcs: relations must belong to a tree and have {len(words)} names, one per word, got "
+                f"{len(names)} for {title!r}; the trees are {list(trees)}"
+            )
     said = [typesetting.label(word) for word in words]
+    named = {title: [typesetting.label(name) for name in names] for title, names in relations.items()}
     widths = [typesetting.width(word, 9) for word in said]
     step = max([0.72, *((left + right) / 2 + 0.12 for left, right in pairwise(widths))])  # inches
-    with figure_style([*trees, *said]):
+    with figure_style([*trees, *said, *(name for names in named.values() for name in names)]):
         tops = [_height(_longest(arcs)) for arcs in trees.values()]
         size = (max(3.2, step * len(said) + 0.8), 0.62 * sum(top + 1.1 for top in tops))
         figure = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(len(trees), 1, squeeze=False, height_ratios=[top + 0.95 for top in tops])[:, 0]
         for axes, top, (title, arcs) in zip(grid, tops, trees.items()):
-            _draw(axes, arcs.double(), said, top)
+            _draw(axes, arcs.double(), said, top, named.get(title))
             axes.set_ylim(-0.6, top + 0.42)
             axes.set_title(f"{typesetting.title(title)}: {part_count(arcs, 'arc')}", loc="left", pad=2)
     return figure
 
 
-def _draw(axes: Axes, arcs: Tensor, words: Sequence[str], top: float) -> None:
+def _draw(axes: Axes, arcs: Tensor, words: Sequence[str], top: float, relations: Sequence[str] | None) -> None:
     for head, modifier in (arcs > 0).nonzero().tolist():
         probability = min(1.0, float(arcs[head, modifier]))  # a sum may be rounded up
         if head == 0:
@@ -72,10 +85,10 @@ def _draw(axes: Axes, arcs: Tensor, words: Sequence[str], top: float) -> None:
         arc = Arc((middle, 0), abs(head - modifier), 2 * height, theta1=0, theta2=180, linewidth=width, **arc_style)
         axes.add_patch(arc)
         axes.plot(modifier, 0.04, "v", markersize=2 + 2 * probability, **arc_style)
-        if _is_uncertain(probability):
-            axes.text(
-                middle, height + 0.03, f"{probability:.2f}", ha="center", va="bottom", fontsize=7.5, path_effects=HALO
-            )
+        note = [relations[modifier - 1]] if relations is not None else []
+        note += [f"{probability:.2f}"] if _is_uncertain(probability) else []
+        if note:
+            axes.text(middle, height + 0.03, " ".join(note), ha="center", va="bottom", fontsize=7.5, path_effects=HALO)
     for place, word in enumerate(words, start=1):
         axes.text(place, -0.12, word, ha="center", va="top")
     axes.set_xlim(0.4, len(words) + 0.6)

@@ -16,9 +16,10 @@ from typing import ClassVar
 from omegamax.data.date_patterns import LOCALES, as_typed, babel_locale
 from omegamax.data.dates import WrittenDate, generate_dates
 from omegamax.data.tsv import SPLITS, Row, read_splits
-from omegamax.data.vocabulary import split_text
+from omegamax.models import EncoderDecoder
+from omegamax.recipes.encoder_decoder import encoder_decoder
 from omegamax.recipes.settings import DatesSettings
-from omegamax.recipes.text_to_text import TextPair, TextToText, check_lengths, limit_lengths
+from omegamax.recipes.text_to_text import TextPair, Texts, TextToText
 
 _MIN_EXAMPLES = 100  # of dev and test
 
@@ -32,44 +33,55 @@ class Dates(TextToText):
     settings: DatesSettings
 
     @classmethod
-    def read_pairs(cls, settings: DatesSettings) -> dict[str, list[TextPair]]:
+    def read_texts(cls, settings: DatesSettings) -> dict[str, list[Texts]]:
         """Generates dates, or reads the rows of a table of locale, text and ISO date."""
         default_locale(settings)  # raises ValueError now rather than at the first prediction
         if settings.data is None:
-            pairs = {split: _pairs(_generate(settings, split), settings) for split in SPLITS}
-            return limit_lengths(pairs, settings)
+            return {split: _texts(_generate(settings, split)) for split in SPLITS}
         known = locales_of(settings)
 
         def check(row: Row) -> None:
             _check_locale(row[0], known)
             _check_iso(row[2])
 
-        pairs = {}
-        for split, rows in read_splits(settings.data, ("locale", "text", "date"), check).items():
-            dates = [WrittenDate(_check_locale(locale, known), as_typed(text), iso) for locale, text, iso in rows]
-            pairs[split] = _pairs(dates, settings)
-        return limit_lengths(pairs, settings)
+        tables = read_splits(settings.data, ("locale", "text", "date"), check)
+        return {
+            split: _texts(WrittenDate(_check_locale(locale, known), as_typed(text), iso) for locale, text, iso in rows)
+            for split, rows in tables.items()
+        }
 
     @classmethod
     def reserved(cls, settings: DatesSettings) -> Sequence[str]:
         """Returns one token for each locale."""
         return [_token(locale) for locale in locales_of(settings)]
 
+    def model(self) -> EncoderDecoder:
+        return encoder_decoder(self.settings, len(self.source), len(self.target))
+
     def read(self, lines: Iterable[str]) -> list[TextPair]:
         """Makes an example of each line: "fr<TAB>vendredi 3 mars 2017", or only the text for the default locale."""
+        return self.make_examples(_texts(self._dates(lines, n_columns=2)))
+
+    def read_scored(self, lines: Iterable[str]) -> list[TextPair]:
+        """Makes an example of each line with a locale, a text and an ISO date, separated by tabs."""
+        return self.make_examples(_texts(self._dates(lines, n_columns=3)))
+
+    def _dates(self, lines: Iterable[str], n_columns: int) -> list[WrittenDate]:
         known, default = locales_of(self.settings), default_locale(self.settings)
         dates = []
         for number, line in enumerate(lines, start=1):
             locale, tab, text = line.rstrip("\r\n").partition("\t")
             if not tab:
                 locale, text = default, line
+            text, _, iso = text.partition("\t")
             try:
-                dates.append(WrittenDate(_check_locale(locale.strip(), known), as_typed(text.split("\t")[0]), ""))
+                if n_columns == 3:
+                    _check_iso(iso)
+                locale = _check_locale(locale.strip(), known)
+                dates.append(WrittenDate(locale, as_typed(text), iso if n_columns == 3 else ""))
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from None
-        pairs = _pairs(dates, self.settings)
-        check_lengths(pairs, self.settings.level)
-        return pairs
+        return dates
 
 
 def locales_of(settings: DatesSettings) -> list[str]:
@@ -93,9 +105,8 @@ def _generate(settings: DatesSettings, split: str) -> list[WrittenDate]:
     return generate_dates(count, split, seed=settings.data_seed, locales=locales_of(settings), typos=settings.typos)
 
 
-def _pairs(dates: Iterable[WrittenDate], settings: DatesSettings) -> list[TextPair]:
-    level = settings.level
-    return [TextPair((_token(date.locale), *split_text(date.text, level)), date.iso) for date in dates]
+def _texts(dates: Iterable[WrittenDate]) -> list[Texts]:
+    return [Texts(date.text, date.iso, (_token(date.locale),)) for date in dates]
 
 
 def _token(locale: str) -> str:

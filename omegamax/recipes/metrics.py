@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -35,6 +35,31 @@ def corpus_bleu(predictions: Sequence[str], targets: Sequence[str], *, tokenize:
         list(predictions), [list(targets)], tokenize=tokenize, force=True, use_effective_order=True
     )
     return float(score.score)
+
+
+class TranslationScores(NamedTuple):
+    """BLEU and chrF of a whole text, from 0 to 100, and the signatures that say how they were computed."""
+
+    bleu: float
+    chrf: float
+    signatures: dict[str, str]
+
+
+def translation_scores(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> TranslationScores:
+    """Computes corpus BLEU and chrF by sacrebleu, as they are reported for translation.
+
+    Arguments:
+        predictions: one text for each source
+        references: the texts that are right for each source, at least one
+    """
+    sacrebleu = import_sacrebleu()
+    most = max(map(len, references), default=1)
+    # sacrebleu takes a list of the first references of all sources, another of the second ones; None stands for none.
+    columns = [[each[place] if place < len(each) else None for each in references] for place in range(most)]
+    bleu, chrf = sacrebleu.BLEU(force=True), sacrebleu.CHRF()
+    found = [float(metric.corpus_score(list(predictions), columns).score) for metric in (bleu, chrf)]
+    signatures = {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
+    return TranslationScores(found[0], found[1], signatures)
 
 
 def edit_distances(predictions: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[int]:

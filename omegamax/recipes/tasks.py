@@ -6,7 +6,7 @@ here and one dataclass in settings.py; see CONTRIBUTING.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +19,7 @@ from omegamax.errors import CheckpointError, DataError
 if TYPE_CHECKING:
     import torch
 
+    from omegamax.data.data_report import DataReport
     from omegamax.training.prediction import SavedModel, TrainedModel
     from omegamax.training.task import Task
 
@@ -31,6 +32,9 @@ class TaskEntry(NamedTuple):
     settings: str
     training: Mapping[str, Any] = MappingProxyType({})  # defaults of TrainingSettings that suit the task better
     quick: Mapping[str, Any] = MappingProxyType({})  # settings with which --quick ends within a minute
+    prediction: str = ""  # the class of Task.prediction, in the module of the settings, if the task has one
+    check_data: str = ""  # a function of settings that looks for mistakes in data, for `omegamax check-data`
+    reading: Sequence[str] = ()  # settings that say how a data file is read
 
     def task_class(self) -> type[Task]:
         """Imports the class of the task."""
@@ -40,6 +44,28 @@ class TaskEntry(NamedTuple):
         """Imports the class of the task's settings."""
         return _import(self.settings)
 
+    def prediction_class(self) -> type | None:
+        """Imports the class of the options of predictions; None if the task has none."""
+        return _import(self.prediction) if self.prediction else None
+
+    def data_check(self) -> Callable[[Any], DataReport]:
+        """Imports the function that looks for mistakes in data."""
+        return _import(self.check_data)
+
+
+# A small model of words, for --quick of `translate` and `summarize`.
+_QUICK_SEQUENCES = {
+    "level": "word",
+    "embedding_size": 64,
+    "hidden_size": 64,
+    "feed_forward_size": 128,
+    "dropout": 0.1,
+    "label_smoothing": 0.0,
+    "batch_size": 32,
+    "learning_rate": 8e-3,
+    "warmup": 50,
+    "threads": 1,
+}
 
 TASKS: dict[str, TaskEntry] = {
     "dates": TaskEntry(
@@ -57,10 +83,68 @@ TASKS: dict[str, TaskEntry] = {
         MappingProxyType({"epochs": 3, "batch_size": 16, "learning_rate": 3e-3, "warmup": 50}),
         MappingProxyType({"stories": 1500, "level": "word", "block_length": 128, "size": 64, "hidden_size": 128}),
     ),
+    "parser": TaskEntry(
+        "find the head and the relation of every word (CoNLL-U files, or a generated treebank)",
+        "omegamax.recipes.parser:ParserTask",
+        "omegamax.recipes.settings:ParserSettings",
+        MappingProxyType({"epochs": 20, "batch_size": 32, "learning_rate": 3e-3, "warmup": 100}),
+        MappingProxyType(
+            {
+                "sentences": 800,
+                "hidden_size": 64,
+                "character_size": 32,
+                "batch_size": 16,
+                "learning_rate": 5e-3,
+                "epochs": 6,
+            }
+        ),
+        "omegamax.recipes.settings:ParserPrediction",
+        "omegamax.recipes.parser_data_check:check_parser_data",
+    ),
+    "nli": TaskEntry(
+        "say whether one sentence follows from another: entailment, neutral, contradiction (generated data, or files)",
+        "omegamax.recipes.nli:Entailment",
+        "omegamax.recipes.settings:NLISettings",
+        MappingProxyType({"epochs": 10, "batch_size": 32, "learning_rate": 3e-3}),
+        MappingProxyType({"pairs": 3000, "epochs": 5, "hidden_size": 64, "word_size": 50}),
+    ),
     "seq2seq": TaskEntry(
         "any two-column TSV: translation, transliteration, summarization of short texts",
         "omegamax.recipes.seq2seq:SequenceToSequence",
         "omegamax.recipes.settings:Seq2SeqSettings",
+    ),
+    "tagger": TaskEntry(
+        "find people, places, diseases ... in sentences, with exact probabilities (generated data, or files)",
+        "omegamax.recipes.tagger:TaggerTask",
+        "omegamax.recipes.settings:TaggerSettings",
+        MappingProxyType({"epochs": 30, "batch_size": 16, "learning_rate": 2e-3, "clip": 5.0}),
+        MappingProxyType(
+            {
+                "sentences": 600,
+                "epochs": 3,
+                "learning_rate": 5e-3,
+                "hidden_size": 64,
+                "word_size": 32,
+                "character_size": 24,
+            }
+        ),
+        "omegamax.recipes.settings:TaggerPrediction",
+        "omegamax.recipes.tagger_data_check:check_tagger_data",
+        ("word_column", "tag_column"),
+    ),
+    "summarize": TaskEntry(
+        "summarize texts with an LSTM or a Transformer (generated reports, or files)",
+        "omegamax.recipes.summarize:Summarize",
+        "omegamax.recipes.settings:SummarizeSettings",
+        MappingProxyType({"epochs": 10, "batch_size": 32, "learning_rate": 1e-3, "warmup": 100, "save_every": 1000}),
+        MappingProxyType({**_QUICK_SEQUENCES, "examples": 2000, "epochs": 4}),
+    ),
+    "translate": TaskEntry(
+        "translate texts with an LSTM or a Transformer (a generated language, or files)",
+        "omegamax.recipes.translate:Translate",
+        "omegamax.recipes.settings:TranslateSettings",
+        MappingProxyType({"epochs": 10, "batch_size": 64, "learning_rate": 1e-3, "warmup": 100, "save_every": 1000}),
+        MappingProxyType({**_QUICK_SEQUENCES, "examples": 3000, "epochs": 5}),
     ),
 }
 
@@ -76,10 +160,22 @@ def prepare_task(name: str, settings: Any) -> Task:
         return TASKS[name].task_class().prepare(settings)
 
 
+def check_data(name: str, settings: Any) -> DataReport:
+    """Looks for mistakes in the data that the settings of a task name; raises DataError for a file that is wrong."""
+    with _as_data_errors():
+        return TASKS[name].data_check()(settings)
+
+
 def read_examples(task: Task, lines: Sequence[str]) -> list[Any]:
     """Makes examples of lines that a user wrote; raises DataError for a line that is wrong."""
     with _as_data_errors():
         return task.read(lines)
+
+
+def read_scored_examples(task: Any, lines: Sequence[str]) -> list[Any]:
+    """Makes examples of lines with sources and targets; raises DataError for a line that is wrong."""
+    with _as_data_errors():
+        return task.read_scored(lines)
 
 
 def read_split(task: Task, split: str) -> Sequence[Any]:
@@ -100,16 +196,21 @@ def _as_data_errors() -> Iterator[None]:
 
 
 def load(
-    path: Path | str, *, which: str = "best", task: type[Task] | None = None, device: str | torch.device = "cpu"
+    path: Path | str,
+    *,
+    which: str = "best",
+    average: int = 1,
+    task: type[Task] | None = None,
+    device: str | torch.device = "cpu",
 ) -> TrainedModel:
-    """Reads a run's best or latest checkpoint, or the checkpoint at a path.
+    """Reads a run's best or latest checkpoint, or the checkpoint at a path; or the mean of the `average` latest.
 
     `task` is the class of a task that is not one of omegamax's own recipes. It must be given, because a checkpoint
     alone may not decide which code is imported.
     """
     from omegamax.training.prediction import read_saved_model, restore_model
 
-    saved = read_saved_model(Path(path), which)
+    saved = read_saved_model(Path(path), which, average=average)
     return restore_model(saved, task or _recipe_of(saved), device)
 
 

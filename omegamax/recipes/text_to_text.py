@@ -1,32 +1,41 @@
-"""The base of all tasks that write a text from a text: the model, its batches and loss, decoding, and metrics.
+"""The base of all tasks that write a text from a text: tokens, batches, loss, search for outputs, metrics, attention.
 
-The model is an encoder-decoder with additive attention, as in the translation experiments of Niculae & Blondel (NeurIPS
-2017). Its attention uses any normalizer, chooses one position (`hard`), or is a single fixed vector (`none`).
+A leaf reads the texts and makes the model. `seq2seq` and `dates` have an encoder-decoder with additive attention, which
+uses any normalizer, chooses one position (`hard`), or is a single fixed vector (`none`); `translate` and `summarize`
+have an LSTM with input feeding or a Transformer.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.attention import Attention
-from omegamax.attention.estimators import Marginalize
-from omegamax.attention.hard import HardAttention
-from omegamax.attention.scores import Additive
-from omegamax.data.printable import short_repr
-from omegamax.data.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary, join_tokens, split_text
-from omegamax.models import EncoderDecoder, FixedReader, HardReader, Reader, SoftReader, beam_search
+from omegamax.data.text_tokens import PlainTokens, Subwords, TextTokens
+from omegamax.data.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary
+from omegamax.models import SequenceModel
+from omegamax.recipes.decoding import Hypothesis, SearchResult, search_outputs
 from omegamax.recipes.metrics import corpus_bleu, edit_distances, exact_match, import_sacrebleu
-from omegamax.recipes.normalizers import HARD, NONE, check_attention, make_normalizer
+from omegamax.recipes.normalizers import check_attention, make_normalizer
 from omegamax.recipes.settings import Seq2SeqSettings
+from omegamax.recipes.text_lengths import check_lengths, limit_lengths
 from omegamax.training.task import AttentionMap, Loss, Task
 
-MAX_TOKENS = 20_000  # of one text
 _MAX_CHOICES = 50_000_000  # hypotheses times tokens of the vocabulary, all of which a step of beam search compares
+_SUBWORD = "subword"
+
+
+class Texts(NamedTuple):
+    """A source and a target as they stand in the data."""
+
+    source: str
+    target: str
+    first: tuple[str, ...] = ()  # tokens before those of the source, whole
+    more: tuple[str, ...] = ()  # other targets that are as right
 
 
 class TextPair(NamedTuple):
@@ -48,66 +57,136 @@ class TextBatch(NamedTuple):
 
 
 class TextToText(Task):
-    """Learns to write texts from texts. A subclass reads the pairs and the lines that users write."""
+    """Learns to write texts from texts. A subclass reads the texts and makes the model."""
 
     settings: Seq2SeqSettings
 
     def __init__(
         self,
-        settings: Seq2SeqSettings,
-        source: Vocabulary,
-        target: Vocabulary,
+        settings: Any,
+        source_tokens: TextTokens,
+        target_tokens: TextTokens,
         splits: Mapping[str, Sequence[TextPair]] | None = None,
     ) -> None:
-        check_attention(settings)
-        if settings.beam * len(target) > _MAX_CHOICES:
+        self.check_settings(settings)
+        n_target = len(target_tokens.vocabulary)
+        if settings.beam * n_target > _MAX_CHOICES:
             raise ValueError(
-                f"beam must be at most {_MAX_CHOICES // len(target)} with a vocabulary of {len(target)} tokens, "
+                f"beam must be at most {_MAX_CHOICES // n_target} with a vocabulary of {n_target} tokens, "
                 f"got {settings.beam}; change it with --beam"
             )
-        self.settings, self.source, self.target = settings, source, target
+        self.settings, self.source_tokens, self.target_tokens = settings, source_tokens, target_tokens
         self._splits = splits
 
+    @property
+    def source(self) -> Vocabulary:
+        """The vocabulary of sources."""
+        return self.source_tokens.vocabulary
+
+    @property
+    def target(self) -> Vocabulary:
+        """The vocabulary of targets."""
+        return self.target_tokens.vocabulary
+
     @classmethod
-    def prepare(cls, settings: Seq2SeqSettings) -> TextToText:
-        """Reads the pairs, and counts the tokens of the training split."""
+    def check_settings(cls, settings: Any) -> None:
+        """Raises ValueError for settings that do not fit together."""
         check_attention(settings)
-        import_sacrebleu()
-        splits = cls.read_pairs(settings)
-        level = settings.level
-        source = Vocabulary.of(
-            (pair.source for pair in splits["train"]),
-            max_size=settings.max_tokens,
-            first=cls.reserved(settings),
-        )
-        target = Vocabulary.of(
-            (split_text(pair.target, level) for pair in splits["train"]), max_size=settings.max_tokens
-        )
-        return cls(settings, source, target, splits)
-
-    @classmethod
-    def restore(cls, settings: Seq2SeqSettings, assets: Mapping[str, Any]) -> TextToText:
-        """Makes the task from the vocabularies of a checkpoint."""
-        return cls(settings, Vocabulary(assets["source"]), Vocabulary(assets["target"]))
-
-    def assets(self) -> dict[str, Any]:
-        return {"source": self.source.to_json(), "target": self.target.to_json()}
 
     @classmethod
     @abstractmethod
-    def read_pairs(cls, settings: Any) -> dict[str, list[TextPair]]:
-        """Returns the pairs of "train", "dev" and "test"."""
+    def read_texts(cls, settings: Any) -> dict[str, list[Texts]]:
+        """Returns the texts of "train", "dev" and "test"."""
 
     @classmethod
     def reserved(cls, settings: Any) -> Sequence[str]:
         """Returns source tokens that are known whether or not they occur in the training data; none by default."""
         return ()
 
+    @classmethod
+    def prepare(cls, settings: Any) -> TextToText:
+        """Reads the texts, and counts the tokens of the training split, or learns sub-words from it."""
+        cls.check_settings(settings)
+        import_sacrebleu()
+        texts = cls.read_texts(settings)
+        tokens = cls._learn_subwords(settings, texts["train"]) if settings.level == _SUBWORD else None
+        splitters = tokens or (PlainTokens(Vocabulary(SPECIAL), settings.level),) * 2  # splitting needs no vocabulary
+        splits = cls._make_pairs(settings, *splitters, texts)
+        return cls(settings, *(tokens or cls._count_tokens(settings, splits["train"])), splits)
+
+    @classmethod
+    def _learn_subwords(cls, settings: Any, texts: Sequence[Texts]) -> tuple[TextTokens, TextTokens]:
+        sides = [each.source for each in texts], [each.target for each in texts]
+        if _is_joint(settings):
+            both = Subwords.of(chain(*sides), max_size=settings.max_tokens)
+            return both, both
+        return tuple(Subwords.of(side, max_size=settings.max_tokens) for side in sides)  # type: ignore[return-value]
+
+    @classmethod
+    def _count_tokens(cls, settings: Any, pairs: Sequence[TextPair]) -> tuple[TextTokens, TextTokens]:
+        level, size, first = settings.level, settings.max_tokens, cls.reserved(settings)
+        sources: Iterable[Sequence[str]] = [pair.source for pair in pairs]
+        targets: Iterable[Sequence[str]] = PlainTokens(Vocabulary(SPECIAL), level).split([p.target for p in pairs])
+        if _is_joint(settings):
+            both = PlainTokens(Vocabulary.of(chain(sources, targets), max_size=size, first=first), level)
+            return both, both
+        source = PlainTokens(Vocabulary.of(sources, max_size=size, first=first), level)
+        return source, PlainTokens(Vocabulary.of(targets, max_size=size), level)
+
+    @classmethod
+    def _make_pairs(
+        cls, settings: Any, source: TextTokens, target: TextTokens, texts: Mapping[str, Sequence[Texts]]
+    ) -> dict[str, list[TextPair]]:
+        pairs = {split: cls._split(settings, source, some) for split, some in texts.items()}
+        return limit_lengths(pairs, settings, target)
+
+    @classmethod
+    def _split(cls, settings: Any, tokens: TextTokens, texts: Sequence[Texts]) -> list[Any]:
+        sources = tokens.split([each.source for each in texts])
+        return [cls.make_pair(settings, (*each.first, *source), each) for each, source in zip(texts, sources)]
+
+    @classmethod
+    def make_pair(cls, settings: Any, source: tuple[str, ...], texts: Texts) -> Any:
+        """Returns the example of a source, as tokens, and the texts it is from."""
+        return TextPair(source, texts.target)
+
+    @classmethod
+    def restore(cls, settings: Any, assets: Mapping[str, Any]) -> TextToText:
+        """Makes the task from the tokens of a checkpoint."""
+        source = _restore_tokens(settings.level, assets["source"])
+        target = source if assets["target"] == assets["source"] else _restore_tokens(settings.level, assets["target"])
+        return cls(settings, source, target)
+
+    def assets(self) -> dict[str, Any]:
+        """Returns the tokens of both sides: a list of them, and with sub-words also the merges."""
+        return {"source": _tokens_as_json(self.source_tokens), "target": _tokens_as_json(self.target_tokens)}
+
     def examples(self, split: str) -> Sequence[TextPair]:
         """Returns the pairs of a split, in the order of the file."""
         if self._splits is None:
-            self._splits = self.read_pairs(self.settings)
+            texts = self.read_texts(self.settings)
+            self._splits = self._make_pairs(self.settings, self.source_tokens, self.target_tokens, texts)
         return self._splits[split]
+
+    def read(self, lines: Iterable[str]) -> list[TextPair]:
+        """Makes an example of each line: all of it, or the first column of a table."""
+        return self.make_examples([Texts(line.split("\t")[0].strip(), "") for line in lines])
+
+    def read_scored(self, lines: Iterable[str]) -> list[TextPair]:
+        """Makes an example of each line with a source, a tab and a target, whose likelihood is wanted."""
+        texts = []
+        for number, line in enumerate(lines, start=1):
+            source, tab, target = line.rstrip("\r\n").partition("\t")
+            if not tab:
+                raise ValueError(f"line {number}: expected a source, a tab and a target, got no tab; add the target")
+            texts.append(Texts(source.strip(), target.strip()))
+        return self.make_examples(texts)
+
+    def make_examples(self, texts: Sequence[Texts]) -> list[TextPair]:
+        """Splits texts into tokens; ValueError, with the line, for one that is far too long."""
+        pairs = self._split(self.settings, self.source_tokens, texts)
+        check_lengths(pairs, self.source_tokens, self.target_tokens)
+        return pairs
 
     def length(self, example: TextPair) -> int:
         """Returns the number of tokens of the source."""
@@ -117,76 +196,60 @@ class TextToText(Task):
         """Returns all of the pair as text."""
         return repr(example)
 
-    def model(self) -> nn.Module:
-        """Returns an encoder-decoder with the reader that the settings name."""
-        settings = self.settings
-        return EncoderDecoder(
-            len(self.source),
-            len(self.target),
-            reader=_reader(settings),
-            embedding_size=settings.embedding_size,
-            hidden_size=settings.hidden_size,
-            dropout=settings.dropout,
-        )
-
     def collate(self, examples: Sequence[TextPair]) -> TextBatch:
         """Turns tokens into numbers; an empty source becomes one unknown token."""
         source = [self.source.numbers(example.source) or [UNKNOWN] for example in examples]
-        target = [self.target.numbers(split_text(example.target, self.settings.level)) for example in examples]
+        target = self.target_tokens.encode([example.target for example in examples])
         lengths = torch.tensor([len(tokens) for tokens in source])
         return TextBatch(_padded(source), lengths, _padded([[START, *tokens, END] for tokens in target]))
 
     def loss(self, model: nn.Module, batch: TextBatch) -> Loss:
-        """Computes the negative log-likelihood of the target's tokens."""
+        """Computes the loss of the target's tokens: the negative log-likelihood, or what the model has in its place."""
         written = batch.target[:, 1:] != PADDING
-        log_likelihood = model(batch.source, batch.lengths, batch.target)
-        return Loss(-torch.where(written, log_likelihood, 0).sum(), int(written.sum()))
+        objective = model(batch.source, batch.lengths, batch.target)
+        return Loss(-torch.where(written, objective, 0).sum(), int(written.sum()))
 
     def predict(self, model: nn.Module, examples: Sequence[TextPair]) -> list[str]:
         """Returns the best output of beam search, which is greedy with one beam."""
-        return [join_tokens(tokens, self.settings.level) for tokens, _ in self._decode_all(model, examples)]
+        outputs = [found.hypotheses[0] for found in self.search(model, examples)]
+        return [self.target_tokens.join(self.target.tokens(output.tokens)) for output in outputs]
 
-    def _decode_all(self, model: nn.Module, examples: Sequence[TextPair]) -> list[tuple[list[str], bool]]:
-        """Returns the tokens of each output, and whether it ended by itself rather than at the largest length."""
-        # As many texts at a time as fit; all of a usual batch do.
+    def search(self, model: nn.Module, examples: Sequence[TextPair]) -> list[SearchResult]:
+        """Searches for the outputs of each example: as many examples at a time as fit; all of a usual batch do."""
         at_once = max(1, _MAX_CHOICES // (self.settings.beam * len(self.target)))
         parts = [examples[start : start + at_once] for start in range(0, len(examples), at_once)]
-        return [output for part in parts for output in self._decode(model, part)]
+        return [found for part in parts for found in self._search(model, part)]
 
-    def _decode(self, model: nn.Module, examples: Sequence[TextPair]) -> list[tuple[list[str], bool]]:
-        assert isinstance(model, EncoderDecoder)
+    def _search(self, model: nn.Module, examples: Sequence[TextPair]) -> list[SearchResult]:
+        assert isinstance(model, SequenceModel)
         batch = self.batch_for(model, examples)
-        n_beams = self.settings.beam
-        encoded = model.encode(batch.source, batch.lengths)
-        state = model.start(encoded)
-        repeated = type(encoded)(*(part.repeat_interleave(n_beams, 0) for part in encoded))
+        return search_outputs(model, batch.source, batch.lengths, **self.search_options())
 
-        def step(token: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-            log_probs, state = model.step(token, state, repeated)
-            log_probs[:, [PADDING, UNKNOWN, START]] = -torch.inf  # no text has them
-            return log_probs, state
+    def search_options(self) -> dict[str, Any]:
+        """Returns the options of `search_outputs`: by default no output has an unknown token."""
+        settings = self.settings
+        options = {"n_beams": settings.beam, "max_length": settings.max_length}
+        return {**options, "forbidden": (PADDING, UNKNOWN, START)}
 
-        best = beam_search(
-            step,
-            state,
-            n_items=len(examples),
-            n_beams=n_beams,
-            start=START,
-            end=END,
-            max_length=self.settings.max_length,
-        )
-        rows = zip(best.tokens[:, 0].tolist(), best.lengths[:, 0].tolist())
-        return [(self.target.tokens(tokens[:length]), length < self.settings.max_length) for tokens, length in rows]
+    def log_likelihood(self, model: nn.Module, examples: Sequence[TextPair]) -> list[tuple[float, int]]:
+        """Returns log p(target | source) of each example, and of how many tokens it is the sum, with the end."""
+        assert isinstance(model, SequenceModel)
+        batch = self.batch_for(model, examples)
+        written = batch.target[:, 1:] != PADDING
+        values = model.log_likelihood(batch.source, batch.lengths, batch.target).double()
+        totals = torch.where(written, values, 0).sum(-1)
+        return list(zip(totals.tolist(), written.sum(-1).tolist()))
 
     def score(self, examples: Sequence[TextPair], predictions: Sequence[str]) -> dict[str, float]:
         """Computes BLEU, exact match, and the edit distance in tokens, also per token of the target."""
-        level = self.settings.level
-        written = [split_text(text, level) for text in predictions]
-        wanted = [split_text(example.target, level) for example in examples]
-        targets = [join_tokens(tokens, level) for tokens in wanted]  # with single spaces between words, as we write
+        written = self.target_tokens.split(predictions)
+        wanted = self.target_tokens.split([example.target for example in examples])
+        targets = [
+            self.target_tokens.join(tokens) for tokens in wanted
+        ]  # with single spaces between words, as we write
         distances = edit_distances(written, wanted)
         scores = {
-            "bleu": corpus_bleu(predictions, targets, tokenize="char" if level == "char" else "13a"),
+            "bleu": corpus_bleu(predictions, targets, tokenize="char" if self.settings.level == "char" else "13a"),
             "exact_match": exact_match(predictions, targets),
             "edit_distance": sum(distances) / max(1, len(distances)),
             "edit_rate": sum(distances) / max(1, sum(map(len, wanted))),
@@ -195,71 +258,41 @@ class TextToText(Task):
 
     def attend(self, model: nn.Module, examples: Sequence[TextPair]) -> list[AttentionMap]:
         """Returns the attention weights of each output token, and of the end of the text if the output has one."""
-        assert isinstance(model, EncoderDecoder)
-        outputs = self._decode_all(model, examples)
-        numbers = [[*self.target.numbers(tokens), *([END] if ended else [])] for tokens, ended in outputs]
-        batch = self.batch_for(model, examples)
-        weights = model.attend(
-            batch.source, batch.lengths, _padded([[START, *row] for row in numbers]).to(batch.target.device)
-        )
+        outputs = [found.hypotheses[0] for found in self.search(model, examples)]
+        weights = self.attention_weights(model, examples, outputs)
         if weights is None:
             return []
         maps, always_positive = [], make_normalizer(self.settings).always_positive
-        for example, (tokens, ended), rows in zip(examples, outputs, weights):
+        for example, output, rows in zip(examples, outputs, weights):
             columns = example.source or ("",)
-            written = [*tokens, *([SPECIAL[END]] if ended else [])]
-            rows = rows[: len(written), : len(columns)]
+            written = [*self.target.tokens(output.tokens), *([SPECIAL[END]] if output.ended else [])]
+            rows = rows[..., : len(written), : len(columns)]
             maps.append(AttentionMap(written, list(columns), rows, always_positive))
         return maps
 
-
-def _reader(settings: Seq2SeqSettings) -> Reader:
-    if settings.attention == NONE:
-        return FixedReader()
-    # Every pair of tokens passes through this layer, so its size is most of the cost of attention.
-    score = Additive(settings.hidden_size, settings.hidden_size, settings.hidden_size // 2)
-    normalizer = make_normalizer(settings)
-    if settings.attention == HARD:
-        return HardReader(HardAttention(score, normalizer=normalizer, estimator=Marginalize()))
-    return SoftReader(Attention(score, normalizer=normalizer))
+    def attention_weights(
+        self, model: nn.Module, examples: Sequence[TextPair], outputs: Sequence[Hypothesis]
+    ) -> Tensor | None:
+        """Computes the weights (B, T, K) or (B, heads, T, K) behind the tokens of outputs; None without attention."""
+        assert isinstance(model, SequenceModel)
+        numbers = [[START, *output.tokens, *([END] if output.ended else [])] for output in outputs]
+        batch = self.batch_for(model, examples)
+        return model.attend(batch.source, batch.lengths, _padded(numbers).to(batch.target.device))
 
 
-def limit_lengths(pairs: dict[str, list[TextPair]], settings: Seq2SeqSettings) -> dict[str, list[TextPair]]:
-    """Leaves out training examples that are longer than the settings allow; ValueError if others are far too long."""
-    kept = {**pairs, "train": keep_short(pairs["train"], settings)}
-    for split in ("dev", "test"):
-        try:
-            check_lengths(pairs[split], settings.level)
-        except ValueError as error:
-            raise ValueError(f"{settings.data}, {split} split, {error}") from None
-    return kept
+def _is_joint(settings: Any) -> bool:
+    return getattr(settings, "vocabulary", "separate") == "joint"
 
 
-def keep_short(pairs: list[TextPair], settings: Seq2SeqSettings) -> list[TextPair]:
-    """Returns the pairs that are no longer than the settings allow, on both sides."""
-    short = [
-        pair
-        for pair in pairs
-        if max(len(pair.source), len(split_text(pair.target, settings.level))) <= settings.max_length
-    ]
-    if not short:
-        where = settings.data or "the generated data"
-        raise ValueError(
-            f"{where}: no training example has at most {settings.max_length} tokens on both sides; "
-            "raise max_length, or shorten the texts"
-        )
-    return short
+def _tokens_as_json(tokens: TextTokens) -> Any:
+    content = tokens.to_json()
+    return content if "merges" in content else content["vocabulary"]
 
 
-def check_lengths(pairs: Iterable[TextPair], level: str) -> None:
-    """Raises ValueError, with its line, for a text that is too long to be encoded in reasonable time and memory."""
-    for number, pair in enumerate(pairs, start=1):
-        longest = max(len(pair.source), len(split_text(pair.target, level)))
-        if longest > MAX_TOKENS:
-            beginning = short_repr(join_tokens(pair.source[:20], level))
-            raise ValueError(
-                f"line {number} ({beginning} …): expected at most {MAX_TOKENS} tokens, got {longest}; shorten the text"
-            )
+def _restore_tokens(level: str, content: Any) -> TextTokens:
+    if level == _SUBWORD:
+        return Subwords(Vocabulary(content["vocabulary"]), content["merges"])
+    return PlainTokens(Vocabulary(content), level)
 
 
 def _padded(rows: Sequence[Sequence[int]]) -> Tensor:

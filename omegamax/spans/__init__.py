@@ -9,7 +9,15 @@ a given word.
     decoding        the spans above a threshold, ranked; the best set of spans that do not overlap
 """
 
-from omegamax.spans.decoding import Span, best_threshold, decode_expected_f1, decode_spans, ranked_spans
+from omegamax.spans.decoding import (
+    Span,
+    best_threshold,
+    choose_spans,
+    decode_expected_f1,
+    decode_spans,
+    expected_f1_threshold,
+    ranked_spans,
+)
 from omegamax.spans.probabilities import SpanProbabilities, span_probabilities
 from omegamax.spans.reading import TagReader, read_spans, write_tags
 
@@ -18,8 +26,10 @@ __all__ = [
     "SpanProbabilities",
     "TagReader",
     "best_threshold",
+    "choose_spans",
     "decode_expected_f1",
     "decode_spans",
+    "expected_f1_threshold",
     "ranked_spans",
     "read_spans",
     "span_probabilities",

@@ -70,7 +70,7 @@ def decode_expected_f1(found: SpanProbabilities) -> Any:
 
     def decode(table: np.ndarray) -> list[Span]:
         spans = _above(table, found.types, 0.0)
-        return _best_set(spans, _threshold([spans]))
+        return _best_set(spans, expected_f1_threshold([spans]))
 
     return _for_each(decode, found)
 
@@ -84,11 +84,31 @@ def best_threshold(tables: Iterable[SpanProbabilities]) -> float:
     items: list[list[Span]] = []
     for found in tables:
         _for_each(lambda table, types=found.types: items.append(_above(table, types, 0.0)), found)
-    return _threshold(items)
+    return expected_f1_threshold(items)
 
 
-def _threshold(items: list[list[Span]]) -> float:
-    """Finds half of the largest expected F1 by Dinkelbach's method, which ends when a step no longer raises it."""
+def choose_spans(spans: list[Span], threshold: float = 0.5) -> list[Span]:
+    """Finds the set of listed spans without overlap that maximises the sum of probability − threshold.
+
+    Arguments:
+        spans: of one item, such as a list of `ranked_spans`
+        threshold: what a span costs
+
+    >>> choose_spans([Span(0, 2, "PER", 0.7), Span(1, 2, "LOC", 0.6)])
+    [Span(start=0, end=2, type='PER', probability=0.7)]
+    """
+    _check_threshold("choose_spans", threshold)
+    return _best_set([span for span in spans if span.probability > threshold], threshold)
+
+
+def expected_f1_threshold(items: list[list[Span]]) -> float:
+    """Finds the threshold with which `choose_spans` has the largest expected F1 over a corpus: half of that F1.
+
+    It ends when a step of Dinkelbach's method no longer raises it.
+
+    Arguments:
+        items: the listed spans of every item of the corpus
+    """
     expected = sum(span.probability for spans in items for span in spans)
     threshold = 0.0
     while True:

@@ -21,6 +21,8 @@ from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.spans.reading import TagReader
 from omegamax.structures.chain import Chain, FactoredChain
+from omegamax.structures.positions import KeptPositions
+from omegamax.structures.problem import Problem
 
 _CHAIN = Chain()
 _SHANNON = Shannon()
@@ -46,6 +48,7 @@ def span_probabilities(
     *,
     lengths: Any = None,
     mask: Any = None,
+    positions: Any = None,
     max_length: int | None = None,
 ) -> SpanProbabilities:
     """Computes the probability of every span under the random walk of a chain; differentiable once.
@@ -58,7 +61,10 @@ def span_probabilities(
         regularizer: Ω, local to the recursion; under a sparse one most spans have probability zero
         lengths: how many positions each item has
         mask: boolean, as in `Chain`; True means allowed
-        max_length: L, how many positions a span has at most; None takes N
+        positions: in place of lengths, boolean (..., N): False where a position is removed, as later pieces of a word.
+            Spans consist of positions that are kept, and are counted in all N: [n, l] begins at n and ends at n + l,
+            both kept, and goes on over what is removed between them
+        max_length: L, how many positions a span has at most, removed ones between its ends included; None takes N
 
     >>> reader = TagReader(["O", "B-PER", "I-PER"])
     >>> potentials = Chain.from_emissions(torch.tensor([[0.0, 3.0, 0.0], [0.0, 0.0, 3.0]]), torch.zeros(3, 3))
@@ -71,8 +77,8 @@ def span_probabilities(
             f"span_probabilities: reader must be a TagReader, got {type(reader).__name__}; make it from the names of "
             'the tags, TagReader(["O", "B-PER", "I-PER"])'
         )
-    dense = _dense(potentials, lengths)
-    n_places, n_tags = dense.shape[-3], dense.shape[-1]
+    problem = _CHAIN.bind(potentials, lengths, mask, positions).compacted()
+    n_places, n_tags = problem.sizes[0][0], problem.sizes[0][-1]
     if n_tags != len(reader.names):
         raise ValueError(
             f"span_probabilities: reader must name {n_tags} tags, one for each of the potentials, got "
@@ -81,41 +87,33 @@ def span_probabilities(
     if max_length is not None:
         checks.check_count("span_probabilities", "max_length", max_length)
     max_length = n_places if max_length is None else min(max_length, n_places)
-    pairs = _CHAIN.argmax(dense, regularizer, lengths=lengths, mask=_dense_mask(potentials, mask))
-    begin, go_on, end, inside = _steps(pairs, reader)
-    batch = pairs.shape[:-3]
-    merged = [tensor.reshape(-1, *tensor.shape[len(batch) :]).contiguous() for tensor in (begin, go_on, end)]
-    exact = _mass(merged, max_length)
-    exact = exact.reshape(*batch, *exact.shape[1:])
-    return SpanProbabilities(exact.to(dense.dtype), inside, reader.types)
+    pairs = _CHAIN.argmax(_dense(problem), regularizer, lengths=problem.lengths[0])
+    *steps, inside = _steps(pairs, reader)
+    if problem.kept is not None:
+        steps, inside = _put_back(steps, problem.kept), problem.kept.put_back(inside)
+    exact = _mass([step.contiguous() for step in steps], max_length)
+    shaped = [found.reshape(*problem.batch_shape, *found.shape[1:]).to(problem.dtype) for found in (exact, inside)]
+    return SpanProbabilities(shaped[0], shaped[1], reader.types)
 
 
-def _dense(potentials: Any, lengths: Any) -> Tensor:
-    """Makes potentials (..., N, C, C) from dense or factored ones."""
-    if not isinstance(potentials, FactoredChain):
-        return potentials
-    emissions, transitions, start, end = potentials
-    _CHAIN.components(potentials)  # checks the shapes
-    n_places = emissions.shape[-2]
-    if n_places == 0:
-        return emissions.unsqueeze(-2) + transitions.unsqueeze(-3)
-    place = torch.arange(n_places, device=emissions.device)
-    if lengths is None:
-        is_last = place == n_places - 1
-    else:
-        given = checks.check_lengths("span_probabilities", tuple(emissions.shape[:-2]), lengths).to(emissions.device)
-        is_last = place == given.unsqueeze(-1) - 1
-    scored = emissions + torch.where(is_last.unsqueeze(-1), end.unsqueeze(-2), 0)
-    before = torch.where((place == 0)[:, None, None], start[..., None, None, :], transitions.unsqueeze(-3))
-    return scored.unsqueeze(-2) + before
+def _dense(problem: Problem) -> Tensor:
+    """Returns potentials (batch, N, C, C), multiplied out where they are factored."""
+    if len(problem.parts) == 1:
+        return problem.parts[0]
+    emissions, transitions, start, end = problem.parts
+    place, device = torch.arange(emissions.shape[1]), emissions.device
+    is_last = (place == problem.lengths[0].unsqueeze(1) - 1).unsqueeze(-1).to(device)
+    scored = emissions + torch.where(is_last, end.unsqueeze(1), 0)
+    is_first = (place == 0)[:, None, None].to(device)
+    return scored.unsqueeze(-2) + torch.where(is_first, start[:, None, None, :], transitions.unsqueeze(1))
 
 
-def _dense_mask(potentials: Any, mask: Any) -> Any:
-    """Turns a mask of emissions into one that broadcasts to pairs of tags."""
-    if mask is None or not isinstance(potentials, FactoredChain):
-        return mask
-    checks.check_mask("span_probabilities", potentials.emissions, mask)
-    return mask.expand(potentials.emissions.shape).unsqueeze(-2)
+def _put_back(steps: list[Tensor], kept: KeptPositions) -> list[Tensor]:
+    """Moves steps back to where their positions were. A span goes on over a removed position with the same tag."""
+    begin, go_on, end = (kept.put_back(step) for step in steps)
+    same = torch.eye(go_on.shape[-1], dtype=go_on.dtype, device=go_on.device)
+    is_removed = ~kept.mask[:, :, None, None, None].to(go_on.device)
+    return [begin, torch.where(is_removed, same, go_on), end]
 
 
 def _steps(pairs: Tensor, reader: TagReader) -> tuple[Tensor, Tensor, Tensor, Tensor]:

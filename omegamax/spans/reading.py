@@ -102,7 +102,7 @@ def read_spans(tags: Sequence[str]) -> list[tuple[int, int, str]]:
     return TagReader(names).spans(number[tag] for tag in tags) if tags else []
 
 
-def write_tags(spans: Iterable[tuple[int, int, str]], length: int, scheme: str = "BIOES") -> list[str]:
+def write_tags(spans: Iterable[tuple[Any, ...]], length: int, scheme: str = "BIOES") -> list[str]:
     """Returns the names of the tags of `length` positions that stand for these spans.
 
     Arguments:

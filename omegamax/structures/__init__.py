@@ -32,9 +32,9 @@ from omegamax.structures.grammar import Parse as Parse
 from omegamax.structures.grammar import Pcfg as Pcfg
 from omegamax.structures.hypergraph import Hypergraph as Hypergraph
 from omegamax.structures.hypergraph import HypergraphBuilder as HypergraphBuilder
+from omegamax.structures.lists import BestStructures as BestStructures
 from omegamax.structures.lists import Marginal as Marginal
 from omegamax.structures.lists import Support as Support
-from omegamax.structures.lists import TopK as TopK
 from omegamax.structures.matching import Matching as Matching
 from omegamax.structures.matching import NullableScores as NullableScores
 from omegamax.structures.measures import Backpointers as Backpointers

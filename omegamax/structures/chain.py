@@ -4,6 +4,10 @@
     factored  emissions (..., N, C), transitions (C, C) or (..., C, C), start (C,), end (C,); never multiplied out
 
 A structure is 0/1 in the same shape: one cell [n, i, j] per position; in factored form how often each is used.
+
+`positions` (..., N) may remove some: what is left is a shorter chain. [n, i, j] then scores tag j at n after tag i at
+the last position before n that is kept, and of the first one that is kept only row 0 is read; start and end belong to
+the first and the last that are kept. Removed positions are not read, and have no weight and no gradient.
 The recursion runs left to right. Lafferty, McCallum & Pereira, ICML 2001; Mensch & Blondel, ICML 2018.
 """
 
@@ -27,6 +31,7 @@ from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures import measures
 from omegamax.structures.dynamic_program import DynamicProgram
+from omegamax.structures.gold_tags import GoldTags
 from omegamax.structures.problem import Problem, Sizes
 
 _SHANNON = Shannon()
@@ -56,6 +61,7 @@ class Chain(DynamicProgram):
     n_regularized = 1
     labels_are = "tags (..., N)"
     any_labels_fit = True
+    takes_positions = True
     compiled_omegas = frozenset(Omega)
 
     @staticmethod
@@ -76,65 +82,66 @@ class Chain(DynamicProgram):
         )
 
     @staticmethod
-    def from_tags(tags: Tensor, n_tags: int, *, lengths: Any = None, dtype: Any = None) -> Tensor:
-        """Makes a dense structure (..., N, C, C), 0/1, from tags (..., N); positions beyond the lengths are zero.
+    def from_tags(
+        tags: Tensor, n_tags: int, *, lengths: Any = None, positions: Any = None, dtype: Any = None
+    ) -> Tensor:
+        """Makes a dense structure (..., N, C, C), 0/1, from tags (..., N), zero where there is no position.
 
         Arguments:
-            tags: integers (..., N)
+            tags: integers (..., N); beyond the lengths and where a position is removed they may be anything, as −100
             n_tags: how many tags there are, C
             lengths: how many positions each item has
+            positions: in place of lengths, boolean (..., N): False where a position is removed
             dtype: of the result
         """
-        tags, within = _checked_tags("Chain.from_tags", tags, n_tags, lengths)
-        before = torch.nn.functional.pad(tags[..., :-1], (1, 0))
-        flat = before * n_tags + tags
-        hot = torch.nn.functional.one_hot(flat, n_tags * n_tags).unflatten(-1, (n_tags, n_tags))
-        return (hot * within[..., None, None]).to(torch.get_default_dtype() if dtype is None else dtype)
+        return GoldTags.of("Chain.from_tags", tags, n_tags, lengths, positions).dense(dtype)
 
     @staticmethod
-    def factored_from_tags(tags: Tensor, n_tags: int, *, lengths: Any = None, dtype: Any = None) -> FactoredChain:
+    def factored_from_tags(
+        tags: Tensor, n_tags: int, *, lengths: Any = None, positions: Any = None, dtype: Any = None
+    ) -> FactoredChain:
         """Makes a structure in factored form from tags (..., N): how often each emission and transition is used.
 
         Arguments:
-            tags: integers (..., N)
+            tags: integers (..., N); beyond the lengths and where a position is removed they may be anything, as −100
             n_tags: how many tags there are, C
             lengths: how many positions each item has
+            positions: in place of lengths, boolean (..., N): False where a position is removed
             dtype: of the result
         """
-        tags, within = _checked_tags("Chain.factored_from_tags", tags, n_tags, lengths)
-        dtype = torch.get_default_dtype() if dtype is None else dtype
-        emissions = (torch.nn.functional.one_hot(tags, n_tags) * within.unsqueeze(-1)).to(dtype)
-        pairs = tags[..., :-1] * n_tags + tags[..., 1:]
-        counts = torch.zeros(*tags.shape[:-1], n_tags * n_tags, dtype=dtype, device=tags.device)
-        counts = counts.scatter_add(-1, pairs, within[..., 1:].to(dtype))
-        last = (within.sum(-1, keepdim=True) - 1).unsqueeze(-1).expand(*tags.shape[:-1], 1, n_tags)
-        return FactoredChain(
-            emissions,
-            counts.unflatten(-1, (n_tags, n_tags)),
-            emissions[..., 0, :],
-            emissions.gather(-2, last).squeeze(-2),
-        )
+        return FactoredChain(*GoldTags.of("Chain.factored_from_tags", tags, n_tags, lengths, positions).factored(dtype))
 
     def parts_from_labels(self, problem: Problem, labels: Tensor) -> Parts:
-        factored, n_tags, dtype = len(problem.parts) > 1, problem.sizes[0][-1], problem.parts[0].dtype
-        if factored:
-            return tuple(self.factored_from_tags(labels, n_tags, lengths=problem.lengths[0], dtype=dtype))
-        return (self.from_tags(labels, n_tags, lengths=problem.lengths[0], dtype=dtype),)
+        who = f"Chain.{'factored_' if len(problem.parts) > 1 else ''}from_tags"
+        lengths, kept = problem.lengths[0], None if problem.is_compacted else problem.kept
+        given = GoldTags.checked(who, labels, problem.sizes[0][-1], lengths, kept)
+        dtype = problem.parts[0].dtype
+        return given.factored(dtype) if len(problem.parts) > 1 else (given.dense(dtype),)
+
+    def allowed_by_labels(self, problem: Problem, labels: Tensor, unknown: int) -> Tensor:
+        is_known = labels != unknown
+        kept, lengths = problem.kept, problem.lengths[0]
+        given = GoldTags.checked("Chain", torch.where(is_known, labels, 0), problem.sizes[0][-1], lengths, kept)
+        hot = torch.nn.functional.one_hot(given.tags, given.n_tags) > 0
+        allowed = hot | ~(is_known & given.within).unsqueeze(-1)
+        return (allowed if len(problem.parts) > 1 else allowed.unsqueeze(-2)).expand(problem.parts[0].shape)
+
+    def allowed_in_shape(self, problem: Problem, allowed: Tensor) -> Tensor:
+        """Tags (..., N, C) are allowed whatever the tag before them; cells (..., N, C, C) stay as they are."""
+        of_tags = allowed.dim() == len(problem.batch_shape) + 2
+        return allowed.unsqueeze(-2) if len(problem.parts) == 1 and of_tags else allowed
 
     @staticmethod
     def tags(structure: Tensor | FactoredChain) -> Tensor:
-        """Reads the tags (..., N) of a structure (from `map`, `topk`, `sample`); −1 beyond the length."""
+        """Reads the tags (..., N) of a structure (from `map`, `topk`, `sample`); −1 where there is no position."""
         hot = structure.emissions if isinstance(structure, FactoredChain) else structure.sum(-2)
         return torch.where(hot.sum(-1) > 0.5, hot.argmax(-1), -1)
 
     def is_structure(self, problem: Problem, target: Parts, entries: Any) -> Tensor:
         """Checks that every position has one cell, which begins with the tag that the cell before it ends with."""
-        lengths = problem.lengths[0].to(target[0].device)
         if len(target) > 1:  # reads the tags off the target, and compares with the structure of those tags
-            tags = self.tags(FactoredChain(*target))
-            within = torch.arange(tags.shape[-1], device=tags.device) < lengths.unsqueeze(-1)
-            tags = torch.where(within & (tags >= 0), tags, 0)
-            built = self.factored_from_tags(tags, target[0].shape[-1], lengths=lengths, dtype=target[0].dtype)
+            tags = self.tags(FactoredChain(*target)).clamp(min=0)
+            built = self.parts_from_labels(problem, tags)
             return torch.stack([(given == part).flatten(1).all(1) for given, part in zip(target, built)]).all(0)
         ((items, places, values),) = entries
         n, c, _ = problem.sizes[0]
@@ -143,8 +150,9 @@ class Chain(DynamicProgram):
         cell = places % (n * c * c)
         before = torch.nn.functional.pad(cell[:-1] % c, (1, 0))[: len(cell)]
         before = torch.where(number == 0, 0, before)
-        wrong = (values != 1) | (cell != (number * c + before) * c + cell % c)
-        return (count == lengths) & (items[wrong].bincount(minlength=problem.n_items) == 0)
+        place = number if problem.order is None else problem.order.to(cell)[items, number.clamp(max=n - 1)]
+        wrong = (values != 1) | (cell != (place * c + before) * c + cell % c)
+        return (count == problem.lengths[0].to(count.device)) & (items[wrong].bincount(minlength=problem.n_items) == 0)
 
     def hamming(self, target: Any) -> Tensor:
         """Costs one for every position with another tag, whatever the tag before it."""
@@ -198,13 +206,19 @@ class Chain(DynamicProgram):
         return n * c + lengths[0]
 
     def transition_matrices(
-        self, potentials: Any, regularizer: SmoothMax = _SHANNON, *, lengths: Any = None, mask: Any = None
+        self,
+        potentials: Any,
+        regularizer: SmoothMax = _SHANNON,
+        *,
+        lengths: Any = None,
+        mask: Any = None,
+        positions: Any = None,
     ) -> TransitionMatrices:
-        """Returns the local weights of the recursion as matrices, differentiable; zero beyond the lengths.
+        """Returns the local weights of the recursion as matrices, differentiable; zero where there is no position.
 
-        Position 0 has no tag before it: its row 0 holds ones, as it does in a structure.
+        The first position has no tag before it: its row 0 holds ones, as it does in a structure.
         """
-        problem, regularizer = self._bind(potentials, regularizer, lengths, mask)
+        problem, regularizer = self._bind(potentials, regularizer, lengths, mask, positions)
         weights, heads, _ = measures.backpointers(problem, regularizer)
         weights = weights.reshape(problem.n_items, -1)
         n, c = problem.sizes[0][0], problem.sizes[0][-1]
@@ -212,6 +226,7 @@ class Chain(DynamicProgram):
         (found,) = dense.sum_over_edges(weights, (weights.new_empty(problem.n_items, n, c, c),))
         within = torch.arange(n) < problem.lengths[0].unsqueeze(-1)
         found = torch.where(within[..., None, None].to(found.device), found, 0)
+        (found,) = problem.put_back((found,), torch.arange(problem.n_items))
         into_goal = torch.searchsorted(heads, problem.goals.to(heads.device)).unsqueeze(-1) + torch.arange(c)
         last = weights.gather(1, into_goal.to(weights.device))
         shape = problem.batch_shape
@@ -231,19 +246,4 @@ class Chain(DynamicProgram):
         if 0 in problem.parts[0].shape[1:]:
             return None
         lengths = problem.lengths[0].to(torch.int64).contiguous()
-        return ChainProgram(omega, lengths, len(problem.parts))
-
-
-def _checked_tags(who: str, tags: Tensor, n_tags: int, lengths: Any) -> tuple[Tensor, Tensor]:
-    """Returns the tags (..., N), 0 beyond the lengths, and which of them are within."""
-    checks.check_indices(who, "tags", tags)
-    within = torch.ones_like(tags, dtype=torch.bool)
-    if lengths is not None:
-        lengths = checks.check_lengths(who, tuple(tags.shape[:-1]), lengths)
-        within = torch.arange(tags.shape[-1], device=tags.device) < lengths.to(tags.device).unsqueeze(-1)
-    if bool((within & ((tags < 0) | (tags >= n_tags))).any()):
-        raise ValueError(
-            f"{who}: tags must lie between 0 and {n_tags - 1}, got {int(tags[within].min())} to "
-            f"{int(tags[within].max())}; padding goes beyond the lengths"
-        )
-    return torch.where(within, tags, 0).long(), within
+        return ChainProgram(omega, lengths, len(problem.parts), problem.order)

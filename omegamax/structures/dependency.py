@@ -53,6 +53,12 @@ class DependencyTrees(Structure):
     def parts_from_labels(self, problem: Problem, labels: Tensor) -> Parts:
         return (self.from_heads(labels, problem.lengths[0], dtype=problem.parts[0].dtype),)
 
+    def allowed_by_labels(self, problem: Problem, labels: Tensor, unknown: int) -> Tensor:
+        is_known = labels != unknown
+        arcs = self.from_heads(torch.where(is_known, labels, 0), problem.lengths[0])
+        anything = torch.nn.functional.pad(~is_known, (1, 0), value=True)  # column 0 is never read
+        return (arcs > 0) | anything.unsqueeze(-2)
+
     def components(self, potentials: Any) -> tuple[tuple[Tensor, int], ...]:
         checks.check_floating(self._name, potentials)
         size = potentials.shape[-1] if potentials.dim() else 0

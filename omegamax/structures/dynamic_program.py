@@ -13,13 +13,14 @@ from omegamax.inference.compiled_omega import compiled_omega
 from omegamax.inference.hypergraphs.lattice import Lattice
 from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
 from omegamax.inference.program import Program
+from omegamax.inference.reordered_program import ReorderedProgram
 from omegamax.kernels.structures.omega import Omega
 from omegamax.kernels.structures.sparsemap import CompiledOracle, OracleKind
 from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures import lists, measures
-from omegamax.structures.lists import Marginal, Support, TopK
+from omegamax.structures.lists import BestStructures, Marginal, Support
 from omegamax.structures.measures import Backpointers
 from omegamax.structures.problem import Problem, Sizes
 from omegamax.structures.smoothing import count_samples
@@ -64,7 +65,10 @@ class DynamicProgram(Structure):
     def program(self, problem: Problem, regularizer: Regularizer) -> Program:
         """Returns the compiled program or, where there is none for these inputs, the generic engine."""
         compiled = self.compiled_program(problem, regularizer)
-        return LatticeProgram(problem.lattice, regularizer, problem.goals) if compiled is None else compiled
+        if compiled is not None:
+            return compiled
+        generic = LatticeProgram(problem.lattice, regularizer, problem.goals)
+        return generic if problem.order is None else ReorderedProgram(generic, problem.order)
 
     def oracle(self, problem: Problem) -> CompiledOracle | None:
         """Returns one sweep over the hypergraph; a structure with a compiled sweep of its own overrides it."""
@@ -77,10 +81,12 @@ class DynamicProgram(Structure):
     # What users call.
 
     @torch.no_grad()
-    def topk(self, potentials: Any, k: int, *, lengths: Any = None, mask: Any = None) -> TopK:
+    def topk(
+        self, potentials: Any, k: int, *, lengths: Any = None, mask: Any = None, positions: Any = None
+    ) -> BestStructures:
         """Finds the k best structures, distinct, in exact order."""
         checks.check_count(f"{self._name}.topk", "k", k)
-        return lists.topk(self.bind(potentials, lengths, mask), k)
+        return lists.topk(self.bind(potentials, lengths, mask, positions).compacted(), k)
 
     @torch.no_grad()
     def support(
@@ -91,13 +97,21 @@ class DynamicProgram(Structure):
         limit: int = 100,
         lengths: Any = None,
         mask: Any = None,
+        positions: Any = None,
     ) -> Support:
         """Lists every structure of non-zero probability in the random walk, ranked; at most `limit` per item."""
         checks.check_count(f"{self._name}.support", "limit", limit)
-        return lists.support(*self._bind(potentials, regularizer, lengths, mask), limit)
+        return lists.support(*self._bind(potentials, regularizer, lengths, mask, positions), limit)
 
     def marginal(
-        self, potentials: Any, regularizer: SmoothMax, *, limit: int = 1000, lengths: Any = None, mask: Any = None
+        self,
+        potentials: Any,
+        regularizer: SmoothMax,
+        *,
+        limit: int = 1000,
+        lengths: Any = None,
+        mask: Any = None,
+        positions: Any = None,
     ) -> Marginal:
         """Computes argmax_Ω over the scores of *all* structures, for a sparse Ω; differentiable in the weights.
 
@@ -105,7 +119,7 @@ class DynamicProgram(Structure):
         Only the structures that get weight are listed; for `Oscar` these may be all there are.
         """
         checks.check_count(f"{self._name}.marginal", "limit", limit)
-        return lists.marginal(self._name, *self._bind(potentials, regularizer, lengths, mask), limit)
+        return lists.marginal(self._name, *self._bind(potentials, regularizer, lengths, mask, positions), limit)
 
     @torch.no_grad()
     def sample(
@@ -117,6 +131,7 @@ class DynamicProgram(Structure):
         generator: torch.Generator | None = None,
         lengths: Any = None,
         mask: Any = None,
+        positions: Any = None,
     ) -> Any:
         """Draws random structures (n_samples, *batch, *event), 0/1; their mean is `argmax`.
 
@@ -124,22 +139,30 @@ class DynamicProgram(Structure):
         `sample(potentials, regularizer, n_samples=5)`. Without a number it draws one.
         """
         regularizer, n_samples = count_samples(f"{self._name}.sample", regularizer, n_samples)
-        return lists.sample(*self._bind(potentials, regularizer, lengths, mask), n_samples, generator)
+        return lists.sample(*self._bind(potentials, regularizer, lengths, mask, positions), n_samples, generator)
 
     @torch.no_grad()
-    def enumerate(self, potentials: Any, *, limit: int = 100_000, lengths: Any = None, mask: Any = None) -> Any:
+    def enumerate(
+        self, potentials: Any, *, limit: int = 100_000, lengths: Any = None, mask: Any = None, positions: Any = None
+    ) -> Any:
         """Lists all structures (number, *event); a list of such where there is a batch."""
-        return lists.enumerate_all(self._name, self.bind(potentials, lengths, mask), limit)
+        return lists.enumerate_all(self._name, self.bind(potentials, lengths, mask, positions).compacted(), limit)
 
-    def count(self, potentials: Any, *, lengths: Any = None, mask: Any = None) -> Any:
+    def count(self, potentials: Any, *, lengths: Any = None, mask: Any = None, positions: Any = None) -> Any:
         """Counts the structures of a score above −inf: an exact integer; a list of them where there is a batch."""
-        return lists.count(self.bind(potentials, lengths, mask))
+        return lists.count(self.bind(potentials, lengths, mask, positions).compacted())
 
     def backpointers(
-        self, potentials: Any, regularizer: SmoothMax = _SHANNON, *, lengths: Any = None, mask: Any = None
+        self,
+        potentials: Any,
+        regularizer: SmoothMax = _SHANNON,
+        *,
+        lengths: Any = None,
+        mask: Any = None,
+        positions: Any = None,
     ) -> Backpointers:
         """Computes the local weights q of every edge: the random walk's transition probabilities; differentiable."""
-        return measures.backpointers(*self._bind(potentials, regularizer, lengths, mask))
+        return measures.backpointers(*self._bind(potentials, regularizer, lengths, mask, positions))
 
     def lattice(self, sizes: Sizes) -> Lattice:
         """Returns what `build` built, remembered for the sizes in use."""

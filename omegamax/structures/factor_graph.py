@@ -252,8 +252,8 @@ class FactorGraph(DynamicProgram):
             found.n_iterations.reshape(batch),
         )
 
-    def sparsemap_parts(self, problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
-        found = self._solve(problem, Stopping(max_iter, ATOL))
+    def sparsemap_parts(self, problem: Problem, max_iter: int, atol: float = 0.0) -> tuple[Parts, Tensor]:
+        found = self._solve(problem, Stopping(max_iter, max(atol, ATOL)))
         return found.parts, found.value
 
     def _solve(self, problem: Problem, stopping: Stopping) -> GraphSolution:

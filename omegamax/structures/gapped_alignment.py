@@ -162,9 +162,9 @@ class LocalAlignment(_Gapped):
 
     has_empty = True
 
-    def bind(self, potentials: Any, lengths: Any = None, mask: Any = None) -> Problem:
+    def bind(self, potentials: Any, lengths: Any = None, mask: Any = None, positions: Any = None) -> Problem:
         """Forbids what lies beyond the lengths, gaps too, because every cell may be an end."""
-        problem = super().bind(potentials, lengths, mask)
+        problem = super().bind(potentials, lengths, mask, positions)
         parts = [problem.parts[0]]
         for axis, gap in zip((0, 0, 1, 1), problem.parts[1:]):
             beyond = torch.arange(gap.shape[-1]) >= problem.lengths[axis].unsqueeze(-1)

@@ -23,7 +23,7 @@ from omegamax.structures.not_numbers import has_bad_scores, with_nan
 from omegamax.structures.problem import Problem
 
 
-class TopK(NamedTuple):
+class BestStructures(NamedTuple):
     """The best structures, best first."""
 
     structures: Any  # (*batch, k, *event), 0/1; zeros where there are fewer than k; NaN where scores are not numbers
@@ -47,13 +47,13 @@ class Marginal(NamedTuple):
     complete: Tensor  # (*batch,): False where the limit cut the list; the weights are then those of the list
 
 
-def topk(problem: Problem, k: int) -> TopK:
+def topk(problem: Problem, k: int) -> BestStructures:
     """Finds the k best structures, distinct and in exact order."""
     ranking = Ranking(problem.lattice.topology, problem.scores_of_edges(), problem.goals)
     wrong = has_bad_scores(problem, ranking.values)
     ranked = _each(wrong, lambda item: ranking.top(item, k))
     scores = _nan_where(wrong, _padded(ranked, k))
-    return TopK(_structures(problem, ranked, k, wrong), problem.per_item(scores, after=(k,)))
+    return BestStructures(_structures(problem, ranked, k, wrong), problem.per_item(scores, after=(k,)))
 
 
 def support(problem: Problem, regularizer: Regularizer, limit: int) -> Support:
@@ -141,7 +141,7 @@ def enumerate_all(who: str, problem: Problem, limit: int) -> Any:
     """Lists all structures of every item (number, *event)."""
     topology = problem.lattice.topology
     found = []
-    for allowed, goal in _allowed(problem):
+    for item, (allowed, goal) in enumerate(_allowed(problem)):
         number = count_derivations(topology, allowed, goal)
         if number > limit:
             raise ValueError(
@@ -152,7 +152,7 @@ def enumerate_all(who: str, problem: Problem, limit: int) -> Any:
         edges = np.array([edge for used in listed for edge in used], dtype=np.int64)
         sizes = np.array([len(used) for used in listed], dtype=np.int64)  # an empty list has no type of its own
         parts = problem.lattice.sum_over_lists(edges, sizes, problem.parts)
-        found.append(problem.with_leading_axes(parts, (number,)))
+        found.append(problem.with_leading_axes(problem.put_back(parts, torch.full((number,), item)), (number,)))
     return problem.as_list(found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,6 +13,7 @@ from omegamax import checks, routing
 from omegamax.inference.hypergraphs.lattice import Lattice
 from omegamax.inference.program import Parts, Program, largest_score
 from omegamax.operators.regularizer import Regularizer
+from omegamax.structures.positions import KeptPositions
 
 if TYPE_CHECKING:
     from omegamax.structures.dynamic_program import DynamicProgram
@@ -51,6 +53,8 @@ class Problem:
     batch_shape: tuple[int, ...]
     dtype: torch.dtype  # of the potentials
     kind: Any  # None for potentials that are one tensor, else their NamedTuple class
+    kept: KeptPositions | None = None  # which positions there are; None: those within the lengths
+    is_compacted: bool = False  # whether the parts have been moved so that positions that are kept come first
 
     @property
     def n_items(self) -> int:
@@ -77,6 +81,20 @@ class Problem:
         """The node of the topology in which each item ends, (batch,)."""
         nodes = cast("DynamicProgram", self.structure).goals(self.sizes, self.lengths).expand(self.n_items)
         return self.lattice.topology.node_number[nodes].to(self.parts[0].device)
+
+    @property
+    def order(self) -> Tensor | None:
+        """The order (batch, N) in which a program reads the positions, None where it reads them as they lie."""
+        return None if self.kept is None or self.is_compacted else self.kept.order
+
+    def compacted(self) -> Problem:
+        """Returns the problem with positions that are kept in front, as if the others were beyond the lengths.
+
+        `as_parts` and `in_user_shape` still take and give structures in the user's order.
+        """
+        if self.kept is None or self.is_compacted:
+            return self
+        return replace(self, parts=(self.kept.in_front(self.parts[0]), *self.parts[1:]), is_compacted=True)
 
     def program(self, regularizer: Regularizer) -> Program:
         """Returns the structure's program for these inputs."""
@@ -133,7 +151,16 @@ class Problem:
 
     def in_user_shape(self, parts: Parts, *, before: tuple[int, ...] = (), after: tuple[int, ...] = ()) -> Any:
         """Reshapes parts (before · batch · after, *event) to (*before, *batch_shape, *after, *event)."""
+        if self.is_compacted:
+            items = torch.arange(self.n_items).repeat(math.prod(before)).repeat_interleave(math.prod(after))
+            parts = self.put_back(parts, items)
         return self.with_leading_axes(parts, (*before, *self.batch_shape, *after))
+
+    def put_back(self, parts: Parts, items: Tensor) -> Parts:
+        """Moves the positions of compacted parts (number, *event) back; `items` (number,) says whose parts they are."""
+        if self.kept is None or not self.is_compacted:
+            return parts
+        return (self.kept.put_back(parts[0], items), *parts[1:])
 
     def with_leading_axes(self, parts: Parts, lead: tuple[int, ...]) -> Any:
         """Gives parts these leading axes and the potentials' type."""
@@ -170,4 +197,7 @@ class Problem:
                 f"{[tuple(g.shape) for g in given]}; take them from map or sample{source}"
             )
         before = tuple(given[0].shape[: given[0].dim() - len(expected[0])])
-        return tuple(g.reshape(-1, *part.shape[1:]) for g, part in zip(given, self.parts)), before
+        merged = [g.reshape(-1, *part.shape[1:]) for g, part in zip(given, self.parts)]
+        if self.kept is not None and self.is_compacted:
+            merged[0] = self.kept.in_front(merged[0], torch.arange(self.n_items).repeat(math.prod(before)))
+        return tuple(merged), before

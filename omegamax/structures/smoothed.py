@@ -25,7 +25,10 @@ from omegamax.structures.structure import Structure, check_structure
 
 @dataclass(frozen=True, eq=False)
 class Smoothed(SmoothMax):
-    """max and argmax of a structure under a local Ω: `structure.max(potentials, regularizer)` as one object."""
+    """max and argmax of a structure under a local Ω: `structure.max(potentials, regularizer)` as one object.
+
+    Its methods take `mask`, `lengths` and `positions` as those of the structure do.
+    """
 
     structure: Structure
     regularizer: SmoothMax
@@ -38,16 +41,18 @@ class Smoothed(SmoothMax):
     def event_ndim(self) -> int:  # type: ignore[override]
         return self.structure.event_ndim
 
-    def max(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Tensor:
+    def max(self, scores: Any, *, mask: Any = None, lengths: Any = None, positions: Any = None) -> Tensor:
         """Computes DP_Ω. The marginals are computed when its gradient is needed."""
-        return self.structure.max(scores, self.regularizer, lengths=lengths, mask=mask)
+        return self.structure.max(scores, self.regularizer, lengths=lengths, mask=mask, positions=positions)
 
-    def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Any:
+    def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None, positions: Any = None) -> Any:
         """Computes ∇ DP_Ω, the expected structure."""
-        return self.structure.argmax(scores, self.regularizer, lengths=lengths, mask=mask)
+        return self.structure.argmax(scores, self.regularizer, lengths=lengths, mask=mask, positions=positions)
 
-    def max_and_argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> ValueAndWeights:
-        options = {"mask": mask, "lengths": lengths}
+    def max_and_argmax(
+        self, scores: Any, *, mask: Any = None, lengths: Any = None, positions: Any = None
+    ) -> ValueAndWeights:
+        options = {"mask": mask, "lengths": lengths, "positions": positions}
         return ValueAndWeights(self.max(scores, **options), self.argmax(scores, **options))
 
     def omega(
@@ -58,13 +63,14 @@ class Smoothed(SmoothMax):
         target_edges: Tensor | None = None,
         scores: Any = None,
         mask: Any = None,
+        positions: Any = None,
     ) -> Tensor:
         """Computes Ω_DP at marginals of parts, or at `target_edges` (*batch, edges), ordered as in `backpointers`.
 
         Where `scores` are given, edges that they (or the mask) forbid are left out. This matters to an Ω that counts
         the entries of a row: Oscar.
         """
-        problem = self.structure.bind(weights, lengths)
+        problem = self.structure.bind(weights, lengths, positions=positions).compacted()
         smoothing = smoothing_of(type(self.structure).__name__, self.regularizer)
         regularizer = smoothing.regularizer
         if target_edges is None and not (
@@ -78,7 +84,7 @@ class Smoothed(SmoothMax):
             edges = edges.to(problem.parts[0].dtype)
         else:
             edges = _edges_of(problem) if target_edges is None else target_edges.reshape(problem.n_items, -1)
-        out = None if scores is None else _forbidden(self.structure.bind(scores, lengths, mask))
+        out = None if scores is None else _forbidden(self.structure.bind(scores, lengths, mask, positions).compacted())
         total = edges.new_zeros(problem.n_items)
         for stage in problem.lattice.topology.stages:
             flow = edges[:, stage.edges].unflatten(1, (stage.n_nodes, stage.degree))

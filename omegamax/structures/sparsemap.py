@@ -45,6 +45,7 @@ class SparseMAPSolution(NamedTuple):
     n_iterations: Tensor  # (*batch,): how often the best structure was searched for
     lengths: tuple[Tensor, ...]  # (*batch,) per axis that has a length: those it was found for
     origin: Tensor  # (*batch,) int64: stands for the type and the settings of the structure that it was found for
+    positions: Tensor | None = None  # (*batch, N): those it was found for; None where they are those of the lengths
 
 
 def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> SparseMAPSolution:
@@ -71,12 +72,13 @@ def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sp
         certificate.n_calls.reshape(batch),
         tuple([length.reshape(batch) for length in problem.lengths]),
         torch.full(batch, fingerprint(problem.structure)),
+        None if problem.kept is None else problem.kept.mask.reshape(*batch, -1).clone(),
     )
 
 
-def sparsemap_marginals_and_value(problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
+def sparsemap_marginals_and_value(problem: Problem, max_iter: int, atol: float = 0.0) -> tuple[Parts, Tensor]:
     """Finds the mean and the smoothed maximum (batch,), without the list of structures."""
-    found = _solve(problem, None, max_iter, 0.0)
+    found = _solve(problem, None, max_iter, atol)
     return unflatten(found.marginals, problem.parts), found.value
 
 
@@ -136,10 +138,19 @@ def _start(who: str, problem: Problem, start: Any) -> Start:
             f"{who}: start must be of the same shapes as the potentials, expected {expected}, got "
             f"{[tuple(g.shape) for g in given]}; start anew where the batch has changed"
         )
-    rows = flatten(tuple(g.detach().reshape(-1, *part.shape[1:]) for g, part in zip(given, problem.parts)))
+    merged = [g.detach().reshape(-1, *part.shape[1:]) for g, part in zip(given, problem.parts)]
+    if problem.kept is not None:
+        merged[0] = problem.kept.in_front(merged[0], torch.arange(problem.n_items).repeat_interleave(width))
+    rows = flatten(tuple(merged))
     probabilities = start.probabilities.detach().double().reshape(-1, width).cpu()
     for before, now in zip(start.lengths, problem.lengths):  # structures of other lengths cannot be used
         probabilities = torch.where((before.reshape(-1) == now).unsqueeze(1), probabilities, 0)
+    if start.positions is not None or problem.kept is not None:  # and neither can those of other positions
+        place = torch.arange(problem.sizes[0][0])
+        old = place < start.lengths[0].reshape(-1, 1) if start.positions is None else start.positions
+        new = place < problem.lengths[0].unsqueeze(1) if problem.kept is None else problem.kept.mask
+        agree = (old.reshape(new.shape) == new).all(1, keepdim=True)
+        probabilities = torch.where(agree, probabilities, 0)
     vertices = rows.reshape(problem.n_items, width, -1).cpu()
     if bool((start.origin != fingerprint(problem.structure)).any()):
         _check_vertices(who, problem, vertices, probabilities)
@@ -216,43 +227,50 @@ def _listed(found: DifferentiableSolution, order: Tensor, width: int, n_parts: i
 class SparseMAP(SmoothMax):
     """max and argmax of a structure under ½ ‖μ‖² on its polytope: `structure.sparsemap` as one object.
 
-    The norm is not shifted: Ω is ½ (number of parts) at a structure, not 0. On the simplex this is sparsemax.
+    The norm is not shifted: Ω is ½ (number of parts) at a structure, not 0. On the simplex this is sparsemax. Methods
+    take `mask`, `lengths` and `positions` as those of the structure do.
 
     Arguments:
         structure: what is chosen among
         max_iter: how often the best structure is searched for at most, for each item
+        atol: the gap at which the search may end; above 0 the value is too small by at most so much, and the mean lies
+            within √(2 atol) of the exact one, which is enough for training and much faster where scores are small
     """
 
     structure: Structure
     max_iter: int = MAX_ITER
+    atol: float = 0.0
 
     def __post_init__(self) -> None:
         from omegamax.structures.structure import check_structure  # which imports this file
 
         check_structure("SparseMAP", self.structure)
+        checks.check_gap("SparseMAP", "atol", self.atol)
 
     @property
     def event_ndim(self) -> int:  # type: ignore[override]
         return self.structure.event_ndim
 
-    def max(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Tensor:
+    def max(self, scores: Any, *, mask: Any = None, lengths: Any = None, positions: Any = None) -> Tensor:
         """Computes the smoothed maximum; its gradient is `argmax`."""
-        problem = self.structure.bind(scores, lengths, mask)
-        return problem.per_item(self.structure.sparsemap_parts(problem, self.max_iter)[1])
+        problem = self.structure.bind(scores, lengths, mask, positions).compacted()
+        return problem.per_item(self.structure.sparsemap_parts(problem, self.max_iter, self.atol)[1])
 
-    def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> Any:
+    def argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None, positions: Any = None) -> Any:
         """Computes the expected structure."""
-        problem = self.structure.bind(scores, lengths, mask)
-        return problem.in_user_shape(self.structure.sparsemap_parts(problem, self.max_iter)[0])
+        problem = self.structure.bind(scores, lengths, mask, positions).compacted()
+        return problem.in_user_shape(self.structure.sparsemap_parts(problem, self.max_iter, self.atol)[0])
 
-    def max_and_argmax(self, scores: Any, *, mask: Any = None, lengths: Any = None) -> ValueAndWeights:
-        problem = self.structure.bind(scores, lengths, mask)
-        marginals, value = self.structure.sparsemap_parts(problem, self.max_iter)
+    def max_and_argmax(
+        self, scores: Any, *, mask: Any = None, lengths: Any = None, positions: Any = None
+    ) -> ValueAndWeights:
+        problem = self.structure.bind(scores, lengths, mask, positions).compacted()
+        marginals, value = self.structure.sparsemap_parts(problem, self.max_iter, self.atol)
         return ValueAndWeights(problem.per_item(value), problem.in_user_shape(marginals))
 
-    def omega(self, weights: Any, *, lengths: Any = None) -> Tensor:
+    def omega(self, weights: Any, *, lengths: Any = None, positions: Any = None) -> Tensor:
         """Computes ½ ‖μ‖² over the regularised components."""
-        problem = self.structure.bind(weights, lengths)
+        problem = self.structure.bind(weights, lengths, positions=positions)
         n = self.structure.n_regularized
         regularized = (torch.where(part == -torch.inf, 0, part) for part in problem.parts[:n])  # forbidden: no weight
         norm = sum(part.square().flatten(1).sum(1) for part in regularized)

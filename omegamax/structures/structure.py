@@ -21,6 +21,8 @@ from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
 from omegamax.structures import measures
+from omegamax.structures.labels import labelled_parts
+from omegamax.structures.positions import KeptPositions
 from omegamax.structures.problem import Problem, Sizes, computed_in
 from omegamax.structures.smoothing import Smoothing, smoothed_marginals, smoothed_value, smoothing_of
 from omegamax.structures.sparsemap import MAX_ITER, SparseMAPSolution, sparsemap, sparsemap_marginals_and_value
@@ -33,18 +35,21 @@ class Structure(abc.ABC):
     """A set of structures that can be searched for the best. Subclasses describe the set; the methods are common.
 
     Common arguments: `potentials` (scores, higher is better; −inf forbids), `regularizer` (Ω, local to the recursion),
-    `lengths` (integers from 1, one per batch item; a pair where two axes have lengths), `mask` (boolean, broadcasts to
-    the potentials, or to their first component; True means allowed), `limit` (how many structures are listed at most),
+    `lengths` (integers from 1, one per batch item; a pair where two axes have lengths), `positions` (for a `Chain`, in
+    place of lengths: boolean (..., N), False where a position is removed), `mask` (boolean, broadcasts to the
+    potentials, or to their first component; True means allowed), `limit` (how many structures are listed at most),
     `generator` (the source of random numbers), `dtype` (of what a constructor returns), `extra` (scores that SparseMAP
     does not regularise). Arguments of what a structure describes: `problem` (potentials with their lengths, batch axes
     merged), `sizes` (the event shape of each component), `target` and `entries` (parts that may be a structure, and
-    where they are not zero), `labels` (see `target_from`), `max_iter` (calls of the oracle).
+    where they are not zero), `labels` (see `target_from`; one that is `unknown` says nothing), `allowed` (boolean, what
+    may be right), `max_iter` (calls of the oracle).
     """
 
     event_ndim: ClassVar[int]  # trailing axes of potentials that are one tensor
     has_empty: ClassVar[bool] = False  # whether one of the structures has no parts at all
     n_regularized: ClassVar[int | None] = None  # how many of the first components SparseMAP regularises; None: all
     labels_are: ClassVar[str | None] = None  # what integers may stand for a structure, such as "tags (..., N)"
+    takes_positions: ClassVar[bool] = False  # whether positions of its one axis with a length can be removed
     any_labels_fit: ClassVar[bool] = False  # whether all labels in range stand for a structure
 
     # What a subclass describes.
@@ -82,6 +87,20 @@ class Structure(abc.ABC):
             "have no meaning here; make it with a constructor of the class"
         )
 
+    def allowed_by_labels(self, problem: Problem, labels: Tensor, unknown: int) -> Tensor:
+        """Returns which entries (batch, *event) of the first component labels (batch, N) allow.
+
+        A label that is `unknown` allows everything at its position.
+        """
+        raise TypeError(
+            f"{type(self).__name__}: what is allowed must be a boolean Tensor that broadcasts to the scores, got "
+            "integer labels; say of each part whether it may be right"
+        )
+
+    def allowed_in_shape(self, problem: Problem, allowed: Tensor) -> Tensor:
+        """Returns a boolean tensor that says what is allowed such that it broadcasts to the first component."""
+        return allowed
+
     def hamming(self, target: Any) -> Tensor:
         """Returns costs of the parts of the first component: one for every part that the target lacks."""
         first = target if isinstance(target, Tensor) else target[0]
@@ -91,9 +110,12 @@ class Structure(abc.ABC):
         """Returns the best structure in compiled code, for SparseMAP, None where there is none."""
         return None
 
-    def sparsemap_parts(self, problem: Problem, max_iter: int) -> tuple[Parts, Tensor]:
-        """Computes marginals and value of `SparseMAP`: by the active set, unless the structure has another way."""
-        return sparsemap_marginals_and_value(problem, max_iter)
+    def sparsemap_parts(self, problem: Problem, max_iter: int, atol: float = 0.0) -> tuple[Parts, Tensor]:
+        """Computes marginals and value of `SparseMAP`: by the active set, unless the structure has another way.
+
+        The search ends at a gap of `atol`.
+        """
+        return sparsemap_marginals_and_value(problem, max_iter, atol)
 
     def with_extra(self, scores: Any, extra: Any) -> Any:
         """Makes potentials from the regularised scores and the extra ones."""
@@ -105,23 +127,35 @@ class Structure(abc.ABC):
     # What users call.
 
     def max(
-        self, potentials: Any, regularizer: SmoothMax = _SHANNON, *, lengths: Any = None, mask: Any = None
+        self,
+        potentials: Any,
+        regularizer: SmoothMax = _SHANNON,
+        *,
+        lengths: Any = None,
+        mask: Any = None,
+        positions: Any = None,
     ) -> Tensor:
         """Computes DP_Ω, the smoothed score of the best structure, one number per item. Its gradient is `argmax`."""
-        problem = self.bind(potentials, lengths, mask)
+        problem = self.bind(potentials, lengths, mask, positions)
         return problem.per_item(smoothed_value(problem, smoothing_of(self._name, regularizer)))
 
     def argmax(
-        self, potentials: Any, regularizer: SmoothMax = _SHANNON, *, lengths: Any = None, mask: Any = None
+        self,
+        potentials: Any,
+        regularizer: SmoothMax = _SHANNON,
+        *,
+        lengths: Any = None,
+        mask: Any = None,
+        positions: Any = None,
     ) -> Any:
         """Computes ∇ DP_Ω, the expected structure, shaped as the potentials. Differentiable once more."""
-        problem = self.bind(potentials, lengths, mask)
+        problem = self.bind(potentials, lengths, mask, positions)
         return problem.in_user_shape(smoothed_marginals(problem, smoothing_of(self._name, regularizer)))
 
     @torch.no_grad()
-    def map(self, potentials: Any, *, lengths: Any = None, mask: Any = None) -> Any:
+    def map(self, potentials: Any, *, lengths: Any = None, mask: Any = None, positions: Any = None) -> Any:
         """Finds the best structure, 0/1, shaped as the potentials; ties go to the first edge."""
-        problem = self.bind(potentials, lengths, mask)
+        problem = self.bind(potentials, lengths, mask, positions)
         return problem.in_user_shape(smoothed_marginals(problem, Smoothing(Hard(), 1.0)))
 
     def sparsemap(
@@ -131,6 +165,7 @@ class Structure(abc.ABC):
         extra: Any = None,
         lengths: Any = None,
         mask: Any = None,
+        positions: Any = None,
         start: SparseMAPSolution | None = None,
         max_iter: int = MAX_ITER,
         atol: float = 0.0,
@@ -143,7 +178,7 @@ class Structure(abc.ABC):
         rounding, or after `max_iter` calls of the oracle, with a warning.
         """
         potentials = scores if extra is None else self.with_extra(scores, extra)
-        problem = self.bind(potentials, lengths, mask)
+        problem = self.bind(potentials, lengths, mask, positions).compacted()
         return sparsemap(problem, start=start, max_iter=max_iter, atol=atol)
 
     def log_prob(
@@ -154,13 +189,14 @@ class Structure(abc.ABC):
         *,
         lengths: Any = None,
         mask: Any = None,
+        positions: Any = None,
     ) -> Tensor:
         """Computes the log-probability of structures (*before, *batch, *event) in the random walk; differentiable.
 
         Under Shannon it is score − log-partition, and the structures are not checked. Under another Ω the
         derivation is looked up, and what is not a structure raises.
         """
-        problem, regularizer = self._bind(potentials, regularizer, lengths, mask)
+        problem, regularizer = self._bind(potentials, regularizer, lengths, mask, positions)
         return measures.log_prob(self._name, problem, structures, regularizer)
 
     def prob(self, potentials: Any, structures: Any, regularizer: SmoothMax = _SHANNON, **keywords: Any) -> Tensor:
@@ -168,22 +204,35 @@ class Structure(abc.ABC):
         return self.log_prob(potentials, structures, regularizer, **keywords).exp()
 
     def entropy(
-        self, potentials: Any, regularizer: SmoothMax = _SHANNON, *, lengths: Any = None, mask: Any = None
+        self,
+        potentials: Any,
+        regularizer: SmoothMax = _SHANNON,
+        *,
+        lengths: Any = None,
+        mask: Any = None,
+        positions: Any = None,
     ) -> Tensor:
         """Computes the entropy of the Gibbs distribution over structures (Shannon only); differentiable."""
-        return measures.entropy(self._bind_shannon("entropy", potentials, regularizer, lengths, mask))
+        return measures.entropy(self._bind_shannon("entropy", potentials, regularizer, lengths, mask, positions))
 
     def kl(
-        self, potentials: Any, other: Any, regularizer: SmoothMax = _SHANNON, *, lengths: Any = None, mask: Any = None
+        self,
+        potentials: Any,
+        other: Any,
+        regularizer: SmoothMax = _SHANNON,
+        *,
+        lengths: Any = None,
+        mask: Any = None,
+        positions: Any = None,
     ) -> Tensor:
         """Computes KL(p ‖ q) of the Gibbs distributions p of `potentials` and q of `other` (Shannon only).
 
         It is differentiable.
         """
-        first = self._bind_shannon("kl", potentials, regularizer, lengths, mask)
-        return measures.kl(first, self._bind_shannon("kl", other, regularizer, lengths, mask))
+        first = self._bind_shannon("kl", potentials, regularizer, lengths, mask, positions)
+        return measures.kl(first, self._bind_shannon("kl", other, regularizer, lengths, mask, positions))
 
-    def target_from(self, labels: Tensor, potentials: Any, *, lengths: Any = None) -> Any:
+    def target_from(self, labels: Tensor, potentials: Any, *, lengths: Any = None, positions: Any = None) -> Any:
         """Makes gold structures from what annotators write: tags of a chain, heads of a tree, pairs of a matching.
 
         Losses do this by themselves for integer targets.
@@ -192,6 +241,7 @@ class Structure(abc.ABC):
             labels: integers (*batch, N): `Chain` tags, trees the head of every word, `Matching` the column of every row
             potentials: scores, for their shapes; what they hold is not read
             lengths: as in all methods; labels beyond them are ignored
+            positions: as in all methods; labels of positions that are removed are ignored
 
         Returns 0/1 structures shaped as the potentials.
 
@@ -199,12 +249,12 @@ class Structure(abc.ABC):
         tensor([[0, 0, 1],
                 [1, 1, 0]])
         """
-        problem = self.bind(potentials, lengths)
+        problem = self.bind(potentials, lengths, positions=positions)
         return problem.in_user_shape(labelled_parts(f"{self._name}.target_from", problem, labels))
 
     # How potentials are bound to the description.
 
-    def bind(self, potentials: Any, lengths: Any = None, mask: Any = None) -> Problem:
+    def bind(self, potentials: Any, lengths: Any = None, mask: Any = None, positions: Any = None) -> Problem:
         """Checks the potentials, applies the mask, merges the batch axes into one. All parts get the widest type."""
         name, components = self._name, self.components(potentials)
         tensors = [tensor for tensor, _ in components]
@@ -222,49 +272,55 @@ class Structure(abc.ABC):
             parts.append(tensor.to(computed).expand(*batch_shape, *event).reshape(-1, *event))
         sizes = tuple(events)
         with routing.outside_transforms():  # kernels read the lengths, which no transform differentiates
-            per_axis = checks.check_structure_lengths(name, batch_shape, lengths, self.limits(sizes))
+            kept = self._kept(batch_shape, lengths, positions, self.limits(sizes))
+            per_axis = (
+                checks.check_structure_lengths(name, batch_shape, lengths, self.limits(sizes))
+                if kept is None
+                else (kept.lengths,)
+            )
         out = self.forbidden(sizes, per_axis)
         if out is not None:
             parts[0] = torch.where(out.to(parts[0].device), -torch.inf, parts[0])
         kind = None if isinstance(potentials, Tensor) else type(potentials)
-        return Problem(self, tuple(parts), per_axis, batch_shape, dtype, kind)
+        return Problem(self, tuple(parts), per_axis, batch_shape, dtype, kind, kept)
 
     @property
     def _name(self) -> str:
         return type(self).__name__
 
-    def _bind(self, potentials: Any, regularizer: SmoothMax, lengths: Any, mask: Any) -> tuple[Problem, Regularizer]:
-        """Returns the problem at potentials / γ, and Ω without γ."""
-        smoothing = smoothing_of(self._name, regularizer)
-        return self.bind(potentials, lengths, mask).divided(smoothing.gamma), smoothing.regularizer
+    def _kept(
+        self, batch_shape: tuple[int, ...], lengths: Any, positions: Any, limits: tuple[int, ...]
+    ) -> KeptPositions | None:
+        """Reads which positions there are, None where none is removed."""
+        if positions is None:
+            return None
+        if not self.takes_positions:
+            raise ValueError(
+                f"{self._name}: positions must be None, got {type(positions).__name__}; only a Chain can leave out "
+                "positions"
+            )
+        return KeptPositions.of(
+            self._name, checks.check_positions(self._name, batch_shape, limits[0], positions, lengths)
+        )
 
-    def _bind_shannon(self, method: str, potentials: Any, regularizer: SmoothMax, lengths: Any, mask: Any) -> Problem:
-        problem, found = self._bind(potentials, regularizer, lengths, mask)
+    def _bind(
+        self, potentials: Any, regularizer: SmoothMax, lengths: Any, mask: Any, positions: Any = None
+    ) -> tuple[Problem, Regularizer]:
+        """Returns the problem at potentials / γ, positions that are kept in front, and Ω without γ."""
+        smoothing = smoothing_of(self._name, regularizer)
+        problem = self.bind(potentials, lengths, mask, positions).compacted()
+        return problem.divided(smoothing.gamma), smoothing.regularizer
+
+    def _bind_shannon(
+        self, method: str, potentials: Any, regularizer: SmoothMax, lengths: Any, mask: Any, positions: Any = None
+    ) -> Problem:
+        problem, found = self._bind(potentials, regularizer, lengths, mask, positions)
         if not isinstance(found, Shannon):
             raise ValueError(
                 f"{self._name}.{method}: regularizer must be Shannon, got {type(found).__name__}; for a sparse Ω sum "
                 "over support"
             )
         return problem
-
-
-def labelled_parts(who: str, problem: Problem, labels: Any) -> Parts:
-    """Returns the structures that labels (*batch, N) stand for, as parts (batch, *event)."""
-    structure = problem.structure
-    if structure.labels_are is None:
-        raise TypeError(
-            f"{who}: target must be a structure in the form of the scores, got labels, which {structure._name} does "
-            "not have; make it with a constructor of the structure"
-        )
-    checks.check_indices(who, structure.labels_are, labels)
-    expected = (*problem.batch_shape, structure.limits(problem.sizes)[0])
-    if tuple(labels.shape) != expected:
-        raise ValueError(
-            f"{who}: {structure.labels_are} must have the shape {expected} of the potentials, got "
-            f"{tuple(labels.shape)}; pad them and pass lengths"
-        )
-    flat = labels.to(problem.parts[0].device).reshape(problem.n_items, expected[-1])
-    return structure.parts_from_labels(problem, flat)
 
 
 def check_structure(who: str, structure: Any) -> Any:

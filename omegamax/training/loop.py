@@ -23,7 +23,7 @@ from omegamax.errors import CheckpointError, DivergedError
 from omegamax.extras import import_for_training
 from omegamax.training import checkpoints, random_state
 from omegamax.training.checkpoints import Card
-from omegamax.training.optimization import StepResult, learning_rate, optimizer_tensors, take_step
+from omegamax.training.optimization import StepResult, learning_rate, optimizer_tensors, set_rate, take_step
 from omegamax.training.prediction import evaluate
 from omegamax.training.processes import (
     Interrupted,
@@ -205,8 +205,7 @@ class _Training:
         self._finish_epoch()
 
     def _step(self, batch: list[int], rate: float) -> StepResult:
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        set_rate(self.optimizer, rate)
         try:
             return take_step(
                 self.task,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -133,18 +133,31 @@ def learning_rate(settings: TrainingSettings, *, step: int, n_steps: int, platea
 # AdamW, and its state as named tensors, which are the same however the model is sharded
 
 
-def adamw(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
-    """Returns AdamW for a model. Decay shrinks matrices only: a small bias or gain is no simpler than a large one."""
-    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [p for p in learned if p.dim() > 1], "weight_decay": settings.weight_decay},
-        {"params": [p for p in learned if p.dim() <= 1], "weight_decay": 0.0},
-    ]
-    groups = [group for group in groups if group["params"]]
+def adamw(
+    model: nn.Module, settings: TrainingSettings, rate_factor: Callable[[str], float] = lambda name: 1.0
+) -> torch.optim.AdamW:
+    """Returns AdamW for a model. Decay shrinks matrices only: a small bias or gain is no simpler than a large one.
+
+    `rate_factor` gives, by the name of a parameter, what its learning rate is multiplied by.
+    """
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            decay = settings.weight_decay if parameter.dim() > 1 else 0.0
+            groups.setdefault((rate_factor(name), decay), []).append(parameter)
     if not groups:
         raise ValueError("adamw: the model must have a parameter that requires a gradient, got none")
-    fused = all(parameter.device.type in ("cpu", "cuda") for parameter in learned)
-    return torch.optim.AdamW(groups, lr=settings.learning_rate, fused=fused)
+    fused = all(parameter.device.type in ("cpu", "cuda") for group in groups.values() for parameter in group)
+    options = [
+        {"params": group, "weight_decay": decay, "rate_factor": factor} for (factor, decay), group in groups.items()
+    ]
+    return torch.optim.AdamW(options, lr=settings.learning_rate, fused=fused)
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Sets the learning rate of every parameter, times its factor."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group["rate_factor"]
 
 
 def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

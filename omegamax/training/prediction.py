@@ -38,20 +38,53 @@ class TrainedModel(NamedTuple):
     path: Path  # of the checkpoint
 
 
-def read_saved_model(path: Path, which: str = "best") -> SavedModel:
-    """Reads the best or the latest checkpoint of a run directory, or the checkpoint at a path."""
+def read_saved_model(path: Path, which: str = "best", *, average: int = 1) -> SavedModel:
+    """Reads the best or the latest checkpoint of a run directory, or the checkpoint at a path.
+
+    With `average` above 1, parameters are the means of those of that many latest checkpoints, which a run with `keep`
+    has: steps of stochastic gradients scatter around a point that is often better than each of them.
+    """
     for _ in range(_ATTEMPTS - 1):
         try:
-            return _read_saved_model(path, which)
+            return _read_saved_model(path, which, average)
         except CheckpointError:
             continue
-    return _read_saved_model(path, which)
+    return _read_saved_model(path, which, average)
 
 
-def _read_saved_model(path: Path, which: str) -> SavedModel:
-    chosen = _choose_checkpoint(path, which)
+def _read_saved_model(path: Path, which: str, average: int) -> SavedModel:
+    chosen = _choose_checkpoint(path, which if average == 1 else "latest")
     card, files = checkpoints.read_card(chosen)
-    return SavedModel(chosen, card, checkpoints.read_tensors(chosen, files, checkpoints.MODEL_FILE))
+    if average == 1:
+        return SavedModel(chosen, card, checkpoints.read_tensors(chosen, files, checkpoints.MODEL_FILE))
+    found = [] if chosen == path else list_checkpoints(path)
+    if len(found) < average:
+        raise CheckpointError(
+            f"{path} has {len(found) or 1} checkpoints, and {average} are to be averaged; train it with "
+            f"--keep {average}, or average fewer"
+        )
+    return SavedModel(chosen, card, _average([_read_parameters(each, card) for each in found[-average:]], chosen))
+
+
+def _read_parameters(path: Path, card: Card) -> dict[str, Tensor]:
+    other, files = checkpoints.read_card(path)
+    if other.run != card.run:
+        raise CheckpointError(f"{path} is of another run than the latest checkpoint beside it; average fewer")
+    return checkpoints.read_tensors(path, files, checkpoints.MODEL_FILE)
+
+
+def _average(parts: Sequence[Mapping[str, Tensor]], path: Path) -> dict[str, Tensor]:
+    """Returns the mean of each tensor, in float64; the last one of tensors that are not floating, such as counts."""
+    last = parts[-1]
+    shapes = {name: (tensor.shape, tensor.dtype) for name, tensor in last.items()}
+    if any({name: (tensor.shape, tensor.dtype) for name, tensor in part.items()} != shapes for part in parts):
+        raise CheckpointError(f"{path} has other tensors than the checkpoints before it; average fewer")
+    return {
+        name: torch.stack([part[name].double() for part in parts]).mean(0).to(tensor.dtype)
+        if tensor.is_floating_point()
+        else tensor
+        for name, tensor in last.items()
+    }
 
 
 def _choose_checkpoint(path: Path, which: str) -> Path:
@@ -111,7 +144,7 @@ def predict(
     number of processes, so neither do the predictions. `on_batch(n_done, n_all)` is called after each batch of this
     process.
     """
-    return _lines(task, task.predict, model, examples, batch_size, processes, on_batch)
+    return write_lines(task, task.predict, model, examples, batch_size, processes, on_batch)
 
 
 def assess(
@@ -124,18 +157,32 @@ def assess(
     on_batch: Callable[[int, int], None] | None = None,
 ) -> list[str]:
     """Returns the line of each example from which the task computes its metrics, as `predict` does its outputs."""
-    return _lines(task, task.assess, model, examples, batch_size, processes, on_batch)
+    return write_lines(task, task.assess, model, examples, batch_size, processes, on_batch)
 
 
-def _lines(
+def inspect(
     task: Task,
-    write: Callable[[nn.Module, Sequence[Any]], list[str]],
     model: nn.Module,
     examples: Sequence[Any],
-    batch_size: int,
-    processes: Processes,
-    on_batch: Callable[[int, int], None] | None,
+    *,
+    batch_size: int = 64,
+    processes: Processes = SINGLE_PROCESS,
+    on_batch: Callable[[int, int], None] | None = None,
 ) -> list[str]:
+    """Returns the lines of the task's `inspect`, as `assess` does those of its `assess`."""
+    return write_lines(task, task.inspect, model, examples, batch_size, processes, on_batch)
+
+
+def write_lines(
+    task: Task,
+    write: Callable[[nn.Module, Sequence[Any]], list[str] | None],
+    model: nn.Module,
+    examples: Sequence[Any],
+    batch_size: int = 64,
+    processes: Processes = SINGLE_PROCESS,
+    on_batch: Callable[[int, int], None] | None = None,
+) -> list[str]:
+    """Returns one line per example, in order, that `write` makes of a model and the examples of a batch."""
     order = sorted(range(len(examples)), key=lambda at: task.length(examples[at]))
     batches = [order[at : at + batch_size] for at in range(0, len(order), batch_size)]
     batches = batches[processes.rank :: processes.size]
@@ -146,10 +193,10 @@ def _lines(
         with torch.no_grad():
             for n_done, batch in enumerate(batches, start=1):
                 lines = write(model, [examples[at] for at in batch])
-                if len(lines) != len(batch):
+                if lines is None or len(lines) != len(batch):
                     raise ValueError(
                         f"{type(task).__name__}.{write.__name__} must return a line for each of {len(batch)} examples, "
-                        f"got {len(lines)}"
+                        f"got {None if lines is None else len(lines)}"
                     )
                 mine += zip(batch, lines)
                 if on_batch is not None:

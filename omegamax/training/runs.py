@@ -2,7 +2,7 @@
 
 config.json       the task, its settings, versions
 metrics.jsonl     one JSON object per line: losses every few steps, metrics after every epoch
-checkpoints/      the latest, and the best by the task's metric; each a directory (see checkpoints.py)
+checkpoints/      the latest (`keep` of them), and the best by the task's metric; each a directory (see checkpoints.py)
 tensorboard/      curves, if TensorBoard is installed
 evaluation.json   metrics of the best model, once training has ended
 lock              held by the process that writes
@@ -48,7 +48,7 @@ _MAX_CONFIG = 1 << 20  # bytes of config.json
 _FORMAT = "omegamax run 1"
 _CHECKPOINT_NAME = re.compile(r"epoch-(\d{5,})-step-(\d{9,})")
 # Settings that may change when a run is resumed: they say where and how it is computed, but not what.
-_CHANGEABLE = {"threads", "device", "sharding", "save_every", "log_every"}
+_CHANGEABLE = {"threads", "device", "sharding", "save_every", "keep", "log_every"}
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class RunDirectory:
             self.check()
             stored = read_run_config(self.path)
             run = self._write_config(stored, config)
-            files = RunFiles(self.path, lock, run)
+            files = RunFiles(self.path, lock, run, config.get("training", {}).get("keep", 1))
             if stored is not None and run != stored["run"]:
                 for old in list_checkpoints(self.path):  # of the run that this one replaces
                     remove_directory(old)
@@ -129,8 +129,8 @@ class RunDirectory:
 class RunFiles:
     """The files of a run directory that rank 0 has open."""
 
-    def __init__(self, path: Path, lock: FileLock, run: str) -> None:
-        self.path, self.run, self._lock = path, run, lock
+    def __init__(self, path: Path, lock: FileLock, run: str, n_kept: int = 1) -> None:
+        self.path, self.run, self.n_kept, self._lock = path, run, n_kept, lock
         self.checkpoints = path / CHECKPOINTS
         make_directory(self.checkpoints)
         for directory in (path, self.checkpoints):
@@ -171,7 +171,7 @@ class RunFiles:
     def save_checkpoint(
         self, state: TrainingState, card: Card, model: Mapping[str, Tensor], training: Mapping[str, Tensor]
     ) -> None:
-        """Writes a checkpoint, and then deletes those that are neither the latest nor the best."""
+        """Writes a checkpoint, and then deletes those that are neither among the latest nor the best."""
         path = self.checkpoints / _checkpoint_name(state.epoch, state.step)
         with self._explain_errors():
             if self._metrics is not None:  # lines that the checkpoint counts must be on the disk before it
@@ -182,7 +182,7 @@ class RunFiles:
 
     def _remove_old_checkpoints(self, state: TrainingState) -> None:
         latest, best = (state.epoch, state.step), (state.best_epoch, state.best_step)
-        for old in list_checkpoints(self.path):
+        for old in list_checkpoints(self.path)[: -self.n_kept]:
             if old.name not in (_checkpoint_name(*latest), _checkpoint_name(*best)):
                 remove_directory(old)
 

@@ -151,6 +151,7 @@ class TrainingSettings:
     save_every: int = option(
         200, "steps between checkpoints; one is also written after every epoch", least=1, most=10**9
     )
+    keep: int = option(1, "how many of the latest checkpoints are kept, besides the best", least=1, most=10_000)
     log_every: int = option(
         50, "steps between lines of metrics.jsonl; one is also written after every epoch", least=1, most=10**9
     )

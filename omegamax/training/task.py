@@ -58,6 +58,10 @@ class Task(ABC):
     metric: ClassVar[str]  # the entry of `score` that early stopping and the best checkpoint watch; higher is better
     settings_type: ClassVar[type]  # the class of `settings`, from which a checkpoint's values are read back
     settings: Any  # a frozen dataclass of plain values
+    prediction_type: ClassVar[type | None] = None  # the class of `prediction`; its fields are options of `predict`
+    reads_single_lines: ClassVar[bool] = True  # whether each line is one example; else `read` gets the whole input
+    keeps_line_ends: ClassVar[bool] = False  # whether `read` gets lines with a carriage return, if they have one
+    prediction: Any = None  # how `read` reads input and `predict` writes output, where a task can do so in several ways
 
     @classmethod
     @abstractmethod
@@ -109,17 +113,43 @@ class Task(ABC):
         """Returns a line for each example of one batch, from which `score` computes the metrics: the predictions.
 
         Override it if the metrics are not those of outputs, as the likelihood of a text is not. A line must not depend
-        on the other examples of the batch.
+        on the other examples of the batch. Reports show what stands before its first tab.
         """
         return self.predict(model, examples)
+
+    def inspect(self, model: nn.Module, examples: Sequence[Any]) -> list[str] | None:
+        """Returns lines as `assess` does, with more in them, for `omegamax evaluate`; None if there is no more to say.
+
+        Override it if some metrics take too long to be computed after every epoch.
+        """
+        return None
 
     @abstractmethod
     def score(self, examples: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:
         """Returns the metrics of predictions, or of the lines of `assess`, by name, the watched metric first."""
 
+    def signatures(self, examples: Sequence[Any]) -> dict[str, str]:
+        """Returns how metrics of these examples are computed, by their names, where somebody may want to know.
+
+        `omegamax evaluate --json` prints them beside the numbers.
+        """
+        return {}
+
     @abstractmethod
     def attend(self, model: nn.Module, examples: Sequence[Any]) -> list[AttentionMap]:
         """Returns the attention of the model on each example; an empty list if it has no attention."""
+
+    def draw(self, model: nn.Module, examples: Sequence[Any]) -> list[Any]:
+        """Returns a figure for each example if the task has a picture of its own, such as a tree; otherwise nothing."""
+        return []
+
+    def draw_scores(self, examples: Sequence[Any], lines: Sequence[str]) -> dict[str, Any]:
+        """Returns figures of the metrics by name, from the lines of `inspect`; none by default."""
+        return {}
+
+    def rate_factor(self, name: str) -> float:
+        """Returns what the learning rate of the parameter of this name is multiplied by."""
+        return 1.0
 
     def fingerprint(self, example: Any) -> str:
         """Returns a text that changes if the example does, so that a resumed run notices other data.

@@ -2,12 +2,10 @@
 
 import pytest
 import torch
+from sparse_cases import needs_native
 
 import omegamax as om
-from omegamax import routing
 from omegamax.attention.transformer import past
-
-needs_native = pytest.mark.skipif(routing.native is None, reason="the compiled kernels are not there")
 
 NORMALIZERS = {
     "sparsemax": om.SquaredNorm(),
@@ -43,6 +41,7 @@ def decode(model, prompt, n_steps, **options):
 @needs_native
 @pytest.mark.parametrize("name", NORMALIZERS)
 @torch.no_grad()
+@pytest.mark.thinned(3)
 def test_greedy_decoding_token_by_token(name):
     model, prompt = model_with(NORMALIZERS[name]), torch.randint(30, (3, 5))
     tokens, stepped, logits = decode(model, prompt, 70)

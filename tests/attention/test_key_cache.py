@@ -8,7 +8,9 @@ import threading
 import hypothesis
 import hypothesis.strategies as st
 import pytest
+import sparse_cases
 import torch
+from sparse_cases import TOLERANCES, draw, needs_native
 from threads import same_with_any_threads
 
 import omegamax as om
@@ -17,38 +19,15 @@ from omegamax.attention import KeyCache, TopK, alibi
 from omegamax.attention.masking import causal_mask
 from omegamax.kernels import key_cache as kernel
 
-needs_native = pytest.mark.skipif(routing.native is None, reason="the compiled kernels are not there")
-
-NORMALIZERS = {
-    "sparsemax": om.SquaredNorm(),
-    "entmax15": om.Tsallis(1.5),
-    "entmax(1.3)": om.Tsallis(1.3),
-    "entmax(2.6)": om.Tsallis(2.6),
-    "top-4": TopK(4),
-    "top-100": TopK(100),
-    "oscarmax": om.Oscar(),
-    "oscarmax(0.05)": om.Oscar(0.05),
-    "fusedmax": om.Fused(0.1),
-    "colder": om.Scaled(om.SquaredNorm(), 0.5),
-    "softmax": om.Shannon(),  # by the dense way
-}
-TOLERANCES = {torch.float32: 1e-5, torch.float64: 1e-10}
-
-
-def draw(*shape, dtype=torch.float64, spread=1.0):
-    return torch.randn(*shape, dtype=dtype) * spread
+NORMALIZERS = {**sparse_cases.NORMALIZERS, "top-100": TopK(100)}
 
 
 def by_hand(query, key, value, normalizer, *, mask=None, scale=None):
-    """Dense scores in double precision; queries are the last positions, and heads of keys are repeated."""
-    query, key, value = query.double(), key.double(), value.double()
-    repeats = query.shape[-3] // key.shape[-3]
-    key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)
-    scores = query @ key.transpose(-1, -2) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    """Dense attention in double precision; queries are the last positions."""
     allowed = causal_mask(query.shape[-2], key.shape[-2])
     allowed = allowed if mask is None else allowed & mask
-    weights = normalizer(scores, allowed) if callable(normalizer) else normalizer.argmax(scores, mask=allowed)
-    return weights @ value
+    inputs = (x.double() for x in (query, key, value))
+    return sparse_cases.by_hand(*inputs, normalizer, mask=allowed, scale=scale)
 
 
 def filled(key, value, **options):
@@ -312,6 +291,7 @@ def test_keys_that_8_bits_cannot_tell_apart(name):
 
 @needs_native
 @pytest.mark.parametrize("name", ["sparsemax", "entmax15", "entmax(1.3)", "top-4", "oscarmax", "fusedmax"])
+@pytest.mark.thinned(3)
 def test_the_number_of_threads_changes_no_bit(name):
     query, key, value = torch.randn(1, 6, 2, 16), torch.randn(1, 2, 40000, 16), torch.randn(1, 2, 40000, 5)
     same_with_any_threads(lambda: (filled(key, value).attend(query, NORMALIZERS[name]),), numbers=(1, 2, 4, 4, 4))

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from sparse_cases import needs_native
 from torch import nn
 
 import omegamax as om
@@ -14,8 +15,6 @@ from omegamax.attention.masking import attention_mask, causal_mask
 from omegamax.attention.shards.attention_over_heads import _of_heads
 from omegamax.attention.sparse_attention import sparse_attention, sparse_attention_with_weights
 from omegamax.kernels import sparse_attention as kernel
-
-needs_native = pytest.mark.skipif(routing.native is None, reason="the compiled kernels are not there")
 
 INNER = {
     "softmax": om.Shannon(),
@@ -372,6 +371,7 @@ def test_a_scale_of_your_own():
     torch.testing.assert_close(LengthScaled(om.SquaredNorm(), Root())(scores), om.sparsemax(3 * scores))
 
 
+@pytest.mark.slow
 def test_torch_compile():
     layer = LengthScaled(om.SquaredNorm(), AdaptiveLogLength(2))
     scores, mask = torch.randn(2, 4, 5, requires_grad=True), causal_mask(4, 5)
@@ -384,6 +384,7 @@ def test_torch_compile():
         torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.slow
 def test_other_contexts_take_dense_scores():
     """Where numbers cannot be read, keys are counted from dense scores: torch.compile and torch.func."""
     normalizer = LengthScaled(om.SquaredNorm(), LogLength(2))

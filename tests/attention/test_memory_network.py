@@ -62,7 +62,7 @@ class TestMemoryNetwork:
             torch.testing.assert_close(scores[b], w @ u)
 
     @pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
-    @pytest.mark.thinned(3)
+    @pytest.mark.thinned(5)
     def test_gradients(self, kind, normalizer):
         tables = kind(8, 2, n_hops=2, max_sentences=3).double()
         for parameter in tables.parameters():

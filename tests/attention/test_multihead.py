@@ -286,7 +286,7 @@ def test_heads_against_loops(normalizer):
 
 
 @pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 def test_gradcheck(normalizer):
     layer = om.MultiheadAttention(4, 2, batch_first=True, normalizer=normalizer).double()
     padding = torch.tensor([[False] * 4, [False] * 2 + [True] * 2])

@@ -55,6 +55,7 @@ def test_autocast_changes_nothing_inside(backend):
 
 
 @pytest.mark.parametrize("alpha", [1.5, 2.0])
+@pytest.mark.thinned(2)
 def test_gradcheck(alpha):
     torch.manual_seed(0)
     query, key, value = (torch.randn(2, 3, 2, dtype=torch.float64, requires_grad=True) for _ in range(3))

@@ -124,6 +124,7 @@ def test_a_second_derivative_raises_here_too():
             torch.autograd.grad(grad.sum(), inputs[0])
 
 
+@pytest.mark.slow
 def test_weights_and_learned_temperatures_take_dense_scores():
     """In graphs only: how many weights there are, and how small a temperature is, is not known there."""
     inputs = [x.detach() for x in inputs_of("")]

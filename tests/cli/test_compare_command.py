@@ -208,6 +208,7 @@ def test_wrong_figures_are_refused(command, tmp_path, monkeypatch, arguments, sa
     assert code == 2 and said in err and err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_bench_prints_ratios(command):
     code, out, _ = command("bench", "--rows", 4, "--columns", 8, "--seconds", 0.01)
     assert code == 0

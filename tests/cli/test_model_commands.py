@@ -9,6 +9,7 @@ import torch
 
 from omegamax.cli.attend import format_map
 from omegamax.recipes import load
+from omegamax.recipes.dates import Dates
 from omegamax.training.prediction import predict
 
 
@@ -17,7 +18,8 @@ def test_evaluation_repeats_what_training_found(command, trained):
     assert code == 0
     record = json.loads((trained / "evaluation.json").read_text())
     metrics = json.loads(out)
-    assert metrics.pop("tokens_per_second") > 0 and metrics == record["evaluation"]["test"]
+    assert metrics.pop("tokens_per_second") > 0 and metrics.pop("examples_per_second") > 0
+    assert metrics == record["evaluation"]["test"]
     code, out, _ = command("evaluate", trained, "--split", "dev", "--beam", 2)
     assert code == 0 and "exact_match" in out and "dev" in out
 
@@ -156,7 +158,46 @@ def test_one_line_out_for_each_line_in(command, trained, monkeypatch):
     assert written[0] == written[4]  # a carriage return before the line feed is part of the end
     monkeypatch.setattr("sys.stdin", typed("3 March 2017\nxx\t3 mars\n"))
     code, out, err = command("predict", trained)
-    assert (code, out) == (2, "") and "line 2: locale 'xx'" in err
+    assert (code, out) == (2, f"{written[0]}\n\n") and "line 2: locale 'xx'" in err and "its output is empty" in err
+
+
+def test_bad_lines_are_reported_and_survived(command, trained, tmp_path, monkeypatch):
+    """Two lines are read at a time; lines keep their numbers, and the others have the outputs that they have alone."""
+    monkeypatch.setattr("omegamax.cli.lines._BATCHES", 1)
+    good = b"3 March 2017\n"
+    content = good + b"xx\t3 mars\n" + good + b"\xff\xfe\n" + good
+    (tmp_path / "in").write_bytes(content)
+    code, out, err = command("predict", trained, "--input", tmp_path / "in", "--batch-size", 2)
+    first, *rest = out.split("\n")
+    assert code == 2 and first and rest == ["", first, "", first, ""]
+    reports = err.splitlines()
+    assert "line 2: locale 'xx'" in reports[0] and "line 4: not UTF-8" in reports[1] and len(reports) == 2
+
+
+def test_memory_does_not_grow_with_the_input(command, trained, tmp_path, monkeypatch):
+    """No call of the model sees more than a few batches, however many lines there are."""
+    seen = []
+    read = Dates.read
+    monkeypatch.setattr(Dates, "read", lambda self, lines: seen.append(len(lines)) or read(self, lines))
+    (tmp_path / "in").write_text("3 May\n" * 500)
+    code, out, _ = command("predict", trained, "--input", tmp_path / "in", "--batch-size", 4)
+    assert code == 0 and len(out.splitlines()) == 500 and max(seen) == 64 and sum(seen) == 500
+
+
+def test_given_pairs_have_log_probabilities(command, trained, tmp_path, monkeypatch):
+    lines = ["fr\t3 mars 2017\t2017-03-03", "en\t3 May 2001\t2001-05-03"]
+    monkeypatch.setattr("sys.stdin", typed("\n".join(lines) + "\n"))
+    code, out, _ = command("score", trained)
+    found = load(trained)
+    pairs = found.task.read_scored(lines)
+    loss = [found.task.loss(found.model, found.task.collate([pair])) for pair in pairs]
+    assert code == 0
+    for line, (total, n_items) in zip(out.splitlines(), loss, strict=True):
+        value, count = line.split("\t")
+        assert float(value) == pytest.approx(-total.item(), abs=1e-4) and int(count) == n_items == 11
+    monkeypatch.setattr("sys.stdin", typed("fr\t3 mars 2017\n"))
+    code, out, err = command("score", trained)
+    assert (code, out) == (2, "\n") and "line 1: expected a date such as" in err
 
 
 def test_a_terminal_without_shades_gets_plain_signs(command, trained, monkeypatch):

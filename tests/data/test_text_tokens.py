@@ -26,6 +26,14 @@ def test_there_and_back(level):
     assert again.encode(LINES) == tokens.encode(LINES)
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_tokens_are_named_and_joined_again(level):
+    """The tokens of a line, by name: their numbers are those of `encode`, and together they are the line."""
+    tokens = tokens_of(level)
+    for line, named, numbers in zip(LINES, tokens.split(LINES), tokens.encode(LINES)):
+        assert tokens.vocabulary.numbers(named) == numbers and tokens.join(named) == line
+
+
 def test_no_text_is_unknown_to_sub_words():
     tokens = tokens_of("subword")
     strange = "年 <s> </s> <pad> \x00 “x”  y"

@@ -44,6 +44,7 @@ def words(model, kind):
 
 
 @pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.thinned(4)
 def test_a_model_comes_back_with_its_attention(kind, tmp_path):
     model = built(kind, "sparsemax")
     model.save_pretrained(tmp_path)
@@ -114,6 +115,7 @@ def _pair(attention):
     ],
     ids=str,
 )
+@pytest.mark.thinned(2)
 def test_configurations_inside_configurations(choice, tmp_path):
     model = _pair(choice)
     model.save_pretrained(tmp_path)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from structure_cases.programs import compiled_and_generic
 from threads import marginals_and_product, same_with_any_threads
 
 import omegamax as om
 from omegamax import routing
-from omegamax.inference.hypergraphs.lattice_program import LatticeProgram
 from omegamax.inference.selections.budget_program import BudgetProgram
 from omegamax.inference.selections.selection_program import SelectionProgram
 from omegamax.kernels.structures.selections import best_selection
@@ -32,20 +32,9 @@ OMEGAS = [om.Hard(), om.Shannon(), om.SquaredNorm()]
 omegas = pytest.mark.parametrize("omega", OMEGAS, ids=lambda omega: type(omega).__name__)
 
 
-def sweeps(program, parts, direction):
-    value, state = program.value(parts)
-    found = program.marginals(parts, state)
-    product = program.tangent(parts, (*state, *found.state), (direction,))
-    return value, found.parts[0], product.parts[0]
-
-
 def both(structure, potentials, omega, **options):
-    problem = structure.bind(potentials, **options)
-    native = problem.program(omega)
-    assert isinstance(native, SelectionProgram if isinstance(omega, om.Hard) else BudgetProgram)
-    generic = LatticeProgram(problem.lattice, omega, problem.goals)
-    direction = torch.randn_like(problem.parts[0])
-    return [sweeps(program, problem.parts, direction) for program in (native, generic)]
+    kind = SelectionProgram if isinstance(omega, om.Hard) else BudgetProgram
+    return compiled_and_generic(kind, structure, potentials, omega, **options)
 
 
 @structures

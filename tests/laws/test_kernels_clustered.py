@@ -161,6 +161,19 @@ def test_ties_are_equal_to_the_bit(twin):
     assert not joined[~support].any()
 
 
+@pytest.mark.usefixtures("arch")
+@pytest.mark.parametrize("n", [3, 40])
+def test_rows_without_a_solution_have_the_same_labels(n):
+    rows = normal(6, n)
+    rows[0], rows[1, 0], rows[2, 0], rows[3, 1:] = -INF, NAN, INF, -INF
+    rows[1:3, 1] = -INF
+    strength = torch.full((6, 1), 0.1, dtype=rows.dtype)
+    strength[4] = NAN
+    labels = oscarmax.reference(rows, strength)[2]
+    assert torch.equal(oscarmax.native(rows, strength)[2], labels)
+    assert (labels[[0, 1, 2, 4]] == -1).all() and labels[3].tolist() == [0] + [-2] * (n - 1)
+
+
 def test_large_rows(arch, clustered):
     kernel, product, _, _ = clustered
     x = normal(4, 5000, dtype=torch.float32)

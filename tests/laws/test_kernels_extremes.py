@@ -59,22 +59,15 @@ def test_fusedmax_of_a_great_strength(twin, strength):
     assert float(value) == pytest.approx(float(exact_value), rel=1e-15)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "penalty"), [(fusedmax, total_variation), (oscarmax, pairwise_max)], ids=["fusedmax", "oscarmax"]
+)
 @rows
 @strengths
 @pytest.mark.thinned(3)
-def test_fusedmax(row, strength):
-    weights, _, _ = fusedmax.reference(torch.tensor(row, dtype=torch.float64), strength)
-    expected = torch.tensor(exact(total_variation, tuple(row), strength), dtype=torch.float64)
-    torch.testing.assert_close(weights, expected, atol=1e-15 * (8 + strength), rtol=1e-14)
-    assert torch.equal(weights == 0, expected == 0)
-
-
-@rows
-@strengths
-@pytest.mark.thinned(3)
-def test_oscarmax(row, strength):
-    weights, _, _ = oscarmax.reference(torch.tensor(row, dtype=torch.float64), strength)
-    expected = torch.tensor(exact(pairwise_max, tuple(row), strength), dtype=torch.float64)
+def test_penalties(kernel, penalty, row, strength):
+    weights, _, _ = kernel.reference(torch.tensor(row, dtype=torch.float64), strength)
+    expected = torch.tensor(exact(penalty, tuple(row), strength), dtype=torch.float64)
     torch.testing.assert_close(weights, expected, atol=1e-15 * (8 + strength), rtol=1e-14)
     assert torch.equal(weights == 0, expected == 0)
 

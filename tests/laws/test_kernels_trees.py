@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
+from structure_cases.programs import compiled_and_generic
 from threads import marginals_and_product, same_with_any_threads
 
 import omegamax as om
@@ -30,21 +33,7 @@ TREES = {
 trees = pytest.mark.parametrize("kind", TREES)
 
 
-def sweeps(program, parts, direction):
-    value, state = program.value(parts)
-    found = program.marginals(parts, state)
-    product = program.tangent(parts, (*state, *found.state), (direction,))
-    return value, found.parts[0], product.parts[0]
-
-
-def both(structure, potentials, omega, **options):
-    """The three results of the native program and of the generic one."""
-    problem = structure.bind(potentials, **options)
-    native = problem.program(omega)
-    assert isinstance(native, TreeProgram)
-    generic = LatticeProgram(problem.lattice, omega, problem.goals)
-    direction = torch.randn_like(problem.parts[0])
-    return [sweeps(program, problem.parts, direction) for program in (native, generic)]
+both = functools.partial(compiled_and_generic, TreeProgram)
 
 
 def assert_equal(structure, potentials, omega, tolerance, **options):
@@ -105,7 +94,8 @@ def test_what_is_not_read_does_not_matter(kind, omega, poison, arch):
     beyond = beyond.reshape(3, size, size, *(1,) * (potentials.dim() - 3))
     garbage = torch.where(beyond, poison, potentials)
     for clean, spoiled in zip(
-        both(structure, potentials, omega, lengths=lengths)[0], both(structure, garbage, omega, lengths=lengths)[0]
+        both(structure, potentials, omega, lengths=lengths)[0],
+        both(structure, garbage, omega, lengths=lengths)[0],
     ):
         assert not spoiled.isnan().any()
         if clean.dim() == 1:

@@ -89,7 +89,7 @@ def test_what_is_said_about_wrong_targets():
     loss = om.CRFLoss(CHAIN)
     with pytest.raises(ValueError, match=r"CRFLoss: tags \(\.\.\., N\) must have the shape \(2, 4\)"):
         loss(scores, TAGS[:, :3])
-    with pytest.raises(ValueError, match=r"tags must lie between 0 and 2, got -100 to 2; padding goes beyond"):
+    with pytest.raises(ValueError, match=r"tags must lie between 0 and 2, got -100 to 2; where a tag is missing"):
         loss(scores, TAGS)
     with pytest.raises(ValueError, match=r"or make them of tags \(\.\.\., N\) with target_from"):
         loss(scores, TAGS.float(), lengths=LENGTHS)

@@ -16,7 +16,7 @@ def defaults(function):
 def test_names_and_defaults_agree():
     modules, functions = defaults(om.losses.Loss.__init__), defaults(loss_of)
     assert set(LossOptions.__annotations__) == set(modules) - {"reduction"}
-    assert set(functions) - set(modules) == {"mask", "lengths", "target_edges"}
+    assert set(functions) - set(modules) == {"mask", "lengths", "positions", "target_edges"}
     assert modules == {name: functions[name] for name in modules}
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+import omegamax as om
 from omegamax.models import beam_search
 
 END = 0
@@ -119,6 +120,94 @@ def test_items_do_not_disturb_each_other(seed, n_beams, length_penalty):
         got = outputs(found, item)
         assert [word for word, _ in got] == [word for word, _ in expected]
         assert [score for _, score in got] == pytest.approx([score for _, score in expected], rel=1e-5)
+
+
+def sparse_table(n_items, n_tokens, seed):
+    """Most log-probabilities are -inf: sparsemax of random scores."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = 1.5 * torch.randn(n_items, n_tokens + 1, n_tokens + 1, n_tokens, generator=generator)
+    return om.sparsemax(scores, dim=-1).log()
+
+
+@given(
+    seed=st.integers(0, 1000),
+    n_beams=st.integers(1, 4),
+    length_penalty=st.sampled_from([0.0, 0.7, 1.0]),
+    sparse=st.booleans(),
+)
+def test_what_is_proved_is_true(seed, n_beams, length_penalty, sparse):
+    """Against all sequences: nothing outside of the result is better than the bound, or than a best one that is proved.
+
+    A complete search has found the n best of all.
+    """
+    log_probs = (sparse_table if sparse else table)(3, 4, seed)
+    found = search(log_probs, n_beams=n_beams, max_length=4, length_penalty=length_penalty)
+    for item in range(3):
+        expected = every_output(log_probs[item], 4, length_penalty)
+        possible = sorted((score for score in expected.values() if score > -math.inf), reverse=True)
+        got = outputs(found, item)
+        if found.optimal[item]:
+            assert got[0][1] == pytest.approx(possible[0], rel=1e-5)
+        if found.complete[item]:
+            assert sparse
+            assert [score for _, score in got] == pytest.approx(possible[:n_beams], rel=1e-5)
+        worst = got[-1][1] if len(got) == n_beams else -math.inf
+        for word, score in expected.items():  # what is better than the worst of the result is in it, or below the bound
+            if score > worst + 1e-4 and word not in [each for each, _ in got]:
+                assert score <= found.bounds[item].item() + 1e-4
+
+
+def test_sparse_searches_are_often_proved_and_dense_ones_rarely():
+    n_complete = {}
+    for make in (sparse_table, table):
+        found = search(make(200, 4, 0), n_beams=4, max_length=4)
+        n_complete[make] = int(found.complete.sum())
+        assert (found.optimal | ~found.complete).all()
+    assert n_complete[table] == 0 and n_complete[sparse_table] > 20
+
+
+def test_a_penalty_of_states_is_added_to_scores():
+    """The state holds how often token 1 was written; each time costs 5."""
+    log_probs = table(1, 3, 3)[0]
+
+    def step(token, state):
+        before, n_ones = state
+        n_ones = n_ones + (token == 1)
+        return log_probs[before, token], (token, n_ones), "more, which is not looked at"
+
+    state = (torch.tensor([3]), torch.zeros(1))
+    found = beam_search(
+        step, state, n_items=1, n_beams=30, start=3, end=END, max_length=3, penalty=lambda state: -5.0 * state[1]
+    )
+    expected = every_output(log_probs, 3, 1.0)
+    # the last token of a sequence that is cut was never given to the step
+    cost = {word: score - 5 * sum(token == 1 for token in word[:2]) for word, score in expected.items()}
+    best = sorted(cost.items(), key=lambda pair: -pair[1])
+    assert outputs(found, 0)[0][0] == best[0][0]
+    assert [score for _, score in outputs(found, 0)] == pytest.approx([score for _, score in best][:30], rel=1e-4)
+
+
+class Chosen:
+    """A state that knows by itself how rows are taken."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def select(self, rows):
+        return Chosen(self.rows[rows])
+
+
+def test_a_state_may_select_its_rows():
+    log_probs = table(2, 4, 5)
+    plain = search(log_probs, n_beams=2, max_length=4)
+    items = torch.arange(2).repeat_interleave(2)
+
+    def step(token, state):
+        return log_probs[items, state[1].rows, token], (state[0], Chosen(token))
+
+    state = (torch.zeros(2), Chosen(torch.full((2,), 4)))
+    found = beam_search(step, state, n_items=2, n_beams=2, start=4, end=END, max_length=4)
+    assert torch.equal(found.tokens, plain.tokens) and torch.equal(found.bounds, plain.bounds)
 
 
 def test_more_beams_find_what_greedy_search_misses():

@@ -51,7 +51,7 @@ def test_teacher_forcing_is_decoding_step_by_step(name):
     encoded = model.encode(source, lengths)
     state = model.start(encoded)
     for place in range(3):
-        log_probs, state = model.step(target[:, place], state, encoded)
+        log_probs, state, _ = model.step(target[:, place], state, encoded)
         torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(3).double())
         torch.testing.assert_close(log_probs.gather(1, target[:, place + 1 : place + 2]).squeeze(1), together[:, place])
 

@@ -59,7 +59,7 @@ def check(fn, scores):
 
 
 @pytest.mark.parametrize("fn", OMEGAS.values(), ids=OMEGAS)
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 def test_is_the_inverse_on_the_face(fn):
     for seed in range(6):
         check(fn, normal(5, seed=seed, scale=(0.3, 1.0)[seed % 2]))
@@ -79,6 +79,7 @@ def test_second_derivatives_where_an_entry_of_the_gradient_is_zero():
     assert gradgradcheck(om.Differentiable(coupled).argmax, (scores,), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_jacobian_of_a_norm_by_differences():
     scores = normal(2, 5, scale=0.1).requires_grad_()
     smooth = om.Differentiable(norm(1.5))
@@ -136,6 +137,7 @@ def test_of_a_sum_of_powers(order):
     assert (np.abs(product.numpy() - expected) <= 1e-10 * np.abs(expected).max(-1, keepdims=True) + 1e-14).all()
 
 
+@pytest.mark.slow
 def test_of_a_quadratic_form_by_elimination():
     generator = torch.Generator().manual_seed(0)
     for condition in (1e1, 1e4):

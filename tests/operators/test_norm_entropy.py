@@ -59,6 +59,7 @@ def test_an_order_for_each_row(dtype):
 
 
 @pytest.mark.parametrize("alpha", ORDERS)
+@pytest.mark.thinned(4)
 def test_single_precision_is_rounded_once(alpha, arch):
     """For large orders the weights leave zero steeply: a threshold in single precision would not do."""
     rows = normal(200, 30, scale=0.5, dtype=torch.float32)

@@ -94,6 +94,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "matching_maps": _matching_maps,
     "polytope": _polytope,
     "positional_encodings": lambda: plots.positional_encodings(om.attention.SinusoidalPositions()(torch.zeros(24, 16))),
+    "reliability_plot": lambda: plots.reliability_plot({"crf": [(9, 0.1, 0.2), (30, 0.8, 0.7)], "l2": [(5, 0.5, 1.0)]}),
     "row_comparison": lambda: plots.row_comparison(_scores(7), regularizers={"fusedmax": om.Fused(0.3)}),
     "screened_row": lambda: plots.screened_row(_scores(16), _scores(40, 16)),
     "simplex_levels": lambda: plots.simplex_levels(regularizers={"softmax": om.Shannon(), "fusedmax": om.Fused(0.3)}),

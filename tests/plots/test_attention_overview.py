@@ -31,7 +31,7 @@ def test_a_map_for_each_layer_and_head(tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (12, 12, 30, 30), (2, 4, 56, 56), (24, 16, 3, 90), (32, 32, 4, 4)])
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 def test_an_overview_fits_a_page(shape):
     figure = plots.attention_overview(torch.rand(shape))
     assert fits_a_page(figure)
@@ -61,6 +61,7 @@ def test_wrong_overviews(given):
         plots.attention_overview(given)
 
 
+@pytest.mark.slow
 def test_four_heads_of_56_words_fit_a_page():
     """They were one column of 1364 × 6719 pixels."""
     words = [f"word{i}" for i in range(56)]

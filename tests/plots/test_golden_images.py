@@ -13,7 +13,7 @@ TOLERANCE = 5.0  # of 255; text that another version of FreeType draws stays bel
 
 
 @pytest.mark.parametrize("name", FIGURES)
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(9)
 def test_figure_looks_the_same(name, tmp_path):
     drawn = rendered(FIGURES[name](), tmp_path / "drawn.png")
     assert difference(drawn, pixels(GOLDEN / f"{name}.png")) < TOLERANCE, (

@@ -34,6 +34,7 @@ def test_rows_show_the_weights():
     assert drawn == sorted({round(weight, 6) for weight in weights.tolist() if weight > 0})
 
 
+@pytest.mark.slow
 def test_rows_show_every_operator_by_default():
     panels = [axes for axes in plots.row_comparison(torch.randn(7)).axes if axes.get_visible()]
     titles = [axes.get_title(loc="left") for axes in panels]

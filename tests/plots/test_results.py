@@ -44,3 +44,18 @@ def test_buckets_in_order():
     assert [label.get_text() for label in words.get_xticklabels()] == ["short", "long"]
     with pytest.raises(ValueError, match="scores must have numbers"):
         plots.accuracy_by_length({"a": {}})
+
+
+def test_reliability_of_one_and_of_several_models():
+    axes = plots.reliability_plot({"crf": [(9, 0.1, 0.2), (30, 0.8, 0.7)]}, of="entities").axes[0]
+    assert axes.get_xlabel() == "probability of entities" and axes.lines[1].get_xydata().tolist() == [
+        [0.1, 0.2],
+        [0.8, 0.7],
+    ]
+    small, large = axes.collections[0].get_sizes()
+    assert small < large
+    plots.reliability_plot({"a": [(1, 0.0, 0.0)], "b": []}).draw_without_rendering()
+    with pytest.raises(ValueError, match="models must have bins"):
+        plots.reliability_plot({"a": []})
+    with pytest.raises(ValueError, match="a bin must be a positive count"):
+        plots.reliability_plot({"a": [(0, 0.5, 0.5)]})

@@ -71,6 +71,7 @@ def test_what_no_font_has_is_drawn_by_its_like(given, shown, monkeypatch):
     assert typesetting.label(given) == shown
 
 
+@pytest.mark.slow
 def test_the_joiner_of_words_is_no_box():
     from omegamax.data.vocabulary import split_text
 

@@ -25,6 +25,7 @@ def run(task, path, **options):
 
 
 @pytest.mark.parametrize("attention", ["fusedmax", "hard", "none"])
+@pytest.mark.thinned(3)
 def test_a_run_can_be_loaded_and_asked(tmp_path, attention):
     task = Dates.prepare(DatesSettings(attention=attention, examples=100, locales="fr,ja", max_length=12, **SMALL))
     trained = run(task, tmp_path / "run")

@@ -72,7 +72,7 @@ def test_the_blocks_hold_the_text(level):
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(9)
 def test_the_loss_falls(attention):
     task = language(attention=attention)
     losses = learn(task, task.model(), 25)
@@ -163,6 +163,7 @@ def by_hand(model, text, n_tokens):
 
 
 @torch.no_grad()
+@pytest.mark.slow
 def test_the_cache_writes_what_the_whole_model_would():
     torch.manual_seed(1)
     task = language(attention="sparsemax")
@@ -194,6 +195,7 @@ def test_an_end_stops_one_text_and_not_the_others():
 
 
 @torch.no_grad()
+@pytest.mark.slow
 def test_draws_follow_the_probabilities():
     task = language()
     model = task.model().eval()
@@ -258,6 +260,7 @@ def losses_of(path):
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.thinned(2)
 def test_a_run_can_be_loaded_and_asked(tmp_path, precision):
     task = language(attention="entmax15", dropout=0.1, block_length=99)
     trained = run(task, tmp_path / "run", precision=precision)
@@ -272,6 +275,7 @@ def test_a_run_can_be_loaded_and_asked(tmp_path, precision):
     )
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_goes_on_to_the_same_bits(tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     options = {"log_every": 2, "schedule": "constant", "epochs": 3}

@@ -120,6 +120,7 @@ class TestCommand:
         for number in ("59", "0.1302", "0.1458"):  # the remark repeats what the table shows
             assert number in CLAIMS["prop2-oscarmax"].remark and number in out.split("The OSCAR prox")[0]
 
+    @pytest.mark.slow
     def test_a_figure_is_drawn_and_not_replaced(self, capsys, tmp_path):
         pytest.importorskip("matplotlib")
         place = tmp_path / "figures"

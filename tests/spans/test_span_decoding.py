@@ -86,3 +86,13 @@ def test_nothing_is_likely():
 def test_bad_thresholds():
     with pytest.raises(ValueError, match="decode_spans: threshold must be a probability, from 0 to 1, got 2"):
         om.spans.decode_spans(table(0), threshold=2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lists_of_spans_are_decoded_as_tables_are(seed):
+    found = table(seed)
+    spans = om.spans.ranked_spans(found)
+    assert om.spans.choose_spans(spans, 0.3) == om.spans.decode_spans(found, threshold=0.3)
+    assert om.spans.expected_f1_threshold([spans]) == pytest.approx(om.spans.best_threshold([found]), rel=1e-12)
+    with pytest.raises(ValueError, match="choose_spans: threshold must be a probability"):
+        om.spans.choose_spans(spans, 2.0)

@@ -109,6 +109,7 @@ def test_dense_and_factored_potentials_agree_under_masks():
 
 
 @pytest.mark.parametrize("omega", ["shannon", "squared"])
+@pytest.mark.thinned(2)
 def test_gradients(omega):
     names = SCHEMES["BIO"]
     potentials = draw(names, 4, seed=5, scale=0.5)

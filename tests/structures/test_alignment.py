@@ -32,7 +32,7 @@ def names(thing):
 
 
 @pytest.mark.parametrize("band", BANDS, ids=names)
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(6)
 def test_a_band_always_has_a_path(band):
     for m, n in itertools.product(range(1, 14), repeat=2):
         potentials = torch.randn(m, n)
@@ -275,7 +275,7 @@ def test_soft_dtw_is_the_published_recursion(gamma, backend):
 
 @pytest.mark.parametrize("omega", [om.Hard(), om.Shannon(), om.SquaredNorm(), om.Tsallis(1.5)], ids=names)
 @pytest.mark.parametrize("band", [None, om.structures.SakoeChiba(1)], ids=names)
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(9)
 def test_second_derivatives(omega, band, backend):
     x, y = (torch.randn(2, n, 2, dtype=DOUBLE, requires_grad=True) for n in (5, 4))
     for lengths in (None, (torch.tensor([5, 3]), torch.tensor([2, 4]))):

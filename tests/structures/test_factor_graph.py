@@ -130,7 +130,7 @@ def as_potentials(*parts):
 
 
 @pytest.mark.parametrize("name", ["or", "negated pair", "dense", "sequence"])
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(4)
 def test_gradcheck(name):
     made = graph(SINGLE[name])
     inputs = tuple(part.requires_grad_() for part in both(potentials(made, 1, seed=3)))

@@ -78,6 +78,7 @@ def test_infeasible_items():
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+@pytest.mark.thinned(2)
 def test_bad_scores_stay_in_their_item(bad):
     clean = torch.randn(3, 9, dtype=torch.float64)
     spoiled = clean.clone()
@@ -284,6 +285,7 @@ def scaled_triangle(scale, batch=3):
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-12, 1e-6, 1e-3, 1e3, 1e6, 1e12])
+@pytest.mark.thinned(3)
 def test_the_best_assignment_does_not_depend_on_the_unit_of_the_scores(scale):
     """LP-MAP of c · θ is that of θ; of θ itself it is the linear program over the local polytopes."""
     made, scores = scaled_triangle(1.0)

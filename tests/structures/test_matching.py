@@ -162,3 +162,16 @@ def test_inside_transforms():
     scores = torch.randn(2, 3, 3, dtype=torch.float64)
     gradient = torch.func.grad(lambda s: om.Matching().max(s, om.Hard()).sum())(scores)
     assert torch.equal(gradient, om.Matching().map(scores))
+
+
+def test_an_accepted_gap_leaves_the_marginals_near():
+    scores = 0.1 * torch.randn(4, 6, 7)
+    best = om.SparseMAP(om.Matching()).argmax(scores)
+    near = om.SparseMAP(om.Matching(), atol=0.05).argmax(scores)
+    found = om.Matching().sparsemap(scores, atol=0.05)
+    torch.testing.assert_close(near, found.marginals)
+    assert 1e-3 < float(found.gap.max()) <= 0.05
+    distance = (near - best).square().sum((1, 2)).sqrt()
+    assert bool((distance <= (2 * found.gap).sqrt() + 1e-6).all()) and float(distance.max()) > 1e-3
+    with pytest.raises(ValueError, match="atol"):
+        om.SparseMAP(om.Matching(), atol=-1.0).argmax(scores)

@@ -64,7 +64,7 @@ def test_no_better_plan(case, gamma, backend):
 
 
 @matching_cases
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 def test_derivatives(case, backend):
     potentials, smooth = case.potentials(3), om.Sinkhorn(0.8)
 

@@ -29,6 +29,7 @@ def test_torch_func(potentials):
 
 
 @pytest.mark.parametrize("omega", [om.Shannon(), om.SquaredNorm(), om.Tsallis(1.3)], ids=str)
+@pytest.mark.thinned(2)
 def test_jacobians_and_hessians(potentials, omega):
     """Transforms that differentiate along many directions at once."""
     x = potentials.detach()[0]

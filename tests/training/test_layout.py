@@ -46,6 +46,7 @@ TRAINING = [
     "precision",
     "sharding",
     "save_every",
+    "keep",
     "log_every",
     "seed",
     "threads",
@@ -107,7 +108,7 @@ def test_the_checksum_of_texts():
     """Resuming compares it, so it may not change with the name of a class."""
 
     class Texts(TextToText):
-        read_pairs = read = None
+        read_texts = model = None
 
     pairs = [TextPair(("<fr>", "3"), "2017-03-03"), TextPair((), "")]
     lines = ["2", "TextPair(source=('<fr>', '3'), target='2017-03-03')", "TextPair(source=(), target='')", "0"]

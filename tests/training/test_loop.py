@@ -51,7 +51,7 @@ def test_it_learns(tmp_path):
 
 
 @pytest.mark.parametrize("after", [1, 3, 4, 5, 6, 7, 10, 12, 17])
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 def test_a_crash_and_a_resumption_change_nothing(whole, tmp_path, after):
     path = tmp_path / "run"
     with pytest.raises(Crash):
@@ -109,6 +109,7 @@ def test_a_crash_in_an_evaluation_changes_nothing(whole, tmp_path):
     [SignalAfter(1), SignalAfter(3), SignalAfter(5), SignalAfter(8, signal.SIGTERM), SignalWhileEvaluating(0)],
     ids=["first", "middle", "last", "second", "evaluation"],
 )
+@pytest.mark.thinned(2)
 def test_an_interruption_saves_and_says_how_to_go_on(whole, tmp_path, press):
     before = signal.getsignal(signal.SIGINT)
     trained = run(tmp_path / "run", progress=press)

@@ -41,6 +41,7 @@ def test_the_faster_number_wins_and_one_wins_a_tie(one, two, chosen):
     assert torch.get_num_threads() == 2
 
 
+@pytest.mark.slow
 def test_a_slow_trial_is_short():
     began = time.monotonic()
     resources.faster_threads(lambda: time.sleep(0.6))
@@ -72,6 +73,7 @@ def test_a_resumed_run_goes_on_with_its_number(tmp_path, monkeypatch):
     assert run(tmp_path / "run", "resume").threads == 1
 
 
+@pytest.mark.slow
 def test_a_number_that_is_given_is_taken(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "threads_for_training", None)
     assert run(tmp_path / "run", threads=2).threads == 2

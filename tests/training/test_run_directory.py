@@ -8,12 +8,14 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from run_contents import Crash, CrashAfter, contents, metrics
 from toy_task import Sums, SumsSettings
 
-from omegamax.errors import RunDirectoryError
+from omegamax.errors import CheckpointError, RunDirectoryError
 from omegamax.recipes import load
 from omegamax.training.loop import train
+from omegamax.training.prediction import read_saved_model
 from omegamax.training.progress import Silent
 from omegamax.training.runs import RunDirectory, list_checkpoints, read_run_config
 from omegamax.training.settings import TrainingSettings
@@ -54,7 +56,7 @@ def test_a_damaged_run_can_be_overwritten(tmp_path):
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 def test_a_crash_while_overwriting_is_resumed_as_the_new_run(tmp_path, after):
     run(tmp_path / "run", settings=changed(seed=1, epochs=3))
     with pytest.raises(Crash):
@@ -190,6 +192,7 @@ class LimitAfter(Silent):
 
 
 @pytest.mark.parametrize("n_bytes", [100, 1000, 4000, 10_000])  # in the log, in the model, in the moments, in the card
+@pytest.mark.thinned(2)
 def test_a_full_disk_loses_nothing(tmp_path, n_bytes):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
@@ -252,3 +255,23 @@ def test_the_best_and_the_latest_are_kept(tmp_path):
         f"epoch-{state['epoch']:05d}-step-{state['step']:09d}",
         f"epoch-{state['best_epoch']:05d}-step-{state['best_step']:09d}",
     }
+
+
+def test_the_latest_checkpoints_are_kept_and_averaged(tmp_path):
+    task = Sums.prepare(SumsSettings(n_examples=20))
+    settings = TrainingSettings(epochs=4, batch_size=10, keep=3, threads=1, device="cpu")
+    train(task, settings, RunDirectory(tmp_path / "run"), progress=Silent())
+    kept = list_checkpoints(tmp_path / "run")
+    assert [path.name[:11] for path in kept[-3:]] == ["epoch-00002", "epoch-00003", "epoch-00004"] and len(kept) <= 4
+    parts = [read_saved_model(path).tensors for path in kept[-3:]]
+    mean = read_saved_model(tmp_path / "run", average=3)
+    assert mean.path == kept[-1] and any(tensor.is_floating_point() for tensor in mean.tensors.values())
+    for name, tensor in mean.tensors.items():
+        if tensor.is_floating_point():
+            torch.testing.assert_close(tensor, sum(part[name] for part in parts) / 3)
+        else:
+            assert torch.equal(tensor, parts[-1][name])
+    with pytest.raises(CheckpointError, match=rf"has {len(kept)} checkpoints, and 9 are to be averaged; train it with"):
+        read_saved_model(tmp_path / "run", average=9)
+    with pytest.raises(CheckpointError, match="has 1 checkpoints, and 2 are to be averaged"):
+        read_saved_model(kept[-1], average=2)

@@ -1,7 +1,7 @@
-"""Attention over a sequence whose parts lie in several processes, for every normalizer: ranks share out the heads.
+"""Attention over a sequence whose parts lie in several processes, for every normalizer: each rank takes some heads.
 
-All to all, ranks turn parts of the sequence with all heads into whole sequences with a few heads each; attention runs
-as in one process; and all to all the outputs go back.
+The ranks exchange parts of the sequence with all heads for the whole sequence with a few heads each. Attention runs as
+in one process, and the outputs are exchanged back.
 
 Jacobs et al., "DeepSpeed Ulysses", arXiv:2309.14509.
 """
@@ -40,15 +40,15 @@ def attention_over_heads(
     bias: Tensor | RelativeBias | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    """`sparse_attention` over the queries, keys and values of all ranks, each of which computes some of the heads.
+    """Computes `sparse_attention` over the queries, keys and values of all ranks; each rank computes some of the heads.
 
     Every rank holds a part of the sequence: that of rank 0 comes first, then that of rank 1, and so on. The parts may
     differ in length, and may be empty. All ranks call this function at once, and all of them run the backward pass.
     The heads are shared out as evenly as they can be; with fewer heads than ranks, some ranks have none. A rank holds
     the whole sequence of its heads. Without `torch.distributed` there is one rank.
 
-    Any normalizer, with the derivatives that it has in one process. A `NormalizerModule` sees the scores of some heads
-    only, so it must not have parameters for each head.
+    It takes any normalizer, with the derivatives that it has in one process. A `NormalizerModule` sees the scores of
+    some heads only, so it must not have parameters for each head.
 
     Mask, lengths, bias and the parameters of the normalizer are those of the whole sequence and of all heads, the same
     on every rank. Their gradients are parts, as those of all parameters that ranks share: the sum over the ranks is the
@@ -103,7 +103,7 @@ def _attend(group: ProcessGroup | None, query: Any, key: Any, value: Any, normal
 
 
 def _empty_output(whole: WholeProblem, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """No heads, but it depends on all inputs: this rank too runs the backward pass, and has gradients of zeros."""
+    """Returns an output without heads that depends on all inputs: this rank too must run the backward pass."""
     output = query.new_zeros(*whole.lead, 0, whole.shape[-2], value.shape[-1])
     for tensor in (query, key, value, *whole.shared):
         output = output + tensor.reshape(-1)[:0].sum().to(output.dtype)
@@ -111,20 +111,20 @@ def _empty_output(whole: WholeProblem, query: Tensor, key: Tensor, value: Tensor
 
 
 class _HeadsOfRanks:
-    """Which heads of the queries, and which of the keys, a rank computes."""
+    """Knows which heads of the queries, and which of the keys, a rank computes."""
 
     def __init__(self, whole: WholeProblem) -> None:
         self.heads, self.kv_heads, self.size = whole.query.shape[-3], whole.key.shape[-3], whole.ranks.size
         self.repeats = self.heads // self.kv_heads
 
     def of(self, rank: int) -> slice:
-        """Heads of the queries: whole groups that share keys, where there are enough of these."""
+        """Returns the heads of the queries: whole groups that share keys, where there are enough of these."""
         unit = self.repeats if self.kv_heads % self.size == 0 else 1
         n = self.heads // unit
         return slice(n * rank // self.size * unit, n * (rank + 1) // self.size * unit)
 
     def of_keys(self, rank: int) -> slice:
-        """The heads of the keys that those use."""
+        """Returns the heads of the keys that those heads of the queries use."""
         own = self.of(rank)
         return slice(
             own.start // self.repeats,
@@ -133,7 +133,7 @@ class _HeadsOfRanks:
 
 
 def _to_heads(whole: WholeProblem, heads: _HeadsOfRanks) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values of all ranks, (..., own heads, length, features); there are as many heads of each."""
+    """Receives queries, keys and values of the own heads from all ranks, (..., own heads, length, features)."""
     ranks, inputs = whole.ranks, (whole.query, whole.key, whole.value)
     lengths = (whole.query_counts, whole.key_counts, whole.key_counts)
     parts, counts = [], []
@@ -160,7 +160,7 @@ def _to_heads(whole: WholeProblem, heads: _HeadsOfRanks) -> tuple[Tensor, Tensor
 
 
 def _to_sequence(whole: WholeProblem, heads: _HeadsOfRanks, output: Tensor) -> Tensor:
-    """Outputs of the own heads for all queries become those of all heads for the own queries."""
+    """Exchanges outputs of the own heads for all queries for those of all heads for the own queries."""
     ranks = whole.ranks
     parts = [part.reshape(-1) for part in output.split(whole.query_counts, -2)]
     lead, n_queries, features = whole.lead, whole.query_counts[ranks.rank], output.shape[-1]
@@ -175,14 +175,14 @@ def _numel(shape: tuple[int, ...]) -> int:
 
 
 def _exchange(whole: WholeProblem, parts: list[Tensor], counts: list[int]) -> list[Tensor]:
-    """`Ranks.exchange`, differentiable any number of times."""
+    """Runs `Ranks.exchange`; can be differentiated any number of times."""
     sizes = [part.numel() for part in parts]
     received = _Exchange.apply(whole.ranks, sizes, counts, torch.cat(parts), whole.anchor())
     return list(received.split(counts))
 
 
 class _Exchange(torch.autograd.Function):
-    """What ranks send each other; gradients go the opposite way."""
+    """Sends tensors between ranks; their gradients go the opposite way."""
 
     @staticmethod
     def forward(ctx: Any, ranks: Ranks, sizes: list[int], counts: list[int], sent: Tensor, anchor: Tensor) -> Tensor:
@@ -197,7 +197,7 @@ class _Exchange(torch.autograd.Function):
 
 
 def _slice(tensor: Tensor | None, dim: int, own: slice) -> Tensor | None:
-    """The own heads of a tensor that has an axis for heads, or may lack it."""
+    """Takes the own heads of a tensor; one without heads, or with one for all, stays as it is."""
     if tensor is None or tensor.dim() < -dim or tensor.shape[dim] == 1:
         return tensor
     return tensor.narrow(dim, own.start, own.stop - own.start)
@@ -217,7 +217,7 @@ def _slice_lengths(whole: WholeProblem, own: slice) -> Tensor | None:
 
 
 class _ScaleOfHeads(LengthScale):
-    """The factors of some heads, from a scale that has parameters for all of them."""
+    """Computes the factors of some heads by a scale that has parameters for all of them."""
 
     def __init__(self, scale: LengthScale, own: slice) -> None:
         super().__init__()
@@ -235,7 +235,7 @@ class _ScaleOfHeads(LengthScale):
 
 
 def _of_heads(normalizer: Any, own: slice) -> Any:
-    """The normalizer with the parameters of the own heads."""
+    """Returns the normalizer with the parameters of the own heads."""
     if isinstance(normalizer, LengthScaled):
         return LengthScaled(_of_heads(normalizer.normalizer, own), _ScaleOfHeads(normalizer.scale, own))
     if isinstance(normalizer, Scaled):

@@ -17,20 +17,20 @@ _ELEMENTS = 1 << 20  # of the rows that are gathered at once
 
 
 class Entries(NamedTuple):
-    """Numbers of some pairs of a query and a key."""
+    """Some pairs of a query and a key, with a number for each."""
 
     rows: Tensor  # (entries,) int64
     keys: Tensor  # (entries,) int64
     numbers: Tensor  # (entries,) scores, weights or gradients
 
     def kept(self, keep: Tensor) -> Entries:
-        """The entries that a boolean tensor marks."""
+        """Returns the entries that a boolean tensor marks."""
         return Entries(*(tensor[keep] for tensor in self))
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many of everything there are: queries of all ranks, keys of this one."""
+    """The sizes of a problem: queries of all ranks, keys of this one."""
 
     batch: int
     heads: int
@@ -49,7 +49,7 @@ class Sizes:
         return kv_head * self.keys + places
 
     def bias_places(self, bias: Tensor, rows: Tensor, places: Tensor) -> Tensor:
-        """Where the bias (or mask) of some pairs lies in its tensor: of broadcast scores, or a table by distance."""
+        """Computes where the bias (or mask) of some pairs lies in its tensor, which may be a table by distance."""
         query, head = rows % max(1, self.queries), rows // max(1, self.queries)
         indices = [head // self.heads, head % self.heads]
         indices += [query, places] if bias.dim() == 4 else [places - query + self.queries - 1]
@@ -60,12 +60,12 @@ class Sizes:
 
 
 def flat_rows(x: Tensor) -> Tensor:
-    """(batch, heads, length, features) as rows of features."""
+    """Reshapes (batch, heads, length, features) to rows of features."""
     return x.flatten(0, 2)
 
 
 def sampled_products(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """The inner products of some pairs of rows, (entries,), in pieces that take little memory."""
+    """Computes the inner products of some pairs of rows, (entries,), in pieces that take little memory."""
     found = left.new_empty(len(rows))
     step = max(1, _ELEMENTS // max(1, left.shape[-1]))
     for first in range(0, len(rows), step):
@@ -75,7 +75,7 @@ def sampled_products(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor)
 
 
 def weighted_sums(numbers: Tensor, table: Tensor, columns: Tensor, rows: Tensor, n_rows: int) -> Tensor:
-    """Row i is the sum of numbers[e] · table[columns[e]] over the entries e with rows[e] = i, which are in order."""
+    """Sums numbers[e] · table[columns[e]] over the entries e of each row, rows[e] = i; entries are in order of rows."""
     if len(numbers) == 0 or table.shape[-1] == 0:
         return table.new_zeros(n_rows, table.shape[-1])
     offsets = functional.pad(torch.bincount(rows, minlength=n_rows).cumsum(0), (1, 0))

@@ -1,10 +1,10 @@
-"""The keys of this rank that can have weight, among all that the queries of all ranks see.
+"""Finds the keys of this rank that can have weight for the queries of all ranks.
 
 A row of scores s has the weights p_j = [(α − 1) s_j − τ]₊^{1/(α−1)}, with τ such that they sum to one (sparsemax:
 α = 2). Without the keys of other ranks there is less to sum, so τ is smaller: whatever has weight in the whole row has
 weight in the part of it that a rank sees. The same holds for the k best. So the support of the own part holds all that
-this rank can contribute; the native kernel of sparse attention finds it, and dense scores of a few rows at a time do
-where there is no native kernel.
+this rank can contribute. The native kernel of sparse attention finds it; where there is none, dense scores of a few
+rows at a time do.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class LocalScores:
         return Sizes(batch, heads, self.key.shape[1], queries, self.key.shape[2])
 
     def candidates(self) -> Entries:
-        """The scores of all keys that can have weight. A row without a number as its answer has one, which is NaN."""
+        """Returns the scores of all keys that can have weight. A row with NaN weights has one entry, which is NaN."""
         found = [self._native(block) if self._runs_native() else self._dense(block) for block in self._blocks()]
         if not found:
             return Entries(*(torch.zeros(0, dtype=torch.long, device=self.key.device),) * 2, self.key.new_zeros(0))
@@ -63,7 +63,7 @@ class LocalScores:
         return kernel.can_run(tensors) and 0 < self.key.shape[-1] <= kernel.MAX_SIZE
 
     def _blocks(self) -> Iterator[_Block]:
-        """Queries that see some of the own keys, and those that see all of them."""
+        """Yields the queries that see some of the own keys, then those that see all of them."""
         sizes = self.sizes
         if 0 in (sizes.n_rows, sizes.keys):
             return
@@ -84,7 +84,7 @@ class LocalScores:
             self.scale,
             causal,
             None if self.lengths is None else self.lengths.clamp(max=n_keys),
-            None if self.mask is None else _strides(self.mask.expand(self._shape())[:, :, queries, :n_keys]),
+            None if self.mask is None else kernel.Strides.of(self.mask.expand(self._shape())[:, :, queries, :n_keys]),
             self._bias_strides(block),
         )
         operator = self._row_operator(queries)
@@ -117,12 +117,12 @@ class LocalScores:
         if self.bias is None:
             return None
         if self.bias.dim() == 4:
-            return _strides(self.bias.expand(self._shape())[:, :, block.queries, : block.n_keys])
+            return kernel.Strides.of(self.bias.expand(self._shape())[:, :, block.queries, : block.n_keys])
         batch, head, _ = self.bias.expand(*self._shape()[:2], self.bias.shape[-1]).stride()
         return kernel.Strides(self.bias, self.sizes.queries - 1 - block.queries.start, (batch, head, -1, 1))
 
     def _dense(self, block: _Block) -> Entries:
-        """The same from dense scores of a few rows at a time."""
+        """Finds the entries of a block from dense scores of a few rows at a time."""
         sizes, found = self.sizes, []
         step = max(1, _ELEMENTS // block.n_keys)
         for head in range(sizes.batch * sizes.heads):
@@ -144,7 +144,7 @@ class LocalScores:
         return Entries(*map(torch.cat, zip(*found)))
 
     def _dense_scores(self, rows: Tensor, n_keys: int) -> Tensor:
-        """Scores (rows, keys) of rows of one head, −inf where a query may not attend."""
+        """Computes scores (rows, keys) of rows of one head, −inf where a query may not attend."""
         sizes = self.sizes
         places = torch.arange(n_keys, device=rows.device)
         pairs = rows.unsqueeze(-1).expand(-1, n_keys), places.expand(len(rows), -1)
@@ -168,8 +168,3 @@ class _Block(NamedTuple):
     queries: slice
     n_keys: int
     causal: bool
-
-
-def _strides(view: Tensor) -> kernel.Strides:
-    batch, head, query, key = (0 if n == 1 else s for n, s in zip(view.shape, view.stride()))
-    return kernel.Strides(view, 0, (batch, head, query, key))

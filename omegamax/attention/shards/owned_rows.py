@@ -1,4 +1,4 @@
-"""The rows of the own queries, put together from what all ranks sent of them, and solved."""
+"""Puts the rows of the own queries together from what all ranks sent of them, and solves them."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class OwnedRows:
         self.rank_counts = [len(place) for place in self.places]
 
     def merged(self, parts: Sequence[Tensor]) -> Tensor:
-        """The entries of all ranks, row by row."""
+        """Returns the entries of all ranks, row by row."""
         merged = parts[0].new_empty(sum(self.rank_counts))
         for place, part in zip(self.places, parts):
             merged[place] = part
         return merged
 
     def split(self, merged: Tensor) -> list[Tensor]:
-        """The entries of each rank; undoes `merged`."""
+        """Returns the entries of each rank; undoes `merged`."""
         return [merged[place] for place in self.places]
 
     def kept(self, keep: Tensor) -> OwnedRows:
-        """The rows with those of the merged entries that a boolean tensor marks."""
+        """Returns the rows with those of the merged entries that a boolean tensor marks."""
         n_rows = self.counts.shape[1]
         counts = []
         for place, count in zip(self.places, self.counts):
@@ -67,7 +67,7 @@ class OwnedRows:
         return found
 
     def _blocks(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Rows of about the same size: their numbers, what of the padded block they fill, and where entries are."""
+        """Yields rows of about the same size: their numbers, the filled part of a padded block, and their entries."""
         sizes = self.offsets.diff()
         order = sizes.argsort(descending=True, stable=True)[: int((sizes > 0).sum())]
         first = 0
@@ -80,7 +80,7 @@ class OwnedRows:
 
 
 def _ranges(starts: Tensor, counts: Tensor) -> Tensor:
-    """start, start + 1, ..., start + count − 1 for each of some starts, one after the other."""
+    """Lists start, start + 1, ..., start + count − 1 for each of some starts, one after the other."""
     before = counts.cumsum(0) - counts
     total = int(counts.sum())
     return torch.repeat_interleave(starts - before, counts) + torch.arange(total, device=counts.device)

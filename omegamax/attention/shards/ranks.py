@@ -59,7 +59,7 @@ class Ranks:
         return total.view(own)
 
     def largest(self, x: Tensor) -> Tensor:
-        """The largest of each element over all ranks."""
+        """Returns the largest of each element over all ranks."""
         if self.size > 1:
             dist.all_reduce(x, op=dist.ReduceOp.MAX, group=self.group)
         return x

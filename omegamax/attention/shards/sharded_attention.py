@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.distributed import ProcessGroup
 
 from omegamax import checks, routing
-from omegamax.attention.inputs import spread
+from omegamax.attention.inputs import in_four_axes, with_one_batch
 from omegamax.attention.normalizers import Normalizer
 from omegamax.attention.relative_bias import RelativeBias
 from omegamax.attention.shards.local_support import SHARDED_OPERATORS
@@ -41,15 +41,15 @@ def sharded_attention(
     bias: Tensor | RelativeBias | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    """`sparse_attention` over the queries, keys and values of all ranks of `torch.distributed`.
+    """Computes `sparse_attention` over the queries, keys and values of all ranks of `torch.distributed`.
 
     Every rank holds a part of the sequence: that of rank 0 comes first, then that of rank 1, and so on. The parts may
     differ in length, and may be empty. All ranks call this function at once, and all of them run the backward pass.
     What they send each other grows with the length of the sequence and with the number of weights that are not zero,
     and never with Q · K. Without `torch.distributed` there is one rank.
 
-    For `SquaredNorm`, `Tsallis` above order 1 and `TopK`, also inside `Scaled` and as layers (`om.Entmax()`, ...). For
-    any other normalizer use `attention_over_heads`. Differentiable once; differentiating twice raises.
+    It takes `SquaredNorm`, `Tsallis` above order 1 and `TopK`, also inside `Scaled` and as layers (`om.Entmax()`, ...).
+    For any other normalizer use `attention_over_heads`. The gradient can be taken once; differentiating twice raises.
 
     Mask, lengths, bias and the parameters of the normalizer are those of the whole sequence, the same on every rank.
     Their gradients are parts, as those of all parameters that ranks share: the sum over the ranks is the gradient.
@@ -84,10 +84,7 @@ def _attend(group: ProcessGroup | None, query: Any, key: Any, value: Any, normal
     whole = WholeProblem(_WHO, Ranks(_WHO, group), query, key, value, normalizer, **options)
     operator, gammas = _operator(whole, normalizer)
     dtype = torch.float32 if whole.dtype in _HALVES else whole.dtype
-    query, key, value = (
-        x.to(dtype).expand(*whole.lead, *x.shape[-3:]).reshape(whole.lead.numel(), *x.shape[-3:]).contiguous()
-        for x in (whole.query, whole.key, whole.value)
-    )
+    query, key, value = (with_one_batch(x.to(dtype), whole.lead) for x in (whole.query, whole.key, whole.value))
     bias, scale = _own_bias(whole, gammas), whole.scale
     bias = None if bias is None else bias.to(dtype).contiguous()
     for gamma in gammas:
@@ -108,7 +105,7 @@ def _attend(group: ProcessGroup | None, query: Any, key: Any, value: Any, normal
 
 
 def _operator(whole: WholeProblem, normalizer: Normalizer) -> tuple[Any, list[float | Tensor]]:
-    """The innermost operator, and the temperatures around it; tensors are (batch or 1, heads or 1, Q or 1, 1)."""
+    """Returns the innermost operator and its temperatures; tensors are (batch or 1, heads or 1, Q or 1, 1)."""
     smooth: Any = whole.normalizer_of_rows(normalizer)
     gammas: list[float | Tensor] = []
     while type(smooth) is Scaled:
@@ -127,11 +124,11 @@ def _operator(whole: WholeProblem, normalizer: Normalizer) -> tuple[Any, list[fl
 
 def _row_parameter(whole: WholeProblem, name: str, parameter: Tensor) -> Tensor:
     checks.check_row_parameter(_WHO, name, parameter, whole.like_scores)
-    return spread(parameter if parameter.dim() else parameter.reshape(1), whole.lead)
+    return in_four_axes(parameter, whole.lead)
 
 
 def _own_rows(whole: WholeProblem, parameter: Tensor) -> Tensor:
-    """What belongs to the own queries of (batch or 1, heads or 1, Q or 1, 1)."""
+    """Takes what belongs to the own queries of a tensor (batch or 1, heads or 1, Q or 1, 1)."""
     if parameter.shape[2] == 1:
         return parameter
     rank = whole.ranks.rank
@@ -147,9 +144,9 @@ def _n_own_keys(whole: WholeProblem) -> int:
 
 
 def _own_keys(whole: WholeProblem, tensor: Tensor) -> Tensor:
-    """What belongs to the own keys of a tensor that broadcasts to the scores."""
+    """Takes what belongs to the own keys of a tensor that broadcasts to the scores."""
     own = tensor if tensor.shape[-1] == 1 else tensor.narrow(-1, _first_key(whole), _n_own_keys(whole))
-    return spread(own, whole.lead).contiguous()
+    return in_four_axes(own, whole.lead).contiguous()
 
 
 def _own_mask(whole: WholeProblem) -> Tensor | None:
@@ -159,15 +156,15 @@ def _own_mask(whole: WholeProblem) -> Tensor | None:
 
 
 def _own_bias(whole: WholeProblem, gammas: list[float | Tensor]) -> Tensor | None:
-    """(batch or 1, heads or 1, Q or 1, own keys or 1), or a table by distance (..., Q + own keys − 1)."""
+    """Returns (batch or 1, heads or 1, Q or 1, own keys or 1), or a table by distance (..., Q + own keys − 1)."""
     bias, n_queries, n_keys = whole.bias, whole.shape[-2], _n_own_keys(whole)
     if not isinstance(bias, RelativeBias):
         return None if bias is None else _own_keys(whole, bias if bias.dim() else bias.reshape(1))
     table = bias.table.narrow(-1, _first_key(whole), max(0, n_queries + n_keys - 1))
     if any(isinstance(gamma, Tensor) and gamma.shape[2] > 1 for gamma in gammas):
         # A temperature for each query makes the bias more than a table.
-        return spread(RelativeBias(table).dense(n_queries, n_keys), whole.lead)
-    return spread(table.unsqueeze(-2), whole.lead).squeeze(2)
+        return in_four_axes(RelativeBias(table).dense(n_queries, n_keys), whole.lead)
+    return in_four_axes(table.unsqueeze(-2), whole.lead).squeeze(2)
 
 
 def _own_lengths(whole: WholeProblem) -> Tensor | None:
@@ -179,6 +176,6 @@ def _own_lengths(whole: WholeProblem) -> Tensor | None:
 
 
 def _limit(whole: WholeProblem) -> int | None:
-    """How many of the own keys the first of all queries sees; below 0 where it sees none for a while."""
+    """Returns how many of the own keys the first query sees, and query i sees i more; below 0 it sees none."""
     n_queries, n_keys = whole.shape[-2:]
     return n_keys - n_queries + 1 - _first_key(whole) if whole.causal else None

@@ -36,7 +36,7 @@ _ONCE = (
 
 @dataclass(frozen=True, eq=False)
 class ShardSettings:
-    """What a call is given beside tensors that learn."""
+    """All arguments of a call but the tensors that learn."""
 
     ranks: Ranks
     operator: Operator | TopK
@@ -47,18 +47,18 @@ class ShardSettings:
     query_counts: list[int]  # of each rank
 
     def operator_of(self, parameter: Tensor | None, rows: Tensor) -> Operator | TopK:
-        """The operator of some rows, with `parameter` (rows, 1) of all of them."""
+        """Returns the operator of some rows; `parameter` (rows, 1) has a number for each of all rows."""
         if parameter is None or isinstance(self.operator, TopK):
             return self.operator
         return self.operator.with_parameters((parameter[rows],))
 
     def own(self, x: Tensor) -> Tensor:
-        """What belongs to the own queries of a tensor (batch, heads, queries of all ranks, features)."""
+        """Takes what belongs to the own queries of a tensor (batch, heads, queries of all ranks, features)."""
         first = sum(self.query_counts[: self.ranks.rank])
         return x[:, :, first : first + self.query_counts[self.ranks.rank]]
 
     def window(self, parameter: Tensor | None) -> float | Tensor:
-        """How far below the largest score of its row a key can be and have weight; for each row, or for all."""
+        """Returns how far below the largest score of its row a key can be and have weight; for each row, or for all."""
         if isinstance(self.operator, TopK):
             return torch.inf
         alpha = getattr(self.operator, "alpha", 2.0) if parameter is None else parameter.reshape(-1)
@@ -66,7 +66,7 @@ class ShardSettings:
 
 
 class ShardedAttention(torch.autograd.Function):
-    """Output for the own queries; once differentiable. All ranks run forward and backward passes together."""
+    """Computes the output for the own queries, differentiable once. All ranks run both passes together."""
 
     @staticmethod
     def forward(
@@ -79,7 +79,7 @@ class ShardedAttention(torch.autograd.Function):
         parameter: Tensor | None,
         bias: Tensor | None,
     ) -> Tensor:
-        """Keeps the weights of the own keys for all queries, and those of all keys for the own queries."""
+        """Computes the output; saves weights of the own keys for all queries, and of all keys for the own queries."""
         ranks, counts = settings.ranks, settings.query_counts
         everyone = ranks.gather(query, counts)
         alpha = None if parameter is None else parameter.expand(*everyone.shape[:3], 1)
@@ -117,7 +117,7 @@ class ShardedAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients that raise where they are differentiated again."""
+        """Computes the gradients, which raise where they are differentiated again."""
         saved = ctx.saved_tensors  # read once: under checkpointing each reading computes them again
         with torch.no_grad():
             found = _gradients(ctx, saved, grads[0])
@@ -135,7 +135,7 @@ def _within_window(found: Entries, window: float | Tensor, sizes: Sizes, ranks: 
 
 
 def _gradients(ctx: Any, saved: tuple[Any, ...], grad_output: Tensor) -> tuple[Tensor | None, ...]:
-    """Gradients of queries, keys, values, the parameter and the bias."""
+    """Computes the gradients of queries, keys, values, the parameter and the bias."""
     settings, sizes = ctx.settings, ctx.sizes
     ranks, counts = settings.ranks, settings.query_counts
     query, key, value, parameter, bias, everyone, *entries, own_weights, own_counts = saved
@@ -168,7 +168,7 @@ def _jacobian_product(
     weights: Tensor,
     direction: Tensor,
 ) -> tuple[Tensor, Tensor | None]:
-    """J v for entries of the own rows, and the gradient of α that these rows have."""
+    """Computes J v for entries of the own rows, and the gradient of α that these rows have."""
     own_alpha = along = None
     if parameter is not None:
         everyone = parameter.expand(*shape[:2], sum(settings.query_counts), 1)
@@ -192,7 +192,7 @@ def _jacobian_product(
 
 
 class _Routes:
-    """Which entries go to which rank: that of the query."""
+    """Knows which rank each entry goes to: the one that has the query."""
 
     def __init__(self, rows: Tensor, sizes: Sizes, query_counts: list[int]) -> None:
         ends = torch.tensor(query_counts, device=rows.device).cumsum(0)
@@ -203,15 +203,15 @@ class _Routes:
         self.row_counts = [part.reshape(-1).int() for part in per_row.split(query_counts, 2)]
 
     def split(self, numbers: Tensor) -> list[Tensor]:
-        """Numbers of the entries, for each rank."""
+        """Splits the numbers of the entries by rank."""
         return list(numbers[self.order].split(self.counts))
 
     def joined(self, parts: list[Tensor]) -> Tensor:
-        """Numbers of the entries from what each rank sent; undoes `split`."""
+        """Puts the numbers of the entries together from what each rank sent; undoes `split`."""
         joined = torch.cat(parts)
         return torch.empty_like(joined).index_copy_(0, self.order, joined)
 
     def exchange_counts(self, ranks: Ranks) -> Tensor:
-        """How many entries of each own row each rank has, (ranks, rows)."""
+        """Asks how many entries of each own row each rank has, (ranks, rows)."""
         received = ranks.exchange(self.row_counts, [self.row_counts[ranks.rank].numel()] * ranks.size)
         return torch.stack(received).long()

@@ -1,4 +1,4 @@
-"""Attention over the parts of all ranks: what every rank knows of the whole, checked on all of them at once."""
+"""Checks a call of attention over several ranks on all of them at once, and keeps what each knows of the whole."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from omegamax.attention.inputs import check_inputs, checked_bias, with_heads
 from omegamax.attention.length_scaled import LengthScaled
 from omegamax.attention.normalizers import Normalizer, check_normalizer
 from omegamax.attention.relative_bias import RelativeBias
+from omegamax.attention.row_normalizer import gamma_of
 from omegamax.attention.shards.ranks import Ranks
 from omegamax.attention.whole_sequence import check_whole_sequence
-from omegamax.modules import Above, ArgmaxModule
+from omegamax.modules import ArgmaxModule
 from omegamax.operators.scaled import Scaled
 from omegamax.smoothmax import SmoothMax
 
@@ -86,21 +87,21 @@ class WholeProblem:
         self.bias = checked_bias(who, bias, self.shape, query.dtype)
 
     def normalizer_of_rows(self, normalizer: Normalizer) -> Normalizer:
-        """A layer as the operator that it holds now, also inside `LengthScaled`; anything else as it is."""
+        """Replaces a layer, also inside `LengthScaled`, by the operator that it holds now."""
         if isinstance(normalizer, LengthScaled):
             return LengthScaled(self.normalizer_of_rows(normalizer.normalizer), normalizer.scale)
         if not isinstance(normalizer, ArgmaxModule):
             return normalizer
-        gamma = normalizer.gamma() if isinstance(normalizer.gamma, Above) else normalizer.gamma
+        gamma = gamma_of(normalizer)
         smooth = normalizer.regularizer(self.like_scores)
         return smooth if not isinstance(gamma, Tensor) and gamma == 1 else Scaled(smooth, gamma)
 
     def anchor(self) -> Tensor:
-        """A number that makes this rank record where another one does: all must take part in the backward pass."""
+        """Returns a number that requires a gradient if any rank does: all must take part in the backward pass."""
         return torch.zeros((), requires_grad=self.records)
 
     def shaped(self, output: Tensor) -> Tensor:
-        """The output with the axes and the type of the queries."""
+        """Gives the output the axes and the type of the queries."""
         return (output if self.has_heads else output.squeeze(-3)).to(self.dtype)
 
 
@@ -119,7 +120,7 @@ def _check(who: str, query: Any, key: Any, value: Any, normalizer: Any, scale: A
 
 
 def _facts(query: Tensor, key: Tensor, value: Tensor, normalizer: Any, **others: Any) -> dict[str, Any]:
-    """What must be the same on every rank."""
+    """Lists what must be the same on every rank."""
     facts: dict[str, Any] = {
         f"{name} without its length": (*x.shape[:-2], x.shape[-1])
         for name, x in (("query", query), ("key", key), ("value", value))
@@ -132,7 +133,7 @@ def _facts(query: Tensor, key: Tensor, value: Tensor, normalizer: Any, **others:
 
 
 def _tensors(normalizer: Any) -> list[Tensor]:
-    """The tensors of a normalizer that may learn."""
+    """Lists the tensors of a normalizer that may learn."""
     if isinstance(normalizer, nn.Module):
         return list(normalizer.parameters())
     if isinstance(normalizer, Scaled):

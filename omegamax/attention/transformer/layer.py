@@ -20,7 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from omegamax.attention.key_cache import KeyCache
-from omegamax.attention.multihead import Masks, MultiheadAttention
+from omegamax.attention.multihead import MultiheadAttention
+from omegamax.attention.multihead_masks import Masks
 from omegamax.attention.normalizers import Normalizer
 from omegamax.attention.transformer.past import past_tensors, step_over_past
 

@@ -1,4 +1,4 @@
-"""A step of causal self-attention over a long past, with a `KeyCache` in place of concatenated keys."""
+"""Computes a step of causal self-attention over a long past, with a `KeyCache` in place of concatenated keys."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def step_over_past(
     value: Tensor,
     past: KeyCache | tuple[Tensor, Tensor],
 ) -> PastStep | None:
-    """Attends from N new positions to themselves and to the past, or returns None where dense scores are to be taken.
+    """Attends from N new positions to themselves and to the past; returns None where the caller takes dense scores.
 
     New queries, keys and values and the past are (batch, length, features of all heads), the past also a `KeyCache`,
     which stays as it is. There is no gradient: where one is recorded, and where the normalizer is not sparse, the
@@ -53,7 +53,7 @@ def step_over_past(
 
 
 def past_tensors(past: KeyCache) -> tuple[Tensor, Tensor]:
-    """The keys and values of a cache, (batch, length, features of all heads) each."""
+    """Returns the keys and values of a cache, (batch, length, features of all heads) each."""
     return past.key.transpose(1, 2).flatten(-2), past.value.transpose(1, 2).flatten(-2)
 
 
@@ -72,7 +72,7 @@ def _pays(
 
 
 def is_sparse(normalizer: Normalizer, like: Tensor) -> bool:
-    """Whether a `KeyCache` serves the normalizer, which takes scores like a tensor."""
+    """Says whether a `KeyCache` serves the normalizer of scores that are like a tensor."""
     if isinstance(normalizer, nn.Module) and any(routing.has_hooks(part) for part in normalizer.modules()):
         return False  # somebody watches its weights
     if isinstance(normalizer, LengthScaled):

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from omegamax import checks
 from omegamax.attention.key_cache import KeyCache
 from omegamax.attention.masking import finite_where_unread, visibility, zero_unread
-from omegamax.attention.multihead import Masks, MultiheadAttention
+from omegamax.attention.multihead import MultiheadAttention
+from omegamax.attention.multihead_masks import Masks
 from omegamax.attention.normalizers import Normalizer
 from omegamax.attention.transformer.embeddings import Positions
 from omegamax.attention.transformer.layer import LayerCache, NormPlacement, PostNorm, TransformerLayer

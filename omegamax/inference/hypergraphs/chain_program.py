@@ -18,14 +18,15 @@ class ChainProgram(Program):
     omega: Omega
     lengths: Tensor  # (batch,), int64, contiguous
     n_parts: int
+    order: Tensor | None = None  # (batch, N), int32, contiguous: positions that are kept first; None keeps all
 
     def value(self, parts: Parts) -> tuple[Tensor, State]:
-        return chain_value(parts, self.lengths, self.omega)
+        return chain_value(parts, self.lengths, self.omega, self.order)
 
     def marginals(self, parts: Parts, state: State) -> SweepResult:
-        return SweepResult(chain_marginals(parts, self.lengths, self.omega, state), (), ())
+        return SweepResult(chain_marginals(parts, self.lengths, self.omega, state, self.order), (), ())
 
     def tangent(self, parts: Parts, state: State, direction: Parts) -> SweepResult:
         if self.omega == Omega.HARD:  # the best chain does not move; where it is NaN, so is its derivative
             return SweepResult(tuple(0 * part for part in self.marginals(parts, state).parts), (), ())
-        return SweepResult(chain_tangent(parts, self.lengths, self.omega, state, direction), (), ())
+        return SweepResult(chain_tangent(parts, self.lengths, self.omega, state, direction, self.order), (), ())

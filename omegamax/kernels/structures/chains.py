@@ -2,7 +2,9 @@
 
 The specification is the generic engine (`inference/hypergraphs/sweeps.py`) on the hypergraph of `Chain`.
 `parts` are one dense tensor (batch, N, C, C), or emissions (batch, N, C), transitions (batch, C, C), start and end
-(batch, C); `lengths` is (batch,) int64, contiguous. Every Ω of `Omega` is compiled.
+(batch, C); `lengths` is (batch,) int64, contiguous. `order`, (batch, N) int32 and contiguous, says in which order the
+places are read: the first `lengths` of them, the others are left out; None reads them as they lie. Every Ω of `Omega`
+is compiled.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ _LEFT_OUT = 8  # a factored chain stores all but one of this many places, as in 
 Parts = tuple[Tensor, ...]
 
 
-def chain_value(parts: Parts, lengths: Tensor, omega: Omega) -> tuple[Tensor, Parts]:
+def chain_value(parts: Parts, lengths: Tensor, omega: Omega, order: Tensor | None = None) -> tuple[Tensor, Parts]:
     """Computes DP_Ω (batch,) in float64, and the state: DP_Ω again, then one or two numbers per node."""
     first = parts[0]
     n_items, n_places, n_tags = first.shape[0], first.shape[1], first.shape[-1]
@@ -34,27 +36,29 @@ def chain_value(parts: Parts, lengths: Tensor, omega: Omega) -> tuple[Tensor, Pa
         state.append(first.new_empty(n_items, n_rows, n_tags))
     tensors, addresses, strides = _readable(parts)
     values, levels = _values_and_levels(state, omega, is_dense)
-    _launch("chain_value", tensors, omega, (addresses, strides, lengths), (value, state[0], values, levels))
+    _launch("chain_value", tensors, omega, (addresses, strides, lengths, order), (value, state[0], values, levels))
     return value, tuple(state)
 
 
-def chain_marginals(parts: Parts, lengths: Tensor, omega: Omega, state: Parts) -> Parts:
+def chain_marginals(parts: Parts, lengths: Tensor, omega: Omega, state: Parts, order: Tensor | None = None) -> Parts:
     """Computes ∇ DP_Ω, shaped as the parts, from the state that `chain_value` returned."""
     found = [torch.empty_like(part, memory_format=torch.contiguous_format) for part in parts]
     tensors, addresses, strides = _readable(parts)
     values, levels = _values_and_levels(state, omega, len(parts) == 1)
-    known = addresses, strides, lengths, state[0], values, levels
+    known = addresses, strides, lengths, order, state[0], values, levels
     _launch("chain_marginals", tensors, omega, known, (_addresses(found),))
     return tuple(found)
 
 
-def chain_tangent(parts: Parts, lengths: Tensor, omega: Omega, state: Parts, direction: Parts) -> Parts:
+def chain_tangent(
+    parts: Parts, lengths: Tensor, omega: Omega, state: Parts, direction: Parts, order: Tensor | None = None
+) -> Parts:
     """Computes ∇² DP_Ω · direction, shaped as the parts. There is no such sweep for `Omega.HARD`."""
     found = [torch.empty_like(part, memory_format=torch.contiguous_format) for part in parts]
     tensors, addresses, strides = _readable(parts)
     along, *moved = _readable(tuple(d.to(part.dtype) for d, part in zip(direction, parts)))
     values, levels = _values_and_levels(state, omega, len(parts) == 1)
-    known = addresses, strides, lengths, state[0], values, levels, *moved
+    known = addresses, strides, lengths, order, state[0], values, levels, *moved
     _launch("chain_tangent", tensors, omega, known, (_addresses(found),))
     del along  # may hold copies, which must not be freed before the call has read them
     return tuple(found)

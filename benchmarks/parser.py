@@ -1,0 +1,204 @@
+"""The dependency parser on a treebank: every loss, with gold tags and without, and the trees that SparseMAP keeps.
+
+Each cell of the table is one run of `omegamax train parser` with the same settings, in a directory of its own. A cell
+that is finished is not computed again, and one that was interrupted is resumed, so the benchmark can be stopped at any
+time. A run that takes more than --minutes is stopped, and its best model so far is evaluated; the table says so.
+
+    python benchmarks/parser.py --data treebanks/ud_english_ewt --runs runs/parser
+    python benchmarks/parser.py --data ... --runs ... --losses crf sparsemap --tags gold
+    python benchmarks/parser.py --data ... --runs ... --report         only writes the tables of what is there
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import timing
+
+LOSSES = ("crf", "crf-projective", "l2-projective", "sparsemap", "margin", "margin-sparsemap", "softmax")
+TAGS = {"gold": "upos,xpos,feats", "none": ""}
+SPARSE = ("sparsemap", "margin-sparsemap")
+CELL = "cell.json"  # in the directory of a run, once it is finished
+# UAS and LAS of UDPipe 1 on the test data of UD English-EWT with gold tokens.
+UDPIPE = {"gold": (88.1, 86.2), "none": (84.5, 81.2)}
+NAMES = {"gold": "with gold tags", "none": "without tags"}
+
+
+def command(options: argparse.Namespace, loss: str, tags: str, run: Path) -> list[str]:
+    found = [sys.executable, "-m", "omegamax", "train", "parser", "--data", options.data, "--loss", loss]
+    found += ["--out", str(run), "--epochs", str(options.epochs), "--seed", str(options.seed)]
+    found += ["--threads", str(options.threads), *options.train_options]
+    found += ["--tags", TAGS[tags]] if TAGS[tags] else []
+    return [*found, "--resume"] if (run / "config.json").exists() else found
+
+
+def compute(options: argparse.Namespace, loss: str, tags: str) -> dict[str, Any]:
+    """Trains and evaluates one cell, or reads what an earlier call found."""
+    run = cell_directory(options, loss, tags)
+    if (run / CELL).exists():
+        return json.loads((run / CELL).read_text())
+    before = epochs_of(run)[-1]["seconds"] if epochs_of(run) else 0.0
+    process = subprocess.Popen(command(options, loss, tags, run), stdout=sys.stderr)
+    outcome = "finished"
+    try:
+        code = process.wait(timeout=max(1.0, 60 * options.minutes - before))
+    except subprocess.TimeoutExpired:
+        outcome = f"stopped after {options.minutes:g} minutes"
+        process.send_signal(signal.SIGINT)  # it saves and ends
+        code = process.wait()
+    except KeyboardInterrupt:
+        process.wait()
+        raise
+    if code not in (0, 130) or (code == 130 and outcome == "finished"):
+        raise SystemExit(f"parser: the run in {run} ended with code {code}; call the same command again to resume it")
+    evaluate = [sys.executable, "-m", "omegamax", "evaluate", str(run), "--json", "--threads", str(options.threads)]
+    test = json.loads(subprocess.run(evaluate, check=True, capture_output=True, text=True).stdout)
+    epochs = epochs_of(run)
+    cell = {"loss": loss, "tags": tags, "outcome": outcome, "seed": options.seed, "test": test, "epochs": epochs}
+    (run / CELL).write_text(json.dumps(cell) + "\n")
+    return cell
+
+
+def cell_directory(options: argparse.Namespace, loss: str, tags: str) -> Path:
+    return Path(options.runs) / f"{loss}-{tags}-{options.seed}"
+
+
+def epochs_of(run: Path) -> list[dict[str, Any]]:
+    """Returns the records of the epochs of a run: metrics on the dev data, seconds since the beginning."""
+    try:
+        lines = (run / "metrics.jsonl").read_text().splitlines()
+    except OSError:
+        return []
+    return [record for record in map(json.loads, lines) if record["event"] == "epoch"]
+
+
+def sections(cells: list[dict[str, Any]], options: argparse.Namespace) -> list[timing.Section]:
+    found: list[timing.Section] = []
+    for tags in options.tags:
+        mine = [cell for cell in cells if cell["tags"] == tags]
+        if mine:
+            found += [_scores(mine, tags, options), _speeds(mine, tags)]
+    sparse = [cell for cell in cells if cell["loss"] in SPARSE]
+    if sparse:
+        found += [_accuracy_by_trees(sparse), *_over_training(sparse)]
+    return found
+
+
+def _scores(cells: list[dict[str, Any]], tags: str, options: argparse.Namespace) -> timing.Section:
+    header = [
+        "loss",
+        "UAS",
+        "LAS",
+        "UAS, no punct.",
+        "LAS, no punct.",
+        "all heads",
+        "all relations",
+        "best epoch",
+        "run",
+    ]
+    rows: list[list[Any]] = []
+    for cell in sorted(cells, key=lambda cell: -cell["test"]["las"]):
+        test, names = cell["test"], ("uas", "las", "uas_without_punctuation", "las_without_punctuation")
+        best = max(cell["epochs"], key=lambda record: record["metrics"]["las"])["epoch"]
+        more = [test["exact_heads"], test["exact_trees"], f"{best} of {len(cell['epochs'])}", cell["outcome"]]
+        rows.append([cell["loss"], *(test[name] for name in names), *more])
+    if "english_ewt" in options.data.lower():
+        rows.append(["UDPipe 1 (published)", *UDPIPE[tags], *["–"] * 6])
+    return (f"Test scores {NAMES[tags]}, in percent", header, rows)
+
+
+def _speeds(cells: list[dict[str, Any]], tags: str) -> timing.Section:
+    rows: list[list[Any]] = []
+    for cell in cells:
+        words = [record["items_per_second"] for record in cell["epochs"]]
+        seconds = [record["seconds"] for record in cell["epochs"]]
+        each = (seconds[-1] - seconds[0]) / max(1, len(seconds) - 1)
+        rows.append(
+            [cell["loss"], seconds[0], each, round(sum(words) / len(words)), round(cell["test"]["examples_per_second"])]
+        )
+    header = ["loss", "first epoch, s", "later epochs, s", "training, words/s", "parsing, sentences/s"]
+    return (f"Speed {NAMES[tags]} (an epoch includes the evaluation on the dev data)", header, rows)
+
+
+def _accuracy_by_trees(cells: list[dict[str, Any]]) -> timing.Section:
+    names = ("one_tree", "trees", "uas_one_tree", "uas_2_to_5_trees", "uas_more_trees")
+    rows = [
+        [f"{cell['loss']}, {NAMES[cell['tags']]}", *(cell["test"].get(name, "–") for name in names)] for cell in cells
+    ]
+    header = ["loss", "one tree, %", "mean trees", "UAS, one tree", "UAS, 2 to 5", "UAS, 6 or more"]
+    return ("SparseMAP on the test data: how many trees are kept, and the accuracy by it", header, rows)
+
+
+def _over_training(cells: list[dict[str, Any]]) -> list[timing.Section]:
+    longest = max(len(cell["epochs"]) for cell in cells)
+    found = []
+    for name, title in (("one_tree", "Sentences with one tree, percent"), ("trees", "Mean number of trees")):
+        rows = []
+        for cell in cells:
+            numbers = [record["metrics"][name] for record in cell["epochs"]]
+            rows.append([f"{cell['loss']}, {NAMES[cell['tags']]}", *numbers, *["–"] * (longest - len(numbers))])
+        header = ["loss", *map(str, range(1, longest + 1))]
+        found.append((f"{title}, on the dev data after each epoch", header, rows))
+    return found
+
+
+def draw(cells: list[dict[str, Any]], directory: Path) -> None:
+    from omegamax.plots import learning_curves
+
+    directory.mkdir(parents=True, exist_ok=True)
+    sparse = {
+        f"{cell['loss']}, {NAMES[cell['tags']]}": [record["metrics"] for record in cell["epochs"]]
+        for cell in cells
+        if cell["loss"] in SPARSE
+    }
+    for name, metric in (("one_tree", "sentences with one tree, %"), ("trees", "mean number of trees")):
+        if sparse:
+            curves = {title: [metrics[name] for metrics in epochs] for title, epochs in sparse.items()}
+            learning_curves(curves, metric=metric).savefig(directory / f"parser_{name}.png")
+    curves = {
+        f"{cell['loss']}, {NAMES[cell['tags']]}": [record["metrics"]["las"] for record in cell["epochs"]]
+        for cell in cells
+    }
+    learning_curves(curves, metric="LAS on the dev data").savefig(directory / "parser_las.png")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="a treebank, as for omegamax train parser")
+    parser.add_argument("--runs", required=True, help="where the runs are kept")
+    parser.add_argument("--losses", nargs="+", default=list(LOSSES), choices=LOSSES)
+    parser.add_argument("--tags", nargs="+", default=list(TAGS), choices=list(TAGS))
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--minutes", type=float, default=45.0, help="most that a run may train (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--pictures", type=Path, help="draw the trees and the scores over training into this directory")
+    parser.add_argument("--report", action="store_true", help="train nothing; write the tables of finished cells")
+    parser.add_argument("--train-options", nargs=argparse.REMAINDER, default=[], help="the rest goes to omegamax train")
+    options = parser.parse_args()
+    cells = []
+    for tags in options.tags:
+        for loss in options.losses:
+            if options.report and not (cell_directory(options, loss, tags) / CELL).exists():
+                continue
+            began = time.monotonic()
+            cells.append(compute(options, loss, tags))
+            scores = cells[-1]["test"]
+            note = f"{loss}, {tags} tags: UAS {scores['uas']:.2f}, LAS {scores['las']:.2f}"
+            print(f"{note} ({(time.monotonic() - began) / 60:.1f} minutes)", file=sys.stderr, flush=True)
+            timing.write("parser", "Dependency parser", sections(cells, options))  # after each cell: nothing is lost
+    if not cells:
+        raise SystemExit("parser: no cell is finished yet; leave out --report")
+    if options.pictures:
+        draw(cells, options.pictures)
+
+
+if __name__ == "__main__":
+    main()
