@@ -20,6 +20,7 @@ TAKES_NORMALIZER = {
     "sharded_attention": lambda n: om.attention.sharded_attention(ONE, ONE, ONE, n),
     "attention_over_heads": lambda n: om.attention.attention_over_heads(ONE, ONE, ONE, n),
     "Attention": lambda n: om.Attention(om.DotProduct(), normalizer=n),
+    "RowAligner": lambda n: om.models.RowAligner(n),
     "CopyHead": lambda n: om.attention.CopyHead(4, 4, 4, 5, normalizer=n),
     "CoverageAttention": lambda n: om.attention.CoverageAttention(4, 4, 4, normalizer=n),
     "DNCMemory": lambda n: om.attention.DNCMemory(4, n_slots=4, width=4, normalizer=n),
