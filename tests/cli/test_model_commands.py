@@ -174,6 +174,7 @@ def test_bad_lines_are_reported_and_survived(command, trained, tmp_path, monkeyp
     assert "line 2: locale 'xx'" in reports[0] and "line 4: not UTF-8" in reports[1] and len(reports) == 2
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_input(command, trained, tmp_path, monkeypatch):
     """No call of the model sees more than a few batches, however many lines there are."""
     seen = []

@@ -49,6 +49,7 @@ def test_attention_is_printed_and_drawn(command, trained, tmp_path):
     assert code == 0 and (tmp_path / "a.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_a_comparison_shows_labels(command, tmp_path):
     pytest.importorskip("matplotlib")
     out = tmp_path / "report"

@@ -49,6 +49,7 @@ def test_the_run_is_named_after_the_loss(command, tmp_path, monkeypatch):
     assert code == 0 and (tmp_path / "runs" / "tagger-softmax" / "evaluation.json").exists() and "f1_person" in out
 
 
+@pytest.mark.slow
 def test_evaluation_is_one_json_object_with_calibration(command, tagger, tmp_path):
     code, out, _ = command("evaluate", tagger, "--json", "--pictures", tmp_path / "pictures")
     metrics = json.loads(out)

@@ -181,6 +181,7 @@ def test_one_file_is_divided_by_its_words(tmp_path):
     assert not words["train"] & words["dev"] and not words["train"] & words["test"]
 
 
+@pytest.mark.slow
 def test_a_million_words_are_refused_in_one_sentence():
     sentence = sentence_of_words(["word"] * 1_000_000)
     with pytest.raises(

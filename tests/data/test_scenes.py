@@ -37,6 +37,7 @@ def holds(text, scene):
     return not true if article == "no" else true
 
 
+@pytest.mark.slow
 def test_labels_are_those_of_all_scenes():
     seen = set()
     for premise, hypothesis, label in generate_scene_pairs(120, "train", seed=3):

@@ -60,6 +60,7 @@ def check(fn, scores):
 
 @pytest.mark.parametrize("fn", OMEGAS.values(), ids=OMEGAS)
 @pytest.mark.thinned(8)
+@pytest.mark.slow
 def test_is_the_inverse_on_the_face(fn):
     for seed in range(6):
         check(fn, normal(5, seed=seed, scale=(0.3, 1.0)[seed % 2]))

@@ -203,6 +203,7 @@ def test_calibration_by_hand():
 
 
 @pytest.mark.parametrize("loss", ["crf", "l2"])
+@pytest.mark.slow
 def test_inspection_says_how_sure_the_tagger_is(loss):
     torch.manual_seed(0)
     task = tagger(loss=loss)

@@ -116,6 +116,7 @@ def test_a_run_can_be_loaded_and_asked(tmp_path, options):
     assert all(each.weights.shape[-2:] == (len(each.rows), len(each.columns)) for each in maps)
 
 
+@pytest.mark.slow
 def test_sparse_outputs_are_searched_completely_and_that_is_said():
     """With sparsemax on the output few continuations are possible: a beam that holds them all has proved it."""
     task = translate(output="sparsemax", label_smoothing=0.0, max_length=12, beam=30, n_best=3)
