@@ -8,6 +8,7 @@ all steps together (Wu et al., "Google's neural machine translation system", 201
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -35,6 +36,11 @@ class SearchResult(NamedTuple):
     hypotheses: list[Hypothesis]
     complete: bool  # every output of non-zero probability was looked at
     optimal: bool  # the first one is proved to be the best
+
+    @property
+    def best(self) -> Hypothesis:
+        """Returns the best output; an empty one where none has a score, as of a model whose numbers are NaN."""
+        return self.hypotheses[0] if self.hypotheses else Hypothesis([], True, -math.inf)
 
 
 class _State(NamedTuple):

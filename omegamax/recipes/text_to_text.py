@@ -211,7 +211,7 @@ class TextToText(Task):
 
     def predict(self, model: nn.Module, examples: Sequence[TextPair]) -> list[str]:
         """Returns the best output of beam search, which is greedy with one beam."""
-        outputs = [found.hypotheses[0] for found in self.search(model, examples)]
+        outputs = [found.best for found in self.search(model, examples)]
         return [self.target_tokens.join(self.target.tokens(output.tokens)) for output in outputs]
 
     def search(self, model: nn.Module, examples: Sequence[TextPair]) -> list[SearchResult]:
@@ -258,7 +258,7 @@ class TextToText(Task):
 
     def attend(self, model: nn.Module, examples: Sequence[TextPair]) -> list[AttentionMap]:
         """Returns the attention weights of each output token, and of the end of the text if the output has one."""
-        outputs = [found.hypotheses[0] for found in self.search(model, examples)]
+        outputs = [found.best for found in self.search(model, examples)]
         weights = self.attention_weights(model, examples, outputs)
         if weights is None:
             return []

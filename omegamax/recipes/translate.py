@@ -85,7 +85,7 @@ class Translate(TextToText):
 
     def assess(self, model: nn.Module, examples: Sequence[TextPair]) -> list[str]:
         """Returns the best translation of each."""
-        return self.write_texts(model, examples, [found.hypotheses[0] for found in self.search(model, examples)])
+        return self.write_texts(model, examples, [found.best for found in self.search(model, examples)])
 
     def write_texts(self, model: nn.Module, examples: Sequence[TextPair], outputs: Sequence[Hypothesis]) -> list[str]:
         """Returns the texts of outputs; an unknown token becomes the source token with the most attention."""

@@ -211,6 +211,16 @@ def test_a_beam_that_no_memory_holds_is_refused(monkeypatch):
         dates(beam=90)
 
 
+def test_a_model_whose_numbers_are_nan_writes_nothing():
+    task = dates()
+    model = task.model().eval()
+    for parameter in model.parameters():
+        parameter.data.fill_(torch.nan)
+    examples = task.examples("dev")[:2]
+    assert task.predict(model, examples) == ["", ""]
+    assert len(task.attend(model, examples)) == 2
+
+
 def test_a_text_that_is_too_long_is_refused_by_its_line():
     task = dates(attention="none", max_length=12)
     with pytest.raises(ValueError, match=r"line 2 \('<en>x.* …\): expected at most 20000 tokens, got 20002; shorten"):
