@@ -31,18 +31,18 @@ class SoftDTWBarycenter(TransformerMixin, SeriesEstimator):
 
     With the entropy, "soft_dtw", this is the mean of Cuturi & Blondel (2017); with the squared norm its expected
     alignments are sparse (Mensch & Blondel, 2018); "soft_dtw_divergence" subtracts ½ soft_dtw(z, z), so that equal
-    series are their own mean (Blondel, Mensch & Vert, 2021). The objective is not convex: the result is a local minimum.
+    series are their own mean (Blondel, Mensch & Vert, 2021). The objective is not convex: this is a local minimum.
 
     Arguments:
-        distance: "soft_dtw", "sparse_dtw" or "soft_dtw_divergence"
+        distance: "soft_dtw", "sparse_dtw" (squared norm) or "soft_dtw_divergence"
         gamma: the temperature
         length: of the mean; the longest of the series by default
         init: where to start, (length,) or (length, channels); by default the mean of the series stretched to `length`
         max_iter: how many iterations of L-BFGS are made at most
         tol: the relative gain of an iteration to stop at
 
-    After `fit`: `barycenter_` (length, channels), `loss_`, `n_iter_` and `converged_`. `transform` computes the distance
-    of each series to the mean, (n, 1), and `score` minus their mean.
+    After `fit`: `barycenter_` (length, channels), `loss_`, `n_iter_` and `converged_`. `transform` computes the
+    distance of each series to the mean, (n, 1), and `score` minus the mean of these distances.
 
     >>> bump = [0.0, 0.0, 1.0, 0.0]
     >>> mean = SoftDTWBarycenter(gamma=0.01).fit([bump, bump[1:], [0.0] + bump])

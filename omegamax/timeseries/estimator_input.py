@@ -30,7 +30,7 @@ class SeriesEstimator(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = False  # but for padding
         tags.input_tags.three_d_array = True
         return tags
 
@@ -56,7 +56,7 @@ class SeriesEstimator(BaseEstimator):
 
 
 def _read(estimator: Any, X: Any) -> SeriesBatch:
-    if isinstance(X, (SeriesBatch, Tensor, list, tuple)) or np.ndim(X) not in (0, 1, 2):
+    if isinstance(X, (SeriesBatch, Tensor, list, tuple)) or getattr(X, "ndim", 2) > 2:
         batch = as_series(type(estimator).__name__, X, name="X")
     elif isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
         batch = as_series(type(estimator).__name__, list(X), name="X")

@@ -34,9 +34,8 @@ class SoftDTWForecaster(RegressorMixin, SeriesEstimator):
         "dilate"       α soft_dtw(f, t) + (1 − α) Σ_ij E_ij (i − j)² / horizon²,  E the expected alignment of f and t
 
     The squared error punishes a peak that comes one step late as much as no peak, so networks trained with it blur.
-    Soft-DTW forgives shifts; the time distortion of "dilate" asks for few of them (Le Guen & Thome, NeurIPS 2019; here E
-    is exact, not approximated). The network reads the last `n_lags` values, less the last one and scaled, and adds what
-    it finds to the last value.
+    Soft-DTW forgives shifts; the time distortion of "dilate" asks for few of them (Le Guen & Thome, NeurIPS 2019). The
+    network reads the last `n_lags` values, less the last one and scaled, and adds what it finds to the last value.
 
     Arguments:
         loss: "divergence", "soft_dtw", "dilate" or "squared"

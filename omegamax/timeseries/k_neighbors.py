@@ -140,7 +140,8 @@ class KNeighborsTimeSeriesClassifier(ClassifierMixin, _KNeighbors):
 
     def predict(self, X: Any) -> np.ndarray:
         """Returns the class of each series of `X`, (n,)."""
-        return self.classes_[self.predict_proba(X).argmax(1)]
+        most = self.predict_proba(X).argmax(1)
+        return self.classes_[most]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Returns the share of the votes of each class, (n, classes)."""
@@ -187,6 +188,7 @@ class KNeighborsTimeSeriesRegressor(RegressorMixin, _KNeighbors):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
+        tags.regressor_tags.poor_score = True  # where the columns of a table are not times
         return tags
 
     def fit(self, X: Any, y: Any) -> KNeighborsTimeSeriesRegressor:

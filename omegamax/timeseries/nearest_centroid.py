@@ -41,7 +41,7 @@ class NearestCentroid(ClassifierMixin, SeriesEstimator):
         max_iter: how many iterations of L-BFGS a mean takes at most
         tol: the relative gain of an iteration to stop at
 
-    After `fit`: `classes_` and `centroids_`, a list of arrays (length, channels).
+    After `fit`: `classes_`, `centroids_`, a list of arrays (length, channels), and `n_iter_`, the largest of the means.
 
     >>> model = NearestCentroid(gamma=0.1).fit([[0.0, 1.0, 2.0], [0.0, 2.0], [2.0, 1.0, 0.0]], ["up", "up", "down"])
     >>> model.predict([[5.0, 5.0, 1.0], [0.0, 1.0]])
@@ -78,7 +78,7 @@ class NearestCentroid(ClassifierMixin, SeriesEstimator):
         if "euclidean" in (self.barycenter, self._distance()):
             check_equal_lengths(self, batch, "euclidean")
         self.classes_, numbers = np.unique(y, return_inverse=True)
-        self.centroids_ = []
+        self.centroids_, self.n_iter_ = [], 1
         for number in range(len(self.classes_)):
             some = batch.select(torch.from_numpy(np.flatnonzero(numbers == number)))
             weights = torch.ones(len(some), dtype=torch.float64)
@@ -86,7 +86,7 @@ class NearestCentroid(ClassifierMixin, SeriesEstimator):
             centre = stretched_mean(some.values, some.lengths, weights, length)
             if self.barycenter != "euclidean":
                 omega, divergence = OBJECTIVES[self.barycenter]
-                centre = search_barycenter(
+                found = search_barycenter(
                     some.values,
                     some.lengths,
                     weights,
@@ -96,13 +96,15 @@ class NearestCentroid(ClassifierMixin, SeriesEstimator):
                     divergence=divergence,
                     max_iter=self.max_iter,
                     tol=self.tol,
-                ).series
+                )
+                centre, self.n_iter_ = found.series, max(self.n_iter_, found.n_iter)
             self.centroids_.append(centre.numpy())
         return self
 
     def predict(self, X: Any) -> np.ndarray:
         """Returns the class of each series of `X`, (n,): that of the nearest mean."""
-        return self.classes_[self.distances(X).argmin(1)]
+        nearest = self.distances(X).argmin(1)
+        return self.classes_[nearest]
 
     def distances(self, X: Any) -> np.ndarray:
         """Computes the distance of each series of `X` to the mean of each class, (n, classes)."""

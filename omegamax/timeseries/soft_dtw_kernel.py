@@ -2,11 +2,11 @@
 
     K(x, y) = exp(−divergence(x, y) / bandwidth)
 
-With bandwidth = γ this is the global alignment kernel of Cuturi, Vert, Birkenes & Matsui (2007), divided by the roots of
-K(x, x) and K(y, y). It is positive definite if κ / (1 + κ) is, for the kernel κ = exp(−cost / γ) of single points:
+With bandwidth = γ this is the global alignment kernel of Cuturi, Vert, Birkenes & Matsui (2007), divided by the roots
+of K(x, x) and K(y, y). It is positive definite if κ / (1 + κ) is, for the kernel κ = exp(−cost / γ) of single points:
 
-- cost="divisible" has κ = g / (2 − g) with the Gaussian g = exp(−|a − b|² / γ), so κ / (1 + κ) = g / 2, and K is positive
-  definite (Cuturi, "Fast global alignment kernels", 2011). This is proved for bandwidth = γ.
+- cost="divisible" has κ = g / (2 − g) with the Gaussian g = exp(−|a − b|² / γ), so κ / (1 + κ) = g / 2, and K is
+  positive definite (Cuturi, "Fast global alignment kernels", 2011). This is proved for bandwidth = γ.
 - cost="squared" has κ = g. Nothing is proved, and negative eigenvalues occur.
 
 For long series and bandwidth = γ, K is close to the identity: every series is similar to itself alone. A larger
@@ -132,7 +132,7 @@ class SoftDTWKernel(TransformerMixin, SeriesEstimator):
         return torch.cat([self._divisible(each, each)[0] for each in singles])
 
     def _divisible(self, x: SeriesBatch, y: SeriesBatch) -> Tensor:
-        """Computes soft-DTW (n, p) with the cost |a − b|² + γ log(2 − exp(−|a − b|² / γ)), a block of pairs at a time."""
+        """Computes soft-DTW (n, p) with the cost |a − b|² + γ log(2 − exp(−|a − b|² / γ)), block by block."""
         gamma, found = float(self.gamma), x.values.new_empty(len(x), len(y))
         at_once = max(1, _CELLS // (x.values.shape[1] * y.values.shape[1]))
         for i in range(len(x)):
