@@ -89,7 +89,7 @@ def series_dendrogram(
     low = min(0.0, float(even.min()))  # soft-DTW may be negative
     tree = linkage(squareform(even - low, checks=False), method)
     cut = 0.0
-    if n_clusters is not None and 1 < n_clusters:
+    if n_clusters is not None and n_clusters > 1:
         cut = float(tree[n - n_clusters, 2])  # links at this height and above join the clusters
     hues = [hue for hue in dict.fromkeys(COLOURS.values()) if hue != INK]
     with figure_style(words):
