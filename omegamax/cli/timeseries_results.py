@@ -200,7 +200,8 @@ def barycenter(options: argparse.Namespace) -> None:
             figure = plots.series_barycenter(given.series, centres[0])
         else:
             assert given.labels is not None
-            figure = plots.series_clusters(given.series, [numbers[label] for label in given.labels], centres)
+            chosen = [numbers[label] for label in given.labels]
+            figure = plots.series_clusters(given.series, chosen, centres, names=list(groups))
         save_picture(figure, options.out, chosen=True)
     elif options.out is not None:
         means = [mean for mean, _ in found.values()]

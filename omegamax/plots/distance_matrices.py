@@ -13,7 +13,8 @@ from torch import Tensor
 from omegamax.extras import how_to_install
 from omegamax.plots import typesetting
 from omegamax.plots.arrays import to_float_tensor
-from omegamax.plots.style import COLOURS, INK, WEIGHTS, figure_style
+from omegamax.plots.style import INK, WEIGHTS, figure_style
+from omegamax.plots.time_series import HUES
 
 _METHODS = ("average", "complete", "single", "weighted")
 _MOST_NAMES = 40
@@ -91,13 +92,12 @@ def series_dendrogram(
     cut = 0.0
     if n_clusters is not None and n_clusters > 1:
         cut = float(tree[n - n_clusters, 2])  # links at this height and above join the clusters
-    hues = [hue for hue in dict.fromkeys(COLOURS.values()) if hue != INK]
     with figure_style(words):
         figure = Figure(figsize=(max(4.6, min(9.0, 0.6 + 0.17 * n)), 3.0), layout="constrained")
         axes = figure.subplots()
         from scipy.cluster.hierarchy import set_link_color_palette
 
-        set_link_color_palette(hues)
+        set_link_color_palette(HUES)
         try:
             dendrogram(
                 tree,

@@ -15,11 +15,12 @@ from torch import Tensor
 
 from omegamax.plots import typesetting
 from omegamax.plots.arrays import to_cpu_tensor, to_float_tensor
-from omegamax.plots.style import COLOURS, INK, figure_style
+from omegamax.plots.style import COLOURS, figure_style
 
 _FIRST, _SECOND = COLOURS["softmax"], COLOURS["fusedmax"]
 _MEAN = COLOURS["sparsemax"]
-_GREY = "#9A9A9A"
+HUES = [hue for hue in dict.fromkeys(COLOURS.values()) if hue != COLOURS["max"]]
+_GREY = "#7A7A7A"
 _MOST_LINES = 60  # of an alignment, and of faint series in one panel
 
 
@@ -51,24 +52,21 @@ def aligned_series(
         figure = Figure(figsize=(6.4, 2.5 * n_channels + 0.3), layout="constrained")
         for channel, axes in enumerate(figure.subplots(n_channels, 1, squeeze=False)[:, 0]):
             _draw_pair(axes, first[:, channel], second[:, channel], cells.long())
-            for place, name, hue in ((1.0, names[0], _FIRST), (0.0, names[1], _SECOND)):
-                axes.text(
-                    0.0,
-                    place,
-                    typesetting.title(name),
-                    color=hue,
-                    transform=axes.transAxes,
-                    va="bottom" if place else "top",
-                )
-        if distance is not None:
-            figure.suptitle(f"distance {distance:.5g}", fontsize=10)
+        lines = figure.axes[0].get_lines()
+        lines[0].set_label(typesetting.title(names[0]))
+        lines[1].set_label(typesetting.title(names[1]))
+        title = "" if distance is None else f"distance {distance:.5g}"
+        figure.axes[0].set_title(title, loc="right", pad=8)
+        figure.axes[0].legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, borderaxespad=0.1)
     return figure
 
 
 def _draw_pair(axes: Axes, above: Tensor, below: Tensor, cells: Tensor) -> None:
     numbers = torch.cat([above, below])
     spread = float(numbers.max() - numbers.min()) or 1.0
-    shift = float(below.max() - above.min()) + 0.25 * spread  # so that the series never cross
+    n = min(len(above), len(below))
+    overlap = float((below[:n] - above[:n]).max())  # where the lower one comes nearest to the upper one
+    shift = overlap + 0.35 * spread
     upper, lower = above + shift, below
     chosen = cells[:: math.ceil(len(cells) / _MOST_LINES)]
     lines = [[(int(i), float(upper[i])), (int(j), float(lower[j]))] for i, j in chosen.tolist()]
@@ -108,7 +106,12 @@ def series_barycenter(series: Sequence[Any], barycenters: Any, *, channel: int =
 
 
 def series_clusters(
-    series: Sequence[Any], labels: Sequence[int], centers: Sequence[Any], *, channel: int = 0
+    series: Sequence[Any],
+    labels: Sequence[int],
+    centers: Sequence[Any],
+    *,
+    names: Sequence[str] | None = None,
+    channel: int = 0,
 ) -> Figure:
     """Draws one panel for each cluster: its series as faint lines, and its centre.
 
@@ -116,6 +119,7 @@ def series_clusters(
         series: arrays (length,) or (length, channels), of any lengths
         labels: the number of the cluster of each series, from 0
         centers: the centre of each cluster, (length,) or (length, channels)
+        names: of the clusters, for example classes; by default "cluster 0" and so on
         channel: which one is drawn
     """
     who = "series_clusters"
@@ -133,19 +137,21 @@ def series_clusters(
             f"{numbers.dtype} of shape {numbers.shape}; they count the centers"
         )
     _check_channel(who, channel, [*each, *means])
+    words = [f"cluster {k}" for k in range(len(means))] if names is None else [str(name) for name in names]
+    if len(words) != len(means):
+        raise ValueError(f"{who}: names must be {len(means)}, one for each center, got {len(words)}; leave them out")
     n_columns = min(4, len(means))
     n_rows = math.ceil(len(means) / n_columns)
-    with figure_style():
+    with figure_style(words):
         figure = Figure(figsize=(0.5 + 2.2 * max(2, n_columns), 0.4 + 1.7 * n_rows), layout="constrained")
         panels = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False).ravel()
-        hues = [hue for hue in dict.fromkeys(COLOURS.values()) if hue != INK]
         for k, axes in enumerate(panels):
             if k >= len(means):
                 axes.set_visible(False)
                 continue
             members = [one for one, number in zip(each, numbers.tolist()) if number == k]
-            _draw_bundle(axes, members, means[k], channel, hues[k % len(hues)])
-            axes.set_title(f"cluster {k}: {len(members)} series", loc="left")
+            _draw_bundle(axes, members, means[k], channel, HUES[k % len(HUES)])
+            axes.set_title(f"{typesetting.title(words[k])}: {len(members)} series", loc="left")
             if k + n_columns >= len(means):
                 axes.set_xlabel("time")
                 axes.tick_params(labelbottom=True)
@@ -154,7 +160,7 @@ def series_clusters(
 
 def _draw_bundle(axes: Axes, series: Sequence[Tensor], mean: Tensor, channel: int, hue: str) -> None:
     shown = series[:: math.ceil(len(series) / _MOST_LINES)] if series else []
-    faint = max(0.12, min(0.6, 4 / max(1, len(shown))))
+    faint = max(0.2, min(0.6, 6 / max(1, len(shown))))
     for one in shown:
         axes.plot(one[:, channel].numpy(), color=_GREY, linewidth=0.6, alpha=faint, zorder=1)
     marker: dict[str, Any] = {"marker": "o", "markersize": 3} if len(mean) == 1 else {}

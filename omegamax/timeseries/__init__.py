@@ -83,7 +83,14 @@ def __getattr__(name: str) -> _Any:
         raise no_attribute(__name__, name, [*__all__, *_ESTIMATORS])
     from importlib import import_module
 
-    globals()[name] = found = getattr(import_module(f"{__name__}.{_ESTIMATORS[name]}"), name)
+    try:
+        globals()[name] = found = getattr(import_module(f"{__name__}.{_ESTIMATORS[name]}"), name)
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("sklearn", "scipy"):
+            raise
+        from omegamax.extras import how_to_install
+
+        raise ImportError(f"{__name__}.{name} needs scikit-learn; {how_to_install('timeseries')}") from error
     return found
 
 

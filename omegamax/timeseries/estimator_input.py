@@ -10,19 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from omegamax.extras import how_to_install
 from omegamax.timeseries.series import SeriesBatch, as_series
-
-try:
-    from sklearn.base import BaseEstimator
-    from sklearn.utils import check_array
-    from sklearn.utils.validation import check_is_fitted
-except ImportError as error:
-    raise ImportError(
-        f"omegamax.timeseries: the estimators need scikit-learn; {how_to_install('timeseries')}"
-    ) from error
 
 
 class SeriesEstimator(BaseEstimator):
