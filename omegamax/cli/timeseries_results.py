@@ -285,7 +285,9 @@ def read(options: argparse.Namespace, path: Path) -> TimeSeriesFile:
 def measure(options: argparse.Namespace, one: TimeSeriesFile, other: TimeSeriesFile | None) -> dict[str, Any]:
     """Returns the distance and its options; the Euclidean one is a path that never leaves the diagonal."""
     if options.distance != "euclidean":
-        return {"distance": options.distance, "window": options.window, "gamma": options.gamma}
+        from omegamax.timeseries.estimator_input import distance_options
+
+        return distance_options(options.distance, options.window, options.gamma)
     lengths = {len(each) for given in (one, other) if given is not None for each in given.series}
     if len(lengths) > 1 or options.window is not None:
         raise CommandError(

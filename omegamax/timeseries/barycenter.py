@@ -78,8 +78,6 @@ class SoftDTWBarycenter(TransformerMixin, SeriesEstimator):
             weights = _check_sample_weight(
                 sample_weight, np.empty((len(batch), 1)), dtype=np.float64, ensure_non_negative=True
             )
-        if not weights.sum() > 0:
-            raise ValueError("SoftDTWBarycenter: sample_weight must have a positive entry, got zeros; leave it out")
         found = self._search(batch, torch.from_numpy(weights))
         self.barycenter_ = found.series.numpy()
         self.loss_, self.n_iter_, self.converged_ = found.loss, max(1, found.n_iter), found.converged

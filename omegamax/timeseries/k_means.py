@@ -13,7 +13,13 @@ from torch import Tensor
 from omegamax import checks
 from omegamax.timeseries.barycenter import OBJECTIVES
 from omegamax.timeseries.barycenter_search import search_barycenter, stretched_mean
-from omegamax.timeseries.estimator_input import SeriesEstimator, check_choice, check_count, check_positive
+from omegamax.timeseries.estimator_input import (
+    SeriesEstimator,
+    check_choice,
+    check_count,
+    check_positive,
+    distance_options,
+)
 from omegamax.timeseries.matrix import cdist
 from omegamax.timeseries.series import SeriesBatch
 
@@ -193,7 +199,7 @@ class TimeSeriesKMeans(TransformerMixin, ClusterMixin, SeriesEstimator):
 def distances_to(estimator: Any, batch: SeriesBatch, centres: list[Tensor], distance: str, gamma: float) -> Tensor:
     """Computes the distances (n, centres) of series to a list of centres (length, channels)."""
     if distance != "euclidean":
-        return torch.as_tensor(cdist(batch, centres, distance=distance, gamma=gamma))
+        return torch.as_tensor(cdist(batch, centres, **distance_options(distance, None, gamma)))
     stacked = torch.stack(centres)
     if batch.values.shape[1] != stacked.shape[1] or bool((batch.lengths != stacked.shape[1]).any()):
         raise ValueError(

@@ -10,7 +10,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
 from omegamax.timeseries.distances import DISTANCES
-from omegamax.timeseries.estimator_input import SeriesEstimator, check_choice, check_count, check_targets
+from omegamax.timeseries.estimator_input import (
+    SeriesEstimator,
+    check_choice,
+    check_count,
+    check_positive,
+    check_targets,
+    distance_options,
+)
 from omegamax.timeseries.k_means import check_equal_lengths
 from omegamax.timeseries.neighbours import nearest
 from omegamax.timeseries.series import SeriesBatch
@@ -31,6 +38,7 @@ class _KNeighbors(SeriesEstimator):
         check_choice(self, (*DISTANCES, "euclidean"), distance=self.distance)
         check_choice(self, _WEIGHTS, weights=self.weights)
         check_count(self, n_neighbors=self.n_neighbors)
+        check_positive(self, gamma=self.gamma)
         check_equal_lengths(self, batch, self.distance)
         self._batch = batch
         self.n_samples_fit_ = len(batch)
@@ -54,7 +62,7 @@ class _KNeighbors(SeriesEstimator):
                 f"{type(self).__name__}: n_neighbors must be from 1 to n_samples_fit={self.n_samples_fit_}, got {k}; "
                 "choose a smaller number, or fit more series"
             )
-        options: dict[str, Any] = {"distance": self.distance, "window": self._window(), "gamma": self.gamma}
+        options = distance_options(self.distance, self._window(), self.gamma)
         if self.distance == "euclidean":  # a path that never leaves the diagonal
             longest = self._batch.values.shape[1]
             if batch.values.shape[1] != longest or bool((batch.lengths != longest).any()):
@@ -63,8 +71,6 @@ class _KNeighbors(SeriesEstimator):
                     f"fit, got {int(batch.lengths.min())} to {int(batch.lengths.max())}; choose distance='dtw'"
                 )
             options = {"distance": "dtw", "window": 0}
-        elif self.distance == "dtw":
-            del options["gamma"]
         found = nearest(batch, self._batch, n_neighbors=int(k), **options)
         return np.asarray(found.distances), np.asarray(found.indices)
 
