@@ -285,7 +285,7 @@ def read(options: argparse.Namespace, path: Path) -> TimeSeriesFile:
 def measure(options: argparse.Namespace, one: TimeSeriesFile, other: TimeSeriesFile | None) -> dict[str, Any]:
     """Returns the distance and its options; the Euclidean one is a path that never leaves the diagonal."""
     if options.distance != "euclidean":
-        from omegamax.timeseries.estimator_input import distance_options
+        from omegamax.timeseries.distance_options import distance_options
 
         return distance_options(options.distance, options.window, options.gamma)
     lengths = {len(each) for given in (one, other) if given is not None for each in given.series}

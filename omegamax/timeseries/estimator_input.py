@@ -59,12 +59,6 @@ def _read(estimator: Any, X: Any) -> SeriesBatch:
     return batch.to(torch.float64)
 
 
-def distance_options(distance: str, window: Any, gamma: float) -> dict[str, Any]:
-    """Returns the options of `cdist` and `nearest` that a distance has: the temperature is for smoothed ones."""
-    has_gamma = distance in ("soft_dtw", "soft_dtw_divergence", "sparse_dtw")
-    return {"distance": distance, "window": window, **({"gamma": float(gamma)} if has_gamma else {})}
-
-
 def check_targets(estimator: Any, batch: SeriesBatch, y: Any) -> None:
     """Raises ValueError unless there is one target for each series."""
     if y is None:

@@ -13,12 +13,12 @@ from torch import Tensor
 from omegamax import checks
 from omegamax.timeseries.barycenter import OBJECTIVES
 from omegamax.timeseries.barycenter_search import search_barycenter, stretched_mean
+from omegamax.timeseries.distance_options import distance_options
 from omegamax.timeseries.estimator_input import (
     SeriesEstimator,
     check_choice,
     check_count,
     check_positive,
-    distance_options,
 )
 from omegamax.timeseries.matrix import cdist
 from omegamax.timeseries.series import SeriesBatch

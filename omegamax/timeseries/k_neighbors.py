@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
+from omegamax.timeseries.distance_options import distance_options
 from omegamax.timeseries.distances import DISTANCES
 from omegamax.timeseries.estimator_input import (
     SeriesEstimator,
@@ -16,7 +17,6 @@ from omegamax.timeseries.estimator_input import (
     check_count,
     check_positive,
     check_targets,
-    distance_options,
 )
 from omegamax.timeseries.k_means import check_equal_lengths
 from omegamax.timeseries.neighbours import nearest
