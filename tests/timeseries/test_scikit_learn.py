@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-sklearn = pytest.importorskip("sklearn", reason="the estimators need scikit-learn")
+pytest.importorskip("sklearn", reason="the estimators need scikit-learn")
 
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
