@@ -21,7 +21,7 @@ from omegamax.timeseries.estimator_input import (
     check_positive,
 )
 from omegamax.timeseries.matrix import cdist
-from omegamax.timeseries.series import SeriesBatch
+from omegamax.timeseries.series import SeriesBatch, as_series
 
 _INITS = ("k-means++", "random")
 
@@ -49,7 +49,7 @@ class TimeSeriesKMeans(TransformerMixin, ClusterMixin, SeriesEstimator):
         n_clusters: how many clusters
         distance: "soft_dtw", "soft_dtw_divergence", "sparse_dtw", or "euclidean" for series of one length
         gamma: the temperature; not used by "euclidean"
-        init: how the first centres are chosen, "k-means++" or "random"
+        init: how the first centres are chosen, "k-means++" or "random"; or the first centres themselves, as series
         n_init: how many runs are made; the best is kept
         max_iter: how many times the centres move at most
         tol: the relative change of the inertia to stop at
@@ -71,7 +71,7 @@ class TimeSeriesKMeans(TransformerMixin, ClusterMixin, SeriesEstimator):
         *,
         distance: str = "soft_dtw",
         gamma: float = 1.0,
-        init: str = "k-means++",
+        init: Any = "k-means++",
         n_init: int = 1,
         max_iter: int = 50,
         tol: float = 1e-6,
@@ -92,7 +92,8 @@ class TimeSeriesKMeans(TransformerMixin, ClusterMixin, SeriesEstimator):
         """Clusters the series `X`; `y` is ignored."""
         batch = self._series_to_fit(X)
         check_choice(self, (*OBJECTIVES, "euclidean"), distance=self.distance)
-        check_choice(self, _INITS, init=self.init)
+        if isinstance(self.init, str):
+            check_choice(self, _INITS, init=self.init)
         check_positive(self, gamma=self.gamma, tol=self.tol)
         counts = {name: getattr(self, name) for name in ("n_clusters", "n_init", "max_iter", "max_iter_barycenter")}
         check_count(self, **counts)
@@ -132,7 +133,7 @@ class TimeSeriesKMeans(TransformerMixin, ClusterMixin, SeriesEstimator):
         return -float(self.transform(X).min(1).sum())
 
     def _run(self, batch: SeriesBatch, random: np.random.RandomState) -> _Clustering:
-        centres = [batch.values[i, : batch.lengths[i]] for i in self._first_centres(batch, random)]
+        centres = self._first_centres(batch, random)
         distances = self._distances(batch, centres)
         labels, inertia, converged = self._assign(distances), np.inf, False
         n_iter = 0
@@ -146,7 +147,18 @@ class TimeSeriesKMeans(TransformerMixin, ClusterMixin, SeriesEstimator):
             converged = bool((labels == before).all()) and not change > self.tol * max(1.0, abs(now))
         return _Clustering(centres, distances.argmin(1).numpy().astype(np.int32), inertia, n_iter, converged)
 
-    def _first_centres(self, batch: SeriesBatch, random: np.random.RandomState) -> list[int]:
+    def _first_centres(self, batch: SeriesBatch, random: np.random.RandomState) -> list[Tensor]:
+        if isinstance(self.init, str):
+            return [batch.values[i, : batch.lengths[i]] for i in self._chosen(batch, random)]
+        given = as_series("TimeSeriesKMeans", self.init, name="init").to(torch.float64)
+        if len(given) != self.n_clusters or given.values.shape[2] != self.n_channels_in_:
+            raise ValueError(
+                f"TimeSeriesKMeans: init must be {self.n_clusters} series of {self.n_channels_in_} channels, got "
+                f"{len(given)} of {given.values.shape[2]}; or choose 'k-means++'"
+            )
+        return given.lists()
+
+    def _chosen(self, batch: SeriesBatch, random: np.random.RandomState) -> list[int]:
         if self.init == "random":
             return [int(i) for i in random.choice(len(batch), self.n_clusters, replace=False)]
         chosen = [int(random.randint(len(batch)))]

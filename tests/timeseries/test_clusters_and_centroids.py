@@ -139,3 +139,12 @@ def test_bad_centroids_are_one_sentence():
         model.predict(np.zeros((1, 4)))
     with pytest.raises(ValueError, match="X must have 1 channels as in fit, got 2"):
         model.predict(np.zeros((1, 3, 2)))
+
+
+def test_first_centres_may_be_given():
+    series, shapes = waves()
+    first = [series[0], series[4], series[8]]
+    model = TimeSeriesKMeans(3, gamma=0.1, init=first).fit(series)
+    assert (model.labels_ == shapes).all()
+    with pytest.raises(ValueError, match="init must be 3 series of 1 channels, got 2 of 1"):
+        TimeSeriesKMeans(3, init=first[:2]).fit(series)
