@@ -106,7 +106,7 @@ def series_dendrogram(
                 color_threshold=cut,
                 above_threshold_color=INK,
                 no_labels=n > _MOST_NAMES,
-                leaf_rotation=90 if n > 12 else 0,
+                leaf_rotation=90 if n * max(map(len, words)) > 36 else 0,
                 leaf_font_size=8,
             )
         finally:
