@@ -74,7 +74,7 @@ def errors_of_neighbours(train, labels, test, truth) -> dict[str, object]:
             pairs = len(train) * (len(train) - 1) // 2
             found["computed"] = [
                 window.computed,
-                pairs * len({int(p * len(train[0]) / 100 + 1e-9) for p in range(101)}),
+                pairs * len({-(-p * max(map(len, train)) // 100) for p in range(101)}),
             ]
     return found
 

@@ -41,7 +41,7 @@ class LearnedWindow(NamedTuple):
 def learn_window(X: Any, y: Any, *, percents: Sequence[float] = range(101)) -> LearnedWindow:
     """Finds the window of DTW that makes the fewest errors when each series is classified by its nearest other one.
 
-    A percentage of the longest series is rounded down to steps. Of equally good windows the smallest is chosen, of
+    A percentage of the longest series is rounded up to steps, as in the archive's table of windows. Of equally good windows the smallest is chosen, of
     equally near series the first.
 
     Arguments:
@@ -64,7 +64,7 @@ def learn_window(X: Any, y: Any, *, percents: Sequence[float] = range(101)) -> L
     if not tried or not 0 <= tried[0] <= tried[-1] <= 100:
         raise ValueError(f"learn_window: percents must be numbers from 0 to 100, got {list(percents)!r}; leave it out")
     longest = batch.values.shape[1]
-    steps = [math.floor(each * longest / 100 + 1e-9) for each in tried]  # 29 percent of 100 is 28.999999999999996
+    steps = [math.ceil(each * longest / 100 - 1e-9) for each in tried]  # 7 percent of 100 is 7.000000000000001
     search = _NestedSearch(batch)
     errors = {
         width: float((labels[search.nearest(width)] != labels).mean()) for width in sorted({*steps}, reverse=True)
