@@ -41,8 +41,8 @@ class LearnedWindow(NamedTuple):
 def learn_window(X: Any, y: Any, *, percents: Sequence[float] = range(101)) -> LearnedWindow:
     """Finds the window of DTW that makes the fewest errors when each series is classified by its nearest other one.
 
-    A percentage of the longest series is rounded up to steps, as in the archive's table of windows. Of equally good windows the smallest is chosen, of
-    equally near series the first.
+    A percentage of the longest series is rounded up to steps, as in the archive's table of windows. Of equally good
+    windows the smallest is chosen, of equally near series the first.
 
     Arguments:
         X: series; see `as_series`
