@@ -1,5 +1,6 @@
 """Time series: distances, their matrices, nearest neighbours and estimators, on dynamic time warping."""
 
+from omegamax.timeseries.dask_matrix import dask_cdist
 from omegamax.timeseries.distances import (
     DISTANCES,
     alignment_path,
@@ -15,7 +16,7 @@ from omegamax.timeseries.distances import (
 from omegamax.timeseries.gaps import Edit, NeedlemanWunsch, SmithWaterman
 from omegamax.timeseries.matrix import cdist
 from omegamax.timeseries.measures import Distance, Dtw, SoftDtw, SoftDtwDivergence, SparseDtw
-from omegamax.timeseries.neighbours import NearestResult, PruningReport, nearest
+from omegamax.timeseries.neighbours import NearestResult, PruningReport, RadiusResult, nearest, within
 from omegamax.timeseries.series import SeriesBatch, as_series
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "NearestResult",
     "NeedlemanWunsch",
     "PruningReport",
+    "RadiusResult",
     "SeriesBatch",
     "SmithWaterman",
     "SoftDtw",
@@ -35,6 +37,7 @@ __all__ = [
     "as_series",
     "cdist",
     "cost_matrix",
+    "dask_cdist",
     "distance_of",
     "dtw",
     "expected_alignment",
@@ -43,4 +46,5 @@ __all__ = [
     "soft_dtw",
     "soft_dtw_divergence",
     "sparse_dtw",
+    "within",
 ]
