@@ -63,6 +63,8 @@ def versions() -> dict[str, str]:
         "pytorch-crf",
         "torch-struct",
         "tslearn",
+        "aeon",
+        "dtaidistance",
         "pysdtw",
         "soft-dtw",
         "numba",

@@ -7,7 +7,7 @@ lanes. No pair is copied, and nothing as large as a grid is stored.
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from omegamax.kernels.kernel import kernel
 from omegamax.kernels.softmax import softmax
 from omegamax.kernels.sparsemax import sparsemax
 from omegamax.kernels.structures.omega import Omega
+from omegamax.kernels.structures.structure_kernel import launch
 
 _LOCAL = (hardmax, softmax, sparsemax)  # by the number of Ω
 
@@ -62,6 +63,70 @@ def series_distances(
         lengths = torch.stack([x_lengths[rows], y_lengths[others]])
         out[rows, others] = _of_pairs(x[rows].double(), y[others].double(), lengths, gamma, omega, band).to(x.dtype)
     return out
+
+
+@series_distances.twin
+def _(
+    x: Tensor,
+    y: Tensor,
+    x_lengths: Tensor,
+    y_lengths: Tensor,
+    gamma: float,
+    omega: Omega,
+    band: PlainBand,
+    triangle: bool,
+) -> Tensor:
+    if bool((y_lengths != y_lengths[:1]).any()):
+        return _by_length(x, y, x_lengths, y_lengths, gamma, omega, band, triangle)
+    return _native(x, y, x_lengths, y_lengths, gamma, omega, band, triangle)
+
+
+def _by_length(
+    x: Tensor,
+    y: Tensor,
+    x_lengths: Tensor,
+    y_lengths: Tensor,
+    gamma: float,
+    omega: Omega,
+    band: PlainBand,
+    triangle: bool,
+) -> Tensor:
+    """Sorts the series by their lengths, so that those which are swept together have the same one where possible."""
+    order = y_lengths.argsort(stable=True)
+    back = order.argsort()
+    y, y_lengths = y[order], y_lengths[order]
+    if not triangle:
+        return _native(x, y, x_lengths, y_lengths, gamma, omega, band, False)[:, back]
+    found = _native(x[order], y, x_lengths[order], y_lengths, gamma, omega, band, True)
+    return (found + found.triu(1).mT)[back][:, back].triu()
+
+
+def _native(
+    x: Tensor,
+    y: Tensor,
+    x_lengths: Tensor,
+    y_lengths: Tensor,
+    gamma: float,
+    omega: Omega,
+    band: PlainBand,
+    triangle: bool,
+) -> Tensor:
+    (n, m, d), (p, columns, _) = x.shape, y.shape
+    found = x.new_empty(n, p)
+    if found.numel():
+        arguments = native_pairs(x, y, x_lengths, y_lengths, band)
+        launch(
+            "series_distances", *arguments, -1 / gamma, omega, int(triangle), found,
+            itemsize=x.itemsize, n_items=n, cost=p * m * columns * d,
+        )  # fmt: skip
+    return found
+
+
+def native_pairs(x: Tensor, y: Tensor, x_lengths: Tensor, y_lengths: Tensor, band: PlainBand) -> list[Any]:
+    """Returns two lists of series and a band as native entries take them."""
+    (_, m, d), (p, columns, _) = x.shape, y.shape
+    tensors = [each.contiguous() for each in (x, y, x_lengths, y_lengths)]
+    return [*tensors, p, m, columns, d, int(band.kind), float(band.reach)]
 
 
 def _of_pairs(x: Tensor, y: Tensor, lengths: Tensor, gamma: float, omega: Omega, band: PlainBand) -> Tensor:

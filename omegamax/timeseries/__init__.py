@@ -6,6 +6,7 @@ The estimators need scikit-learn and are imported when they are first used; the 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+from omegamax.timeseries.dask_matrix import dask_cdist
 from omegamax.timeseries.distances import (
     DISTANCES,
     alignment_path,
@@ -21,7 +22,7 @@ from omegamax.timeseries.distances import (
 from omegamax.timeseries.gaps import Edit, NeedlemanWunsch, SmithWaterman
 from omegamax.timeseries.matrix import cdist
 from omegamax.timeseries.measures import Distance, Dtw, SoftDtw, SoftDtwDivergence, SparseDtw
-from omegamax.timeseries.neighbours import NearestResult, PruningReport, nearest
+from omegamax.timeseries.neighbours import NearestResult, PruningReport, RadiusResult, nearest, within
 from omegamax.timeseries.series import SeriesBatch, as_series
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "NearestResult",
     "NeedlemanWunsch",
     "PruningReport",
+    "RadiusResult",
     "SeriesBatch",
     "SmithWaterman",
     "SoftDtw",
@@ -41,6 +43,7 @@ __all__ = [
     "as_series",
     "cdist",
     "cost_matrix",
+    "dask_cdist",
     "distance_of",
     "dtw",
     "expected_alignment",
@@ -49,6 +52,7 @@ __all__ = [
     "soft_dtw",
     "soft_dtw_divergence",
     "sparse_dtw",
+    "within",
 ]
 
 if _TYPE_CHECKING:
