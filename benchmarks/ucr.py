@@ -87,7 +87,7 @@ def errors_of_centroids(train, labels, test, truth) -> dict[str, object]:
         if barycenter == "euclidean" and not equal:
             found[name] = None
             continue
-        model = timeseries.NearestCentroid(barycenter=barycenter, gamma=GAMMA, max_iter=100)
+        model = timeseries.NearestCentroid(barycenter=barycenter, gamma=GAMMA, max_iter=50)
         before = time.process_time()
         found[name] = float((model.fit(train, labels).predict(test) != truth).mean())
         found[f"{name}, seconds"] = time.process_time() - before
@@ -167,6 +167,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the folder of the sets")
     parser.add_argument("--out", type=Path, default=Path("build/ucr"), help="where parts are saved (%(default)s)")
     parser.add_argument("--sets", nargs="*", help="some of the sets")
+    parser.add_argument("--part", choices=("all", "centroids"), default="all", help="compute and save one part alone")
     parser.add_argument("--no-tslearn", action="store_true", help="leave out the comparison with tslearn")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -174,12 +175,15 @@ def main() -> None:
     neighbours, centroids = [], []
     for name in options.sets or sorted((*PUBLISHED, *OTHERS)):
         given = read(options.data, name)
-        near = saved(options.out / f"{name}_neighbours.json", lambda: errors_of_neighbours(*given))
         mean = saved(options.out / f"{name}_centroids.json", lambda: errors_of_centroids(*given))
-        print(name, near, mean, flush=True)
+        print(name, mean, flush=True)
+        if options.part == "centroids":
+            continue
+        near = saved(options.out / f"{name}_neighbours.json", lambda: errors_of_neighbours(*given))
+        print(name, near, flush=True)
         neighbours.append(_neighbour_row(name, near))
         centroids.append([name, *(_error(mean.get(each)) for each in ("Euclidean throughout", *CENTROIDS))])
-    if options.sets:
+    if options.sets or options.part != "all":
         return
     sections = [
         (
