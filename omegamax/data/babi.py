@@ -21,6 +21,7 @@ from omegamax.data.text_files import PACKED, numbered_lines
 
 MAX_WORDS = 1000  # of a sentence
 _WORD = re.compile(r"[\w'-]+")
+_END = re.compile(r"(?<=[.?!])\s+")
 _FILE = re.compile(r"qa(\d+)_.*_(train|test)\.txt(?:\.gz|\.xz)?")
 _DEV = 10  # one of so many training stories is for dev
 
@@ -47,6 +48,15 @@ def words_of(text: str) -> Sentence:
     ('where', 'is', 'mary')
     """
     return tuple(_WORD.findall(text.lower()))
+
+
+def sentences_of(line: str) -> list[str]:
+    """Splits a line after full stops, question marks and exclamation marks; a line with a tab stays as it is.
+
+    >>> sentences_of("Ada left. Where is Ada?")
+    ['Ada left.', 'Where is Ada?']
+    """
+    return [line] if "\t" in line else _END.split(line.strip())
 
 
 def parse_stories(lines: Iterable[tuple[int, str]], where: str, *, task: int = 1) -> Iterator[list[StoryQuestion]]:

@@ -2,7 +2,7 @@
 
     omegamax train babi --attention sparsemax
     omegamax train babi --data tasksv11/en --tasks 2 --epochs 100
-    printf 'Ada took the lamp.\\nAda went to the shed.\\nWhere is the lamp?\\n' | omegamax predict runs/babi-sparsemax
+    echo 'Ada took the lamp. Ada went to the shed. Where is the lamp?' | omegamax predict runs/babi-sparsemax
 
 The network reads its memory of sentences several times; each time a normalizer says how much of each sentence it reads.
 A sparse one names a few sentences, and the data say which ones the answer follows from, so both can be compared.
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from omegamax.attention import AdjacentEmbeddings, BagOfWords, LayerWiseEmbeddings, MemoryNetwork, PositionEncoding
 from omegamax.attention.memories.linear_start import LinearStart
 from omegamax.attention.normalizers import Normalizer
-from omegamax.data.babi import StoryQuestion, parse_stories, read_babi
+from omegamax.data.babi import StoryQuestion, parse_stories, read_babi, sentences_of
 from omegamax.data.errands import generate_errands
 from omegamax.data.vocabulary import PADDING, SPECIAL, Vocabulary
 from omegamax.recipes.normalizers import make_normalizer
@@ -83,8 +83,11 @@ class StoryQuestions(Task):
         return self._splits[split]
 
     def read(self, lines: Iterable[str]) -> list[StoryQuestion]:
-        """Makes an example of each question. Sentences come before it; a blank line, or a line 1, begins a story."""
-        stories = parse_stories(enumerate(lines, start=1), "the input")
+        """Makes an example of each question. Sentences come before it; a blank line, or a line 1, begins a story.
+
+        A line of several sentences is a whole story.
+        """
+        stories = parse_stories(_one_by_one(lines), "the input")
         return [self._shortened(question) for questions in stories for question in questions]
 
     def length(self, example: StoryQuestion) -> int:
@@ -230,6 +233,13 @@ class StoryQuestions(Task):
             return example
         facts = tuple(fact - n_lost for fact in example.facts if fact >= n_lost)
         return example._replace(story=example.story[n_lost:], facts=facts)
+
+
+def _one_by_one(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yields sentences with the numbers of their lines, and blank lines around a line that has several."""
+    for number, line in enumerate(lines, start=1):
+        sentences = sentences_of(line)
+        yield from ((number, text) for text in (["", *sentences, ""] if len(sentences) > 1 else [line]))
 
 
 def _read(settings: BabiSettings) -> dict[str, list[StoryQuestion]]:

@@ -89,6 +89,10 @@ def test_raw_text_is_read_and_answered():
     ]
     examples = task.read(lines)
     assert [len(each.story) for each in examples] == [2, 1]
+    whole = task.read(
+        ["Ada took the lamp. Ada went to the shed. Where is the lamp?", "Bo ran to the mill. Where is Bo?"]
+    )
+    assert whole == examples
     with torch.no_grad():
         found = task.predict(task.model().eval(), examples)
     for line in found:
