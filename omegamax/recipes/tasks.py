@@ -72,8 +72,11 @@ TASKS: dict[str, TaskEntry] = {
         "answer questions about stories with a memory network (generated stories, or the files of bAbI)",
         "omegamax.recipes.babi:StoryQuestions",
         "omegamax.recipes.settings:BabiSettings",
-        MappingProxyType({"epochs": 60, "batch_size": 32, "learning_rate": 1e-2, "clip": 40.0, "threads": 1}),
-        MappingProxyType({"questions": 1500, "epochs": 20, "linear_start": 8}),
+        # The paper's 0.01 and 40, for sums over a batch of 32; the loop has means. Adam learns tasks of two facts worse.
+        MappingProxyType(
+            {"optimizer": "sgd", "epochs": 100, "batch_size": 32, "learning_rate": 0.32, "clip": 1.25, "threads": 1}
+        ),
+        MappingProxyType({"questions": 1500, "epochs": 30, "linear_start": 0}),
     ),
     "dates": TaskEntry(
         "normalise dates written in many languages to ISO form (generated data)",
