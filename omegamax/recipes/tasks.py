@@ -72,7 +72,7 @@ TASKS: dict[str, TaskEntry] = {
         "answer questions about stories with a memory network (generated stories, or the files of bAbI)",
         "omegamax.recipes.babi:StoryQuestions",
         "omegamax.recipes.settings:BabiSettings",
-        # The paper's 0.01 and 40, for sums over a batch of 32; the loop has means. Adam learns tasks of two facts worse.
+        # The paper's 0.01 and 40, for sums over a batch of 32; the loop has means. Adam learns two-fact tasks worse.
         MappingProxyType(
             {"optimizer": "sgd", "epochs": 100, "batch_size": 32, "learning_rate": 0.32, "clip": 1.25, "threads": 1}
         ),
