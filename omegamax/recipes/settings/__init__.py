@@ -5,6 +5,7 @@ Each field is an option of the command line, a key of a TOML file and a line of 
 """
 
 from omegamax.recipes.settings.attention import AttentionSettings
+from omegamax.recipes.settings.babi import BabiSettings
 from omegamax.recipes.settings.dates import DatesSettings
 from omegamax.recipes.settings.language import LanguageSettings
 from omegamax.recipes.settings.limits import MAX_BEAM, MAX_LENGTH
@@ -23,6 +24,7 @@ __all__ = [
     "PARSER_LOSSES",
     "TAG_KINDS",
     "AttentionSettings",
+    "BabiSettings",
     "DatesSettings",
     "LanguageSettings",
     "NLISettings",
