@@ -161,6 +161,13 @@ class TextToText(Task):
         """Returns the tokens of both sides: a list of them, and with sub-words also the merges."""
         return {"source": _tokens_as_json(self.source_tokens), "target": _tokens_as_json(self.target_tokens)}
 
+    def tokenizer_files(self) -> dict[str, bytes]:
+        """Returns the tokenizer of each side, or of both, in the format of the package `tokenizers`, for sub-words."""
+        if self.source_tokens is self.target_tokens:
+            return self.source_tokens.tokenizer_files("tokenizer")
+        sides = {"source_tokenizer": self.source_tokens, "target_tokenizer": self.target_tokens}
+        return {file: content for name, side in sides.items() for file, content in side.tokenizer_files(name).items()}
+
     def examples(self, split: str) -> Sequence[TextPair]:
         """Returns the pairs of a split, in the order of the file."""
         if self._splits is None:
