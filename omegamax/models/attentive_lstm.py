@@ -69,7 +69,9 @@ class AttentiveLSTM(nn.Module):
             premise_lengths: (B,)
             hypothesis_lengths: (B,)
         """
-        states = read_pair(self.of_premise, self.of_hypothesis, premise, hypothesis, premise_lengths, hypothesis_lengths)
+        states = read_pair(
+            self.of_premise, self.of_hypothesis, premise, hypothesis, premise_lengths, hypothesis_lengths
+        )
         query = states.last.unsqueeze(1)  # (B, 1, hidden)
         if self.attention is None:
             return PairOutput(self._logits(query), None)

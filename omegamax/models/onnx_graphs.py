@@ -72,6 +72,19 @@ def onnx_graphs(model: SequenceModel) -> ONNXGraphs:
     with torch.no_grad():
         small, large = _example(model, _BATCH, _LENGTH), _example(model, _OTHER_BATCH, _OTHER_LENGTH)
         names = _names(small)
+        shapes = (
+            {0: "batch"},
+            [_dynamic_axes(a, b) for a, b in zip(_tensors(small.encoded), _tensors(large.encoded))],
+            [_dynamic_axes(a, b) for a, b in zip(_tensors(small.step.state), _tensors(large.later.state))],
+        )
+        # The decoder first: it is the one whose operators ONNX may lack.
+        decoder = _export(
+            _Decoder(model, small.encoded, small.step.state),
+            (small.token, list(_tensors(small.encoded)), list(_tensors(small.step.state))),
+            shapes,
+            names["decoder"],
+            type(model).__name__,
+        )
         encoder = _export(
             _Encoder(model),
             (small.source,),
@@ -79,18 +92,6 @@ def onnx_graphs(model: SequenceModel) -> ONNXGraphs:
             names["encoder"],
             type(model).__name__,
             [_shape(a, b) for a, b in zip(_encoder_outputs(model, small), _encoder_outputs(model, large))],
-        )
-        shapes = (
-            {0: "batch"},
-            [_dynamic_axes(a, b) for a, b in zip(_tensors(small.encoded), _tensors(large.encoded))],
-            [_dynamic_axes(a, b) for a, b in zip(_tensors(small.step.state), _tensors(large.later.state))],
-        )
-        decoder = _export(
-            _Decoder(model, small.encoded, small.step.state),
-            (small.token, list(_tensors(small.encoded)), list(_tensors(small.step.state))),
-            shapes,
-            names["decoder"],
-            type(model).__name__,
         )
         graphs = ONNXGraphs(encoder, decoder, names)
         for batch, length in ((1, 1), (2, 9)):

@@ -74,7 +74,9 @@ class WordByWordLSTM(nn.Module):
             premise_lengths: (B,)
             hypothesis_lengths: (B,)
         """
-        states = read_pair(self.of_premise, self.of_hypothesis, premise, hypothesis, premise_lengths, hypothesis_lengths)
+        states = read_pair(
+            self.of_premise, self.of_hypothesis, premise, hypothesis, premise_lengths, hypothesis_lengths
+        )
         memory, keys, queries = states.premise, self.key(states.premise), self.query(states.hypothesis)
         places = torch.arange(premise.shape[1], device=premise.device)
         allowed = places < premise_lengths.to(premise.device).unsqueeze(-1)  # (B, P)

@@ -79,7 +79,7 @@ class Summarize(Translate):
         """Cuts a long source."""
         return SummaryPair(source[: settings.max_source], texts.target, texts.more)
 
-    def score(self, examples: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:
+    def score_texts(self, examples: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:
         """Computes ROUGE against the best of all references."""
         scores = mean_rouge(predictions, [[example.target, *example.more] for example in examples])
         return {self.metric: scores.pop(self.metric), **scores}
