@@ -12,12 +12,12 @@ time:
     python benchmarks/translate.py --en-de corpus/en-de --speed
     python benchmarks/translate.py --tables
 
-Groups of cells (translate_cells.py): `paper` (normalizers × tasks × models at the same, untuned settings), `seeds` (two
-more seeds of softmax and of the two best), `bars` (larger models, an hour each, and JoeyNMT), `lecture` (with and
+Groups of cells (translate_cells.py): `paper` (normalizers × tasks × models at the same, untuned settings), `seeds`
+(two more seeds of softmax and of the two best), `bars` (larger models, an hour each, and JoeyNMT), `lecture` (with and
 without attention, two caps of the length), `ablation` (the Transformer with one thing changed), `output` (sparse
 outputs), `plain` (summaries without copying). --minutes is for all: no cell begins after it, and the one that runs is
-stopped, to go on the next time. --cell-minutes is for one cell: its training is stopped, and the best checkpoint so far is tested.
---speed times training steps of all normalizers in turns.
+stopped, to go on the next time. --cell-minutes is for one cell: its training is stopped, and the best checkpoint so
+far is tested. --speed times training steps of all normalizers in turns.
 
 LONG
 """
