@@ -126,7 +126,8 @@ class StructDistribution(Distribution):
     def count(self) -> Tensor:
         """How many structures have a score above −inf, (*batch)."""
         counts = self.structure().count(self.potentials(), lengths=self.lengths)  # type: ignore[attr-defined]
-        return torch.tensor(counts, dtype=self.log_potentials.dtype, device=self.log_potentials.device)
+        found = torch.tensor(counts, dtype=self.log_potentials.dtype, device=self.log_potentials.device)
+        return found.reshape(self.batch_shape)
 
     def to_event(self, sequence: Tensor, extra: Any, lengths: Any = None) -> Tensor:
         """Makes an event from its short form `sequence`, with what is `extra` and the `lengths`."""

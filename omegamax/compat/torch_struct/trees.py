@@ -131,6 +131,16 @@ class _Dependencies(StructDistribution):
         log_q = torch.where(p > 0, torch.where(p > 0, q, 1).log(), 0)
         return found + _weighted(super().marginals, _plogp(p) - (p * log_q).sum(-1))
 
+    @property
+    def count(self) -> Tensor:
+        """How many trees have a score above −inf, (*batch)."""
+        return self._sum_of_ones() if self.labelled else super().count
+
+    def _sum_of_ones(self) -> Tensor:
+        flat = torch.where(self.log_potentials > -torch.inf, 0.0, -torch.inf).double()
+        value = type(self)(flat, self.lengths, multiroot=self.multiroot).log_partition  # type: ignore[call-arg]
+        return value.exp().round().to(self.log_potentials.dtype)
+
     def _arcs(self, regularizer: Shannon) -> Tensor:
         if not self.labelled:
             return self.log_potentials
@@ -194,9 +204,7 @@ class NonProjectiveDependencyCRF(_Dependencies):
     @property
     def count(self) -> Tensor:
         """How many trees have a score above −inf, (*batch), by the matrix-tree theorem."""
-        flat = torch.where(self.log_potentials > -torch.inf, 0.0, -torch.inf).double()
-        value = type(self)(flat, self.lengths, multiroot=self.multiroot).log_partition
-        return value.exp().round().to(self.log_potentials.dtype)
+        return self._sum_of_ones()
 
 
 def with_root(arcs: Tensor) -> Tensor:
