@@ -133,8 +133,8 @@ def test_against_the_package():
         )
     scores = torch.randn(4, 6, dtype=torch.double, generator=torch.Generator().manual_seed(3))
     target = torch.tensor([1, 0, 5, 2])
-    calls = {name: (scores,) for name in ("sparsemax", "entmax15", "sparsemax_bisect", "entmax_bisect")}
-    calls |= {"normmax_bisect": (scores, 1.7), "budget_bisect": (scores, 2.3)} | {n: (scores, target) for n in LOSSES}
+    calls = dict.fromkeys(("sparsemax", "entmax15", "sparsemax_bisect", "entmax_bisect"), (scores,))
+    calls |= {"normmax_bisect": (scores, 1.7), "budget_bisect": (scores, 2.3)} | dict.fromkeys(LOSSES, (scores, target))
     for name, arguments in calls.items():
         grads = []
         for package in (ours, theirs):

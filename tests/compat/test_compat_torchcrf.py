@@ -74,7 +74,7 @@ def test_masked_positions_are_removed(kind):
         kept = mask[:, b] != 0
         expected.append(log_likelihood(crf, emissions[kept, b], tags[kept, b].tolist()))
         every = list(itertools.product(range(3), repeat=int(kept.sum())))
-        best.append(list(max(every, key=lambda each: score(crf, emissions[kept, b], each))))  # noqa: B023
+        best.append(list(max(every, key=lambda each: score(crf, emissions[kept, b], each))))
     tags[mask == 0] = -100
     found = crf(emissions, tags, mask, reduction="none")
     torch.testing.assert_close(found, torch.stack(expected))

@@ -1,5 +1,7 @@
 """`compat.torchsparseattn`: the cases of the package's own tests, against quadratic programs."""
 
+import itertools
+
 import pytest
 import torch
 from oracles import simplex_qp
@@ -13,7 +15,7 @@ LAYERS = [ours.Sparsemax(), ours.Fusedmax(0.1), ours.Oscarmax(0.05)]
 
 def penalty(layer):
     if isinstance(layer, ours.Fusedmax):
-        return lambda p: 0.1 * sum(abs(b - a) for a, b in zip(p, p[1:]))
+        return lambda p: 0.1 * sum(abs(b - a) for a, b in itertools.pairwise(p))
     if isinstance(layer, ours.Oscarmax):
         return lambda p: 0.05 * sum(max(a, b) for i, a in enumerate(p) for b in p[i + 1 :])
     return lambda p: 0.0 * p[0]
