@@ -27,7 +27,9 @@ from omegamax.models.speech import AttentionRecognizer, CTCRecognizer, SpeechBat
 from omegamax.recipes.metrics import edit_distances
 from omegamax.recipes.normalizers import make_normalizer
 from omegamax.recipes.settings import SpeechSettings
+from omegamax.smoothmax import SmoothMax
 from omegamax.structures import CTC
+from omegamax.structures.smoothing import smoothing_of
 from omegamax.training.task import AttentionMap, Loss, Task
 
 _MIN_STRINGS = 40  # of dev and test
@@ -57,7 +59,7 @@ class Speech(Task):
     def __init__(
         self, settings: SpeechSettings, labels: Sequence[str], recordings: Sequence[Recording] | None = None
     ) -> None:
-        self._regularizer = make_normalizer(settings)
+        self._regularizer = _regularizer(settings)
         self.settings, self.labels = settings, list(labels)
         self._numbers = {label: number for number, label in enumerate(self.labels)}
         self._recordings = recordings
@@ -66,7 +68,7 @@ class Speech(Task):
     @classmethod
     def prepare(cls, settings: SpeechSettings) -> Speech:
         """Reads or synthesises the recordings, and makes strings of them."""
-        make_normalizer(settings)
+        _regularizer(settings)
         recordings = _read(settings)
         return cls(settings, sorted({each.label for each in recordings}), recordings)
 
@@ -229,6 +231,17 @@ class Speech(Task):
             pauses = tuple(draw.integers(_LONGEST_PAUSE, size=n_words).tolist())
             found.append(Utterance(parts, pauses, " ".join(said)))
         return found
+
+
+def _regularizer(settings: SpeechSettings) -> SmoothMax:
+    """Returns Ω of attention, or of the sum over alignments, which takes some only."""
+    found = make_normalizer(settings)
+    if settings.model == "ctc":
+        try:
+            smoothing_of("ctc", found)
+        except ValueError as error:
+            raise ValueError(f"speech: attention {settings.attention} is not for the model ctc: {error}") from None
+    return found
 
 
 def _read(settings: SpeechSettings) -> list[Recording]:
