@@ -106,7 +106,7 @@ def test_error_rates_by_hand():
 def test_wrong_settings():
     with pytest.raises(ValueError, match="model must be one of ctc, content"):
         SpeechSettings(model="other")
-    with pytest.raises(ValueError, match="speech: attention fusedmax is not for the model ctc: .*order of its row"):
+    with pytest.raises(ValueError, match=r"speech: attention fusedmax is not for the model ctc: .*order of its row"):
         speech(model="ctc", attention="fusedmax")
 
 
