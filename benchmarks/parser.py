@@ -220,7 +220,9 @@ def main() -> None:
             scores = cells[-1]["test"]
             note = f"{loss}, {tags} tags: UAS {scores['uas']:.2f}, LAS {scores['las']:.2f}"
             print(f"{note} ({(time.monotonic() - began) / 60:.1f} minutes)", file=sys.stderr, flush=True)
-            timing.write("parser", "Dependency parser", sections(cells, options))  # after each cell: nothing is lost
+            timing.write(
+                "parser", "Dependency parser", sections(cells, options), peers=()
+            )  # after each cell: nothing is lost
     wanted = [(loss, tags) for tags in TAGS for loss in LOSSES]
     left = [f"{loss}-{tags}" for loss, tags in wanted if not (cell_directory(options, loss, tags) / CELL).exists()]
     print(f"parser: not measured yet: {' '.join(left) or 'nothing'}", file=sys.stderr)

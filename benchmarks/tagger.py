@@ -338,7 +338,7 @@ def read_cells(folder: Path) -> list[dict[str, Any]]:
 def write_tables(folder: Path) -> None:
     results = read_cells(folder)
     if results:
-        timing.write("tagger", "Taggers", tables(results))
+        timing.write("tagger", "Taggers", tables(results), peers=("spacy", "transformers"))
 
 
 if __name__ == "__main__":
