@@ -1,4 +1,4 @@
-r"""An extension of Python-Markdown: formulas in LaTeX become MathML, which browsers draw without a script or a font of ours.
+r"""An extension of Python-Markdown: formulas in LaTeX become MathML, which browsers draw without a script.
 
     $\Omega(p)$ in a line, and between $$ ... $$ as a paragraph of its own
 
@@ -19,7 +19,7 @@ INLINE = r"(?<![\\$\w])\$(?![\s$])([^$\n]*[^\s$\\])\$(?![\d$])"
 REPAIRS = [
     # Bars of norms are as high as their letter, and have no space beside them.
     (r"<mo>(&#x02016;|&#x0007C;)</mo>", r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>'),
-    # Names of functions are no operators, which have space on both sides; a letter after one (log p) has some before it.
+    # Names of functions are no operators, which have space on both sides; the letter in "log p" has some before it.
     (r"<mo>([a-z]{2,})</mo>", r"<mi>\1</mi>"),
     (
         r"(?<!<msub>)(?<!<msup>)(?<!<munder>)(?<!<msubsup>)(<mi>[a-z]{2,}</mi>)(?=<m(?:i|n|sub|sup|subsup)>)",
