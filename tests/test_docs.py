@@ -13,8 +13,9 @@ import torch
 from public_names import public_names
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-SLOW = {"contexts.md", "plots.md"}  # they compile, and they draw
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# They compile, they draw, and they train small models.
+SLOW = {"contexts.md", "plots.md", *(path.name for path in (ROOT / "docs" / "tutorials").glob("*.md"))}
 # PyTorch's and onnxscript's own, while they export
 _EXPORT_WARNINGS = ("DeprecationWarning", "FutureWarning", "RuntimeWarning")
 pytestmark = [pytest.mark.filterwarnings(f"ignore::{kind}") for kind in _EXPORT_WARNINGS]
