@@ -12,6 +12,7 @@ time. A run that takes more than --minutes is stopped, and its best model so far
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import signal
 import subprocess
@@ -62,6 +63,8 @@ def compute(options: argparse.Namespace, loss: str, tags: str) -> dict[str, Any]
     test = json.loads(subprocess.run(evaluate, check=True, capture_output=True, text=True).stdout)
     epochs = epochs_of(run)
     cell = {"loss": loss, "tags": tags, "outcome": outcome, "seed": options.seed, "test": test, "epochs": epochs}
+    cell["date"] = datetime.date.today().isoformat()
+    cell["options"] = ["--epochs", str(options.epochs), "--threads", str(options.threads), *options.train_options]
     (run / CELL).write_text(json.dumps(cell) + "\n")
     return cell
 
@@ -80,7 +83,9 @@ def epochs_of(run: Path) -> list[dict[str, Any]]:
 
 
 def sections(cells: list[dict[str, Any]], options: argparse.Namespace) -> list[timing.Section]:
-    found: list[timing.Section] = []
+    how = sorted({(" ".join(cell["options"]), cell["date"], cell["seed"]) for cell in cells})
+    rows = [[f"`{given}`", f"`--tags {TAGS['gold']}`", seed, date] for given, date, seed in how]
+    found: list[timing.Section] = [("How", ["options beside the defaults", "gold tags", "seed", "date"], rows)]
     for tags in options.tags:
         mine = [cell for cell in cells if cell["tags"] == tags]
         if mine:
@@ -194,6 +199,9 @@ def main() -> None:
             note = f"{loss}, {tags} tags: UAS {scores['uas']:.2f}, LAS {scores['las']:.2f}"
             print(f"{note} ({(time.monotonic() - began) / 60:.1f} minutes)", file=sys.stderr, flush=True)
             timing.write("parser", "Dependency parser", sections(cells, options))  # after each cell: nothing is lost
+    wanted = [(loss, tags) for tags in TAGS for loss in LOSSES]
+    left = [f"{loss}-{tags}" for loss, tags in wanted if not (cell_directory(options, loss, tags) / CELL).exists()]
+    print(f"parser: not measured yet: {' '.join(left) or 'nothing'}", file=sys.stderr)
     if not cells:
         raise SystemExit("parser: no cell is finished yet; leave out --report")
     if options.pictures:

@@ -43,6 +43,7 @@ from omegamax.attention.memories.external_memory import MemoryController as Memo
 from omegamax.attention.memories.external_memory import MemoryReadout as MemoryReadout
 from omegamax.attention.memories.key_value_memory import KeyValueMemory as KeyValueMemory
 from omegamax.attention.memories.key_value_memory import KeyValueMemoryOutput as KeyValueMemoryOutput
+from omegamax.attention.memories.linear_start import LinearStart as LinearStart
 from omegamax.attention.memories.memory_network import AdjacentEmbeddings as AdjacentEmbeddings
 from omegamax.attention.memories.memory_network import BagOfWords as BagOfWords
 from omegamax.attention.memories.memory_network import LayerWiseEmbeddings as LayerWiseEmbeddings

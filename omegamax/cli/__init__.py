@@ -18,6 +18,7 @@ from omegamax.cli import (
     check_data,
     compare,
     evaluate,
+    export,
     info,
     operators,
     plot,
@@ -31,7 +32,7 @@ from omegamax.cli.parser import Parser, add_command
 from omegamax.data.printable import printable
 
 _MAX_MESSAGE = 2000  # characters of an error
-_COMMANDS_OF_MODELS = ("train", "evaluate", "predict", "score", "attend", "compare")
+_COMMANDS_OF_MODELS = ("train", "evaluate", "predict", "score", "attend", "compare", "export")
 
 COMMANDS: dict[str, Any] = {
     "train": train,
@@ -40,6 +41,7 @@ COMMANDS: dict[str, Any] = {
     "score": score,
     "attend": attend,
     "compare": compare,
+    "export": export,
     "check-data": check_data,
     "reproduce": reproduce,
     "plot": plot,
