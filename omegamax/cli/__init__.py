@@ -25,6 +25,7 @@ from omegamax.cli import (
     predict,
     reproduce,
     score,
+    timeseries,
     train,
 )
 from omegamax.cli.errors import CommandError, as_command_errors
@@ -43,6 +44,7 @@ COMMANDS: dict[str, Any] = {
     "compare": compare,
     "export": export,
     "check-data": check_data,
+    "timeseries": timeseries,
     "reproduce": reproduce,
     "plot": plot,
     "operators": operators,
@@ -63,6 +65,7 @@ examples:
   omegamax reproduce fig2                        a figure, ours and the paper's
   omegamax operators                             all operators on one row
   omegamax check-data tagger DIR                 mistakes in the data
+  omegamax timeseries classify TRAIN.ts TEST.ts  dynamic time warping
   omegamax train --help                          the tasks
   omegamax train dates --help                    the options of a task
 

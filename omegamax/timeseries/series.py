@@ -211,8 +211,9 @@ def _lengths(who: str, values: Tensor, name: str, first: int = 0) -> Tensor:
     wrong = ~finite & (torch.arange(size) < lengths.unsqueeze(1)).unsqueeze(-1)
     if bool(wrong.any()):
         i, t, channel = wrong.nonzero()[0].tolist()
+        came = str(values[i, t, channel].item()).replace("nan", "NaN")
         raise ValueError(
-            f"{who}: series must hold finite numbers up to their end, got {values[i, t, channel].item()} in series "
+            f"{who}: series must hold finite numbers up to their end, got {came} in series "
             f"{first + i} of {name} at time {t}, channel {channel}; fill the gap, or cut the series there"
         )
     return lengths
