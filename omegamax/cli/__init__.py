@@ -18,6 +18,7 @@ from omegamax.cli import (
     check_data,
     compare,
     evaluate,
+    explore,
     info,
     operators,
     plot,
@@ -44,6 +45,7 @@ COMMANDS: dict[str, Any] = {
     "reproduce": reproduce,
     "plot": plot,
     "operators": operators,
+    "explore": explore,
     "bench": bench,
     "info": info,
 }
