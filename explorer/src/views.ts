@@ -2,5 +2,6 @@
 
 import type { View } from "./view";
 import { view as row } from "./views/row";
+import { view as simplex } from "./views/simplex";
 
-export const VIEWS: View[] = [row];
+export const VIEWS: View[] = [row, simplex];
