@@ -119,7 +119,7 @@ function drawGraph(picture: SVGSVGElement, { nodes, edges }: Parsed, expected: F
   for (const name of nodes) (columns[depth.get(name)!] ??= []).push(name);
   const tallest = Math.max(...columns.map((column) => column.length));
   const [across, down] = [124, 74];
-  const [width, height] = [columns.length * across, Math.max(2, tallest) * down + 24];
+  const [width, height] = [columns.length * across, Math.max(2, tallest) * down + 44];
   // Nodes of neighbouring columns are shifted a little, so that an edge over a column does not run through its node.
   const at = (name: string) => {
     const column = columns[depth.get(name)!]!;
@@ -136,7 +136,8 @@ function drawGraph(picture: SVGSVGElement, { nodes, edges }: Parsed, expected: F
     const lit = highlighted?.[i] === 1;
     const length = Math.hypot(b.x - a.x, b.y - a.y);
     const [ux, uy] = [(b.x - a.x) / length, (b.y - a.y) / length];
-    const bend = depth.get(head)! - depth.get(tail)! > 1 ? 34 : 0; // around the columns between
+    const span = depth.get(head)! - depth.get(tail)!;
+    const bend = span === 1 ? 0 : (a.y + b.y <= height ? 1 : -1) * (22 + 26 * span); // around the columns between
     const middle = { x: (a.x + b.x) / 2 + uy * bend, y: (a.y + b.y) / 2 - ux * bend };
     const [start, end] = [{ x: a.x + 17 * ux, y: a.y + 17 * uy }, { x: b.x - 21 * ux, y: b.y - 21 * uy }];
     lines[lit ? "push" : "unshift"](svg("g", { class: lit ? "arc lit" : mass === 0 ? "arc none" : "arc" },

@@ -114,7 +114,8 @@ function drawArcs(picture: SVGSVGElement, { words }: TreeState, expected: Float6
   const size = words.length + 1;
   const across = 98;
   const x = (i: number) => 44 + i * across;
-  const height = 60 + 30 * Math.min(5, size);
+  const longest = Math.max(1, ...Array.from(expected.keys()).filter((at) => expected[at]! > 0 || highlighted?.[at] === 1).map((at) => Math.abs(Math.floor(at / size) - (at % size))));
+  const height = 66 + 21 * Math.min(5, longest);
   const base = height - 34;
   picture.setAttribute("viewBox", `0 0 ${x(size - 1) + 50} ${height}`);
   picture.style.minWidth = `${Math.min(x(size - 1) + 50, 480)}px`;

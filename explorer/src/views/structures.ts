@@ -22,6 +22,7 @@ const MEANINGS: Record<Mode, string> = {
   sparsemap: "The few structures whose mean maximises the score less half its squared norm.",
 };
 const N_SAMPLES = 5;
+const MOST_SHOWN = 12; // of the list
 
 class StructuresView implements Mounted {
   private kind: Kind<any> = KINDS[0]!;
@@ -74,7 +75,7 @@ class StructuresView implements Mounted {
       element("div", { class: "two-sides" }, this.picture,
         element("div", {},
           element("section", { class: "panel", "aria-label": "Value" },
-            element("p", { class: "stats large" }, element("span", {}, element("span", { class: "stat-name" }, "value "), this.value), element("span", {}, element("span", { class: "stat-name" }, "listed "), this.count)),
+            element("p", { class: "stats large" }, element("span", {}, element("span", { class: "stat-name" }, "value: "), this.value), element("span", {}, element("span", { class: "stat-name" }, "listed: "), this.count)),
             this.meaning, this.message),
           element("section", { class: "panel", "aria-label": "List of structures" }, this.listTitle, this.list),
           element("section", { class: "panel", "aria-label": "Samples" }, element("div", { class: "list-head" }, element("h2", {}, "Samples"), this.again), this.samples))),
@@ -151,12 +152,14 @@ class StructuresView implements Mounted {
 
   private showList({ value, list, listsScores, samples }: Answer, mode: Mode): void {
     this.value.textContent = numberText(value);
+    const shown = Math.min(list.length, MOST_SHOWN);
     const whole = mode === "sparsemap" || list.length < MOST_LISTED;
-    this.count.textContent = `${Math.min(list.length, 12)}${whole && list.length <= 12 ? ", all that have probability" : ""}`;
-    if (listsScores) this.count.textContent = `${list.length} best`;
+    if (listsScores) this.count.textContent = `the ${shown} best`;
+    else if (!whole) this.count.textContent = `the ${shown} most probable`;
+    else this.count.textContent = shown < list.length ? `${shown} of ${list.length}` : `all ${shown} that have probability`;
     this.listTitle.textContent = listsScores ? "Best scores" : "Most probable structures";
     const scale = listsScores ? 1 : Math.max(...list.map(({ probability }) => probability), 1e-9);
-    this.list.replaceChildren(...list.slice(0, 12).map((listed) => this.line(listed, listsScores, scale)));
+    this.list.replaceChildren(...list.slice(0, MOST_SHOWN).map((listed) => this.line(listed, listsScores, scale)));
     this.again.disabled = samples.length === 0;
     this.samples.replaceChildren(...(samples.length === 0
       ? [element("li", { class: "quiet" }, "The MAP is one structure; there is nothing to draw.")]
