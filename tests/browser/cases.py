@@ -78,7 +78,9 @@ def row_cases() -> list[dict[str, Any]]:
             leaf = scores.clone().requires_grad_()
             value, weights = smooth.max_and_argmax(leaf)
             direction = torch.randn(len(scores), generator=generator)
-            product = torch.autograd.grad(weights, leaf, direction)[0] if name != "hardmax" else torch.zeros_like(scores)
+            product = (
+                torch.autograd.grad(weights, leaf, direction)[0] if name != "hardmax" else torch.zeros_like(scores)
+            )
             case = {
                 "operator": {"name": name, "parameter": next(iter(parameters.values()), 0), "gamma": gamma},
                 "scores": numbers(scores),
@@ -143,7 +145,9 @@ def _without_unread(arcs: Tensor) -> Tensor:
 def matching_case(scores: Tensor) -> dict[str, Any]:
     """The best matching and SparseMAP by the library; the expected one by listing all matchings."""
     n = len(scores)
-    everyone = torch.stack([torch.eye(n, dtype=torch.float64)[list(order)] for order in itertools.permutations(range(n))])
+    everyone = torch.stack(
+        [torch.eye(n, dtype=torch.float64)[list(order)] for order in itertools.permutations(range(n))]
+    )
     totals = (everyone * scores).sum((1, 2))
     expected = (totals.softmax(0)[:, None, None] * everyone).sum(0)
     matching = om.Matching()
