@@ -19,6 +19,7 @@ from omegamax.cli import (
     compare,
     evaluate,
     export,
+    explore,
     info,
     operators,
     plot,
@@ -48,6 +49,7 @@ COMMANDS: dict[str, Any] = {
     "reproduce": reproduce,
     "plot": plot,
     "operators": operators,
+    "explore": explore,
     "bench": bench,
     "info": info,
 }
