@@ -119,6 +119,8 @@ class _Guard:
         await self._app(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Any) -> RequestError | None:
+        if scope.get("http_version") not in ("1.0", "1.1"):
+            return RequestError(505, "the server speaks HTTP 1.1; open the address that omegamax printed in a browser")
         hosts, origins, sites = ([v for k, v in scope["headers"] if k == name] for name in _CHECKED)
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             return RequestError(

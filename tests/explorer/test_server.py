@@ -11,12 +11,12 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs the extra explore: pip install omegamax[explore]")
 pytest.importorskip("uvicorn", reason="needs the extra explore: pip install omegamax[explore]")
-from asgi_client import call  # noqa: E402
+from asgi_client import call
 
-from omegamax.errors import DataError  # noqa: E402
-from omegamax.explorer import serving  # noqa: E402
-from omegamax.explorer.server import Limits, make_app  # noqa: E402
-from omegamax.explorer.serving import make_server, open_socket  # noqa: E402
+from omegamax.errors import DataError
+from omegamax.explorer import serving
+from omegamax.explorer.server import Limits, make_app
+from omegamax.explorer.serving import make_server, open_socket
 
 PAGE = '<!doctype html><title>é</title><script type="application/json">{}</script><script>let a = "<b>";</script>'
 TOKEN, PORT = "s3cret", 4321

@@ -1,6 +1,6 @@
 // Draws one head as a map of cells or as lines between tokens. Only what is inside the frame is looked at.
 
-import { absentColour, NAN_COLOUR, paint, type Theme, weightColour } from "./palette";
+import { absentColour, FOCUS_COLOUR, NAN_COLOUR, paint, type Theme, weightColour } from "./palette";
 import type { Part } from "./payload";
 import { pool, type SparseMap } from "./sparse_map";
 import type { Surface } from "./surface";
@@ -29,6 +29,7 @@ export const LINE_HEIGHT = 20;
 export const MOST_LINES = 5000; // in sight at once; the heaviest are drawn
 const FONT_SIZE = 12;
 const MOST_LABEL = 130;
+const WIDEST = 14; // no letter is wider
 const LEAST_LABELLED = 10; // size of a cell beside which a token is readable
 const LEAST_DRAWN = 6; // smaller cells are painted as pixels
 
@@ -42,7 +43,7 @@ export function margins(surface: Surface, part: Part, form: Form, cell: number):
 function longest(surface: Surface, tokens: string[]): number {
   let width = 16;
   for (const token of tokens.slice(0, 2000)) {
-    if (token.length * 4 > width) width = Math.max(width, surface.width(tokenText(token), FONT_SIZE));
+    if (token.length * WIDEST > width) width = Math.max(width, surface.width(tokenText(token), FONT_SIZE));
     if (width >= MOST_LABEL) return MOST_LABEL;
   }
   return Math.ceil(width);
@@ -84,7 +85,7 @@ function drawMap(surface: Surface, part: Part, map: SparseMap, frame: Frame, lar
     for (let column = firstColumn; column < endColumn; column++) surface.rect(x(column + 1) - gap, top, gap, height, theme.paper);
   });
   surface.frame(left, top, width, height, theme.faint, 1);
-  if (focus !== null) drawFocus(surface, frame, width, height, focus, x, y, theme);
+  if (focus !== null) drawFocus(surface, frame, width, height, focus, x, y);
   if (cell < LEAST_LABELLED) return;
   for (let row = firstRow; row < endRow; row++) {
     const middle = y(row) + cell / 2;
@@ -103,12 +104,12 @@ function drawMap(surface: Surface, part: Part, map: SparseMap, frame: Frame, lar
 
 function drawFocus(
   surface: Surface, frame: Frame, width: number, height: number, focus: Focus,
-  x: (column: number) => number, y: (row: number) => number, theme: Theme,
+  x: (column: number) => number, y: (row: number) => number,
 ): void {
   surface.clip(frame.left - 2, frame.top - 2, width + 4, height + 4, () => {
     const size = Math.max(2, frame.cell);
-    surface.frame(frame.left, y(focus.row), width, size, theme.accent, 1.5);
-    if (focus.column !== null) surface.frame(x(focus.column), y(focus.row), size, size, NAN_COLOUR, 2);
+    surface.frame(frame.left, y(focus.row), width, size, FOCUS_COLOUR, 1);
+    if (focus.column !== null) surface.frame(x(focus.column), y(focus.row), size, size, FOCUS_COLOUR, 2.5);
   });
 }
 

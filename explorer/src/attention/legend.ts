@@ -10,7 +10,7 @@ import type { SparseMap } from "./sparse_map";
 export function legend(form: Form, largest: number, shown: { part: Part; map: SparseMap }[]): HTMLElement {
   const items: (HTMLElement | string)[] = [];
   if (form === "lines") {
-    items.push(`Wider and darker lines have more weight; a weight of 0 has no line. At most ${MOST_LINES} lines are drawn at once, the heaviest.`);
+    items.push(`Wider, stronger lines have more weight; a weight of 0 has no line. At most ${MOST_LINES} lines are drawn at once, the heaviest.`);
   } else {
     const bar = element("span", { class: "attention-bar", "aria-hidden": "true" });
     const stops = Array.from({ length: 9 }, (_, at) => weightColour((largest * at) / 8, largest));

@@ -64,7 +64,8 @@ export function overview(part: Part, largest: number, label: string, chosen: (la
     choose(layer, head) {
       buttons.forEach((button, at) => {
         const [ownLayer, ownHead] = [Math.floor(at / part.nHeads), at % part.nHeads];
-        const pressed = (layer === null || layer === ownLayer) && (head === null || head === ownHead);
+        const some = layer !== null || head !== null; // the mean of all heads marks none
+        const pressed = some && (layer === null || layer === ownLayer) && (head === null || head === ownHead);
         button.setAttribute("aria-pressed", String(pressed));
       });
     },

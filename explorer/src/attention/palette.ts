@@ -14,6 +14,7 @@ export const PAPER: Theme = { ink: "#222222", faint: "#8a8a8a", paper: "#ffffff"
 export const ZERO_COLOUR = "#d8d8d8";
 export const CUT_COLOUR = "#f4e8c8";
 export const NAN_COLOUR = "#d55e00";
+export const FOCUS_COLOUR = "#c2410c"; // the chosen row and cell, on light cells in every theme
 const STOPS = ["#ffffff", "#bbd8ec", "#3d93c8", "#00568a", "#002b45"].map(channels);
 const STEPS = 256;
 
