@@ -1,21 +1,16 @@
-// The table of kernels, filled with those of the page: core/table.cpp without attention.
+// The table through which the solver of SparseMAP reaches the page's oracles and algebra. The page calls its other
+// kernels directly, so the linker drops those that it does not use.
 #include "core/problems.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
-void fill_row(Table&);
 void fill_oracle(Table&);
-void fill_arborescence(Table&);
-void fill_selection(Table&);
 
 static Table filled() {
   Table table{};
   table.arch = "wasm";
-  fill_row(table);
   fill_oracle(table);
-  fill_arborescence(table);
-  fill_selection(table);
   return table;
 }
 

@@ -15,11 +15,16 @@ export interface RowOperator {
   groups?: Numbers; // of groupmax: the group of each position
 }
 
-export interface Row {
+interface Certificate {
   weights: Float32Array;
-  value: number; // max_Ω(scores)
   joined: Uint8Array; // fusedmax: whether a position is in the segment of the supported position before it
   labels: Int32Array; // oscarmax: the cluster of each supported position, -1 elsewhere
+}
+export interface Row extends Certificate {
+  value: number; // max_Ω(scores)
+}
+export interface Rows extends Certificate {
+  values: Float32Array; // one per row
 }
 
 export class RowKernels {
@@ -27,22 +32,31 @@ export class RowKernels {
 
   // argmax over the simplex of <p, scores> - gamma Ω(p); a score of -Infinity removes its position.
   solve(operator: RowOperator, scores: Numbers): Row {
-    const n = scores.length;
-    const gamma = operator.gamma ?? 1;
-    const scaled = Float32Array.from(scores, (score) => Math.fround(Math.fround(score) / Math.fround(gamma)));
+    const found = this.solveAll(operator, scores, 1);
+    return { ...found, value: found.values[0] ?? NaN };
+  }
+
+  // The same for several rows of one length, which stand one after the other in `scores`.
+  solveAll(operator: RowOperator, scores: Numbers, rows: number): Rows {
+    const size = scores.length;
+    const n = rows === 0 ? 0 : size / rows;
+    const gamma = Math.fround(operator.gamma ?? 1);
+    const scaled = Float32Array.from(scores, (score) => Math.fround(score) / gamma);
     return this.module.scope((memory) => {
-      const weights = memory.bytes(4 * n);
-      const value = memory.bytes(4);
-      const joined = memory.bytes(n);
-      const labels = memory.bytes(4 * n);
+      const weights = memory.bytes(4 * size);
+      const values = memory.bytes(4 * rows);
+      const joined = memory.bytes(size);
+      const labels = memory.bytes(4 * size);
       const kind = OPERATORS.indexOf(operator.name);
       const groups = memory.ints(groupsOf(operator, n));
-      this.module.call("omegamax_row", kind, memory.floats(scaled), groups, operator.parameter ?? 0, n, weights, value, joined, labels);
+      this.module.call(
+        "omegamax_rows", kind, memory.floats(scaled), groups, operator.parameter ?? 0, rows, n, weights, values, joined, labels,
+      );
       return {
-        weights: memory.readFloats(weights, n),
-        value: gamma * (memory.readFloats(value, 1)[0] ?? NaN),
-        joined: memory.readBytes(joined, n),
-        labels: memory.readInts(labels, n),
+        weights: memory.readFloats(weights, size),
+        values: memory.readFloats(values, rows).map((value) => gamma * value),
+        joined: operator.name === "fusedmax" ? memory.readBytes(joined, size) : new Uint8Array(size),
+        labels: operator.name === "oscarmax" ? memory.readInts(labels, size) : new Int32Array(size).fill(-1),
       };
     });
   }

@@ -1,0 +1,6 @@
+// The views, in the order of their tabs.
+
+import type { View } from "./view";
+import { view as row } from "./views/row";
+
+export const VIEWS: View[] = [row];
