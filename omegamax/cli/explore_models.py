@@ -62,8 +62,8 @@ def wants_models(options: argparse.Namespace) -> bool:
 
 def load_models(options: argparse.Namespace) -> tuple[list[Any], list[str]]:
     """Returns the sources of attention, and the inputs."""
-    from omegamax.explorer.hugging_face import load_hugging_face
-    from omegamax.explorer.sources import RunSource
+    from omegamax.model_views.hugging_face import load_hugging_face
+    from omegamax.model_views.sources import RunSource
 
     given, more = list(options.runs_and_inputs), read_input(options.file) if options.file else []
     if options.model is not None:
@@ -79,11 +79,11 @@ def load_models(options: argparse.Namespace) -> tuple[list[Any], list[str]]:
 
 def attention_data(sources: Sequence[Any], lines: Sequence[str], *, serves: bool) -> dict[str, Any]:
     """Returns the data of the attention view; a page that is served may begin without an input."""
-    from omegamax.explorer.attention import collect_attention
+    from omegamax.model_views.attention import collect_attention
 
     if not serves:
         return collect_attention(sources, lines)
-    from omegamax.explorer.server import Limits
+    from omegamax.model_views.server import Limits
 
     found = collect_attention(sources, lines) if lines else {"inputs": []}
     return {**found, "serve": {"max_characters": Limits().n_characters}}
@@ -98,8 +98,8 @@ def serve_page(page: str, sources: Sequence[Any], options: argparse.Namespace, *
         options: of the command
         opens: whether a browser is opened
     """
-    from omegamax.explorer.attention import collect_attention
-    from omegamax.explorer.serving import open_socket, serve
+    from omegamax.model_views.attention import collect_attention
+    from omegamax.model_views.serving import open_socket, serve
 
     def predict(text: str) -> dict[str, Any]:
         return collect_attention(sources, [line for line in text.split("\n") if line.strip()])

@@ -25,7 +25,7 @@ import threading
 import time
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(FOLDER.parent / "explorer"), str(FOLDER)]
+sys.path[:0] = [str(FOLDER.parent / "model_views"), str(FOLDER)]
 
 from _hostile_requests import as_bytes, good_case, hostile_case, strange_bytes  # noqa: E402
 
@@ -40,8 +40,8 @@ class Fuzzer:
     """Sends requests and keeps what went wrong."""
 
     def __init__(self, seed):
-        from omegamax.explorer import serving
-        from omegamax.explorer.server import Limits
+        from omegamax.model_views import serving
+        from omegamax.model_views.server import Limits
 
         self.chance = random.Random(seed)
         self.failures, self.statuses, self.n_slow = [], collections.Counter(), 0
@@ -67,7 +67,7 @@ class Fuzzer:
         return {"inputs": [_SECRET, text]}
 
     def close(self):
-        from omegamax.explorer import serving
+        from omegamax.model_views import serving
 
         self.server.should_exit = True
         self.thread.join(20)
@@ -205,7 +205,7 @@ def fuzz(seed, seconds):
     """Tries hostile requests for about `seconds`; without the extra `explore` it says so and does nothing."""
     global n_cases
     try:
-        import omegamax.explorer.serving  # noqa: F401
+        import omegamax.model_views.serving  # noqa: F401
     except ImportError as error:
         print(f"server: {error}")
         return []

@@ -23,7 +23,7 @@ export function controls(inputs: Input[], parts: Part[], state: State, actions: 
   const titles = input.models[0]?.parts.map((part, at): [string, string] => [String(at), part.title || `part ${at + 1}`]) ?? [];
   return element(
     "div",
-    { class: "attention-controls", role: "group", "aria-label": "What is shown" },
+    { class: "panel controls", role: "group", "aria-label": "What is shown" },
     inputs.length > 1 &&
       choice("Input", inputs.map((each, at) => [String(at), `${at + 1}. ${shortened(tokenText(each.text))}`]), String(state.input), (value) =>
         change({ input: Number(value), row: null, column: null }),
@@ -47,25 +47,26 @@ function numbered(name: string, count: number, mean: string): [string, string][]
 }
 
 function choice(label: string, options: [string, string][], value: string, changed: (value: string) => void): HTMLElement {
-  const select = element("select", { change: () => changed(select.value) }, ...options.map(([id, text]) => element("option", { value: id }, text)));
+  const select = element("select", { "data-control": label.replace(" ", "-"), change: () => changed(select.value) }, ...options.map(([id, text]) => element("option", { value: id }, text)));
   select.value = value;
-  return element("label", {}, `${label} `, select);
+  return element("label", { class: "field" }, element("span", { class: "label" }, label), select);
 }
 
 function modelBoxes(input: Input, state: State, change: Change): HTMLElement {
   const boxes = input.models.map((model, at) => {
     const box = element("input", {
       type: "checkbox",
+      "data-control": `model-${at}`,
       change: () => change({ hidden: box.checked ? state.hidden.filter((each) => each !== at) : [...state.hidden, at] }),
     });
     box.checked = !state.hidden.includes(at);
     return element("label", {}, box, " ", element("bdi", { dir: "auto" }, model.normalizer || model.name));
   });
-  return element("fieldset", {}, element("legend", {}, "Models"), ...boxes);
+  return element("fieldset", { class: "attention-models" }, element("legend", { class: "small-label" }, "Models"), ...boxes);
 }
 
 function button(text: string, click: () => void): HTMLElement {
-  return element("button", { type: "button", click }, text);
+  return element("button", { type: "button", class: "button", "data-control": text.replace(" ", "-"), click }, text);
 }
 
 function shortened(text: string): string {

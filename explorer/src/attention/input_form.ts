@@ -7,12 +7,12 @@ const SECONDS = 180; // until the page stops waiting
 
 export function inputForm(maxCharacters: number, found: (inputs: Input[]) => void): HTMLFormElement {
   const text = element("textarea", { id: "attention-text", rows: 2, dir: "auto", maxlength: maxCharacters, spellcheck: "false", required: true });
-  const button = element("button", { type: "submit" }, "Show attention");
+  const button = element("button", { type: "submit", class: "button" }, "Show attention");
   const message = element("p", { class: "attention-message", role: "alert" });
   const form = element(
     "form",
-    { class: "attention-form", submit: (event: Event) => void submit(event) },
-    element("label", { for: "attention-text" }, "New input, one per line"),
+    { class: "panel attention-form", submit: (event: Event) => void submit(event) },
+    element("label", { class: "small-label", for: "attention-text" }, "New input, one per line; it goes to the server on this computer"),
     text,
     button,
     message,

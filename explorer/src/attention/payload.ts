@@ -1,4 +1,4 @@
-// Reads the attention that Python put into the page, or that the server sent; omegamax/explorer/encoding.py writes it.
+// Reads the attention that Python put into the page, or that the server sent; omegamax/model_views/encoding.py writes it.
 
 import { type Columns, SparseMap } from "./sparse_map";
 

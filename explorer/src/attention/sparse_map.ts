@@ -11,6 +11,8 @@ export const CUT = -3; // some weights were left out of the page
 export const NOT_A_NUMBER = -4;
 
 export class SparseMap {
+  private knownLargest = -1; // not yet
+
   constructor(
     readonly nRows: number,
     readonly nColumns: number,
@@ -52,10 +54,13 @@ export class SparseMap {
   }
 
   largest(): number {
-    let largest = 0;
-    const stop = this.starts[this.nRows]!;
-    for (let at = this.starts[0]!; at < stop; at++) if (this.weights[at]! > largest) largest = this.weights[at]!;
-    return largest;
+    if (this.knownLargest < 0) {
+      let largest = 0;
+      const stop = this.starts[this.nRows]!;
+      for (let at = this.starts[0]!; at < stop; at++) if (this.weights[at]! > largest) largest = this.weights[at]!;
+      this.knownLargest = largest;
+    }
+    return this.knownLargest;
   }
 
   // The place of the first weight of a row whose column is at least `column`.

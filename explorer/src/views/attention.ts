@@ -6,7 +6,7 @@ import { exportPng, exportSvg } from "../attention/export";
 import { inputForm } from "../attention/input_form";
 import { legend } from "../attention/legend";
 import { type Overview, overview } from "../attention/overview";
-import type { Theme } from "../attention/palette";
+import { PAPER, type Theme } from "../attention/palette";
 import { Panel } from "../attention/panel";
 import { type AttentionData, type Model, type Part, readAttention } from "../attention/payload";
 import { exactText, rowTable } from "../attention/row_table";
@@ -16,6 +16,7 @@ import { tokenText } from "../attention/tokens";
 import { element } from "../dom";
 import { clamp } from "../numbers";
 import type { Mounted, Page, View } from "../view";
+import { Tooltip } from "../widgets/tooltip";
 
 interface Shown {
   model: Model;
@@ -26,6 +27,9 @@ interface Shown {
 }
 
 export const view: View = { id: "attention", title: "Attention", mount: (root, page) => new AttentionView(root, page) };
+
+// What was read before stays when the user goes to another view and comes back, also what the server has sent.
+const READ = new WeakMap<object, AttentionData>();
 
 class AttentionView implements Mounted {
   private readonly data: AttentionData;
@@ -38,22 +42,27 @@ class AttentionView implements Mounted {
   private readonly text = element("p", { class: "attention-text", dir: "auto" });
   private readonly key = element("div", {});
   private readonly figures = element("div", { class: "attention-figures" });
-  private readonly readout = element("p", { class: "attention-readout" });
+  private readonly readout = element("p", { class: "attention-readout hint" });
   private readonly tables = element("div", { class: "attention-tables" });
-  private readonly tip = element("div", { class: "attention-tip", "aria-hidden": "true" });
+  private readonly tip = new Tooltip();
   private readonly dark = window.matchMedia("(prefers-color-scheme: dark)");
   private readonly redraw = () => this.refresh();
+  private readonly themes = new MutationObserver(this.redraw); // the user chose another one
 
   constructor(root: HTMLElement, private readonly page: Page) {
+    const known = READ.get(page.data);
     try {
-      this.data = readAttention(page.data.attention ?? { inputs: [] });
+      this.data = known ?? readAttention(page.data.attention ?? { inputs: [] });
     } catch (error) {
       this.data = { inputs: [], serve: null };
       this.fault = `The attention in this page cannot be read: ${(error as Error).message}.`;
     }
+    READ.set(page.data, this.data);
     if (this.data.serve !== null) this.form.append(inputForm(this.data.serve.maxCharacters, (inputs) => this.add(inputs)));
-    root.append(element("div", { class: "attention" }, this.form, this.choices, this.text, this.key, this.figures, this.readout, this.tables, this.tip));
+    const shown = element("section", { class: "panel" }, this.text, this.key, this.figures, this.readout);
+    root.append(element("div", { class: "attention" }, this.form, this.choices, shown, this.tables));
     this.dark.addEventListener("change", this.redraw);
+    this.themes.observe(document.documentElement, { attributeFilter: ["data-theme"] });
     this.refresh();
   }
 
@@ -64,6 +73,8 @@ class AttentionView implements Mounted {
 
   unmount(): void {
     this.dark.removeEventListener("change", this.redraw);
+    this.themes.disconnect();
+    this.tip.remove();
     this.clear();
   }
 
@@ -92,6 +103,7 @@ class AttentionView implements Mounted {
     const built = JSON.stringify([state.input, state.part, state.hidden]);
     if (built !== this.built) this.build(built);
     const parts = this.shown.map(({ part }) => part);
+    const focused = (document.activeElement as HTMLElement | null)?.dataset.control;
     this.choices.replaceChildren(
       controls(inputs, parts, state, {
         change: (change) => this.change(change),
@@ -99,16 +111,26 @@ class AttentionView implements Mounted {
         exportPng: () => exportPng(this.titled(), "attention"),
       }),
     );
+    if (focused) this.choices.querySelector<HTMLElement>(`[data-control="${focused}"]`)?.focus(); // it was made anew
     this.text.textContent = input.text;
+    const maps = this.shown.map((each) => ({ part: each.part, map: this.map(each) }));
+    this.key.replaceChildren(legend(state.form, Math.max(0, ...maps.map(({ map }) => map.largest())), maps));
     this.paint(this.chosen());
     this.describe();
   }
 
   private explain(): void {
+    const fault = this.fault !== "";
+    const how = this.data.serve ? "Type some text above." : "Put that of a trained model, or of a Hugging Face model, into the page:";
+    const commands = 'omegamax explore runs/dates-sparsemax "3 March 2017"\nomegamax explore --model FOLDER "A text of your own"';
     this.figures.replaceChildren(
-      element("p", { class: "attention-message", role: this.fault ? "alert" : null }, this.fault || "This page holds no attention yet."),
-      element("p", {}, this.data.serve ? "Type some text above." : "Put that of a trained model, or of a Hugging Face model, into the page:"),
-      ...(this.data.serve ? [] : [element("pre", {}, 'omegamax explore runs/dates-sparsemax "3 March 2017"\nomegamax explore --model FOLDER "A text of your own"')]),
+      element(
+        "div",
+        {},
+        element("p", { class: "attention-message", role: fault ? "alert" : null }, fault ? this.fault : "This page holds no attention yet."),
+        element("p", {}, how),
+        this.data.serve === null && element("pre", { class: "attention-commands" }, commands),
+      ),
     );
   }
 
@@ -181,18 +203,16 @@ class AttentionView implements Mounted {
       each.panel.show({ part, map: maps[at]!, form, cell, largest, focus: inside ? focus : null }, theme);
       each.overview?.choose(this.state.layer, this.state.head);
     });
-    this.key.replaceChildren(legend(this.state.form, largest, this.shown.map(({ part }, at) => ({ part, map: maps[at]! }))));
   }
 
   private theme(): Theme {
     const style = getComputedStyle(this.figures);
     const own = (name: string, fallback: string) => style.getPropertyValue(name).trim() || fallback;
-    const dark = own("--attention-dark", "0") === "1";
     return {
       ink: style.color,
-      faint: dark ? "#7a8590" : "#8a8a8a",
-      paper: own("--attention-paper", dark ? "#14181d" : "#ffffff"),
-      accent: own("--attention-accent", dark ? "#6db8e8" : "#0b5c8e"),
+      faint: own("--strong-line", PAPER.faint),
+      paper: own("--panel", PAPER.paper),
+      accent: own("--accent", PAPER.accent),
     };
   }
 
@@ -200,35 +220,35 @@ class AttentionView implements Mounted {
     return this.shown.map(({ model, panel }) => ({ title: [model.name, model.normalizer].filter((text) => text).join(" · "), panel }));
   }
 
-  // What a cell or a row holds, in each model, as a sentence.
-  private sentence(focus: Focus): string {
-    const { row, column } = focus;
-    const first = this.shown.find(({ part }) => row < part.rows.length && (column ?? 0) < part.columns.length);
-    if (first === undefined) return "";
-    const found = this.shown.flatMap((shown) => {
+  // What a cell or a row holds: its tokens, and a line for each model.
+  private described({ row, column }: Focus): { title: string; lines: string[] } {
+    const inside = this.shown.filter(({ part }) => row < part.rows.length && (column ?? 0) < part.columns.length);
+    if (inside.length === 0) return { title: "", lines: [] };
+    const lines = inside.map((shown) => {
       const { model, part } = shown;
-      if (row >= part.rows.length || (column !== null && column >= part.columns.length)) return [];
       const map = this.map(shown);
-      const name = this.shown.length > 1 ? `${model.normalizer || model.name} ` : "";
-      if (column === null) return [`${name}${map.count(row)} of ${map.nColumns} weights`];
+      const name = this.shown.length > 1 ? `${model.normalizer || model.name}: ` : "";
+      if (column === null) return `${name}${map.count(row)} of ${map.nColumns} weights`;
       const cell = map.cell(row, column);
       const absent = { zero: "exactly 0", rounded: "too small to be stored", cut: `0 or below ${part.cut}` };
-      return [name + (cell.kind === "weight" ? exactText(cell.weight) : absent[cell.kind])];
+      return name + (cell.kind === "weight" ? exactText(cell.weight) : absent[cell.kind]);
     });
+    const { part } = inside[0]!;
     const isolated = (token: string) => `\u2068${tokenText(token)}\u2069`; // its direction does not spread
-    const from = `${isolated(first.part.rows[row]!)} (row ${row + 1})`;
-    const to = column === null ? "" : ` → ${isolated(first.part.columns[column]!)} (column ${column + 1})`;
-    return `${from}${to}: ${found.join(", ")}`;
+    const from = `${isolated(part.rows[row]!)} (row ${row + 1})`;
+    return { title: column === null ? from : `${from} → ${isolated(part.columns[column]!)} (column ${column + 1})`, lines };
+  }
+
+  private sentence(focus: Focus): string {
+    const { title, lines } = this.described(focus);
+    return title && `${title}. ${lines.join(", ")}`;
   }
 
   private hover(focus: Focus | null, x: number, y: number): void {
     this.paint(focus ?? this.chosen());
-    this.tip.textContent = focus === null ? "" : this.sentence(focus);
-    this.tip.hidden = focus === null;
-    if (focus === null) return;
-    const { offsetWidth, offsetHeight } = this.tip;
-    this.tip.style.left = `${clamp(x + 14, 4, Math.max(4, window.innerWidth - offsetWidth - 8))}px`;
-    this.tip.style.top = `${y + 18 + offsetHeight > window.innerHeight ? y - 14 - offsetHeight : y + 18}px`;
+    const { title, lines } = focus === null ? { title: "", lines: [] } : this.described(focus);
+    if (title === "") this.tip.hide();
+    else this.tip.show(x, y, title, lines);
   }
 
   private choose(focus: Focus | null): void {
@@ -251,7 +271,7 @@ class AttentionView implements Mounted {
       ...this.shown.flatMap((shown) => {
         const { model, part } = shown;
         if (focus === null || focus.row >= part.rows.length) return [];
-        return [rowTable(part, this.map(shown), focus.row, model.normalizer || model.name)];
+        return [element("div", { class: "wide-table" }, rowTable(part, this.map(shown), focus.row, model.normalizer || model.name))];
       }),
     );
   }

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from omegamax.errors import DataError
-from omegamax.explorer.encoding import AttentionLayers, rounds_to_zero
-from omegamax.explorer.sources import ModelAttention, Source
 from omegamax.extras import how_to_install
+from omegamax.model_views.encoding import AttentionLayers, rounds_to_zero
+from omegamax.model_views.sources import ModelAttention, Source
 
 _MAX_BYTES = 2 << 30  # of the dense weights of all layers and heads, which the model returns at once
 _MAX_NEW_TOKENS = 128  # that an encoder-decoder writes

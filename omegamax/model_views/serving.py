@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from omegamax.errors import DataError, os_error_text
-from omegamax.explorer.server import Limits, Predict, make_app
 from omegamax.extras import how_to_install
+from omegamax.model_views.server import Limits, Predict, make_app
 
 try:
     import uvicorn

@@ -14,9 +14,9 @@ pytest.importorskip("uvicorn", reason="needs the extra explore: pip install omeg
 from asgi_client import call
 
 from omegamax.errors import DataError
-from omegamax.explorer import serving
-from omegamax.explorer.server import Limits, make_app
-from omegamax.explorer.serving import make_server, open_socket
+from omegamax.model_views import serving
+from omegamax.model_views.server import Limits, make_app
+from omegamax.model_views.serving import make_server, open_socket
 
 PAGE = '<!doctype html><title>é</title><script type="application/json">{}</script><script>let a = "<b>";</script>'
 TOKEN, PORT = "s3cret", 4321

@@ -10,7 +10,6 @@ a cut, which the page states, but never the largest weight of a row. `left_out[r
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -79,18 +78,6 @@ def encode(layers: AttentionLayers, max_weights: int = MAX_WEIGHTS) -> dict[str,
 def rounds_to_zero(weights: Tensor) -> bool:
     """Says whether some weights are so small that others were very likely rounded to zero; see plots/zeros.py."""
     return bool(((weights > 0) & (weights < _TINY)).any())
-
-
-def to_script_json(data: Any) -> str:
-    """Writes JSON that may stand inside <script>: pure ASCII, without <, > and &.
-
-    >>> to_script_json("</script>")
-    '"\\\\u003c/script\\\\u003e"'
-    """
-    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for letter in "<>&":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return text
 
 
 def _choose_cut(flat: Tensor, support: Tensor, max_weights: int) -> float:

@@ -7,8 +7,8 @@ from typing import Any
 
 from omegamax.data.printable import printable
 from omegamax.errors import DataError
-from omegamax.explorer.encoding import MAX_WEIGHTS, AttentionLayers, encode
-from omegamax.explorer.sources import ModelAttention, Source
+from omegamax.model_views.encoding import MAX_WEIGHTS, AttentionLayers, encode
+from omegamax.model_views.sources import ModelAttention, Source
 
 _LONGEST_TEXT = 10_000  # characters of an input that the page repeats
 

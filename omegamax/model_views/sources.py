@@ -11,7 +11,7 @@ import torch
 
 from omegamax.comparisons.examples import spread_out
 from omegamax.errors import DataError
-from omegamax.explorer.encoding import AttentionLayers
+from omegamax.model_views.encoding import AttentionLayers
 from omegamax.recipes.tasks import load, read_examples, read_split
 from omegamax.training.prediction import TrainedModel
 from omegamax.training.task import AttentionMap

@@ -1,1 +1,0 @@
-"""The page of `omegamax explore`: what Python puts into it, and the server that answers it."""
