@@ -50,7 +50,7 @@ def encode(layers: AttentionLayers, max_weights: int = MAX_WEIGHTS) -> dict[str,
             f"encode: weights must be (layers, heads, {expected[0]}, {expected[1]}) for these rows and columns, got "
             f"{tuple(weights.shape)}; pick one item of the batch, and give a token for each row and column"
         )
-    flat = weights.reshape(-1, expected[1])
+    flat = weights.flatten(0, 2)
     support = flat != 0  # NaN is kept
     cut = _choose_cut(flat, support, max_weights)
     kept = support if cut == 0 else support & ((flat >= cut) | flat.isnan() | _is_largest(flat))

@@ -5,7 +5,7 @@ import json
 _HOSTS = [
     "evil.example", "127.0.0.1", "localhost", "[::1]:{port}", "0.0.0.0:{port}", "127.0.0.1:{port}.evil.example",
     "", "127.0.0.1:{port}@evil.example", "user@127.0.0.1:{port}", "127.0.0.1:0{port}", "127.1:{port}",
-    "LOCALHOST:{port}x", "127.0.0.1:{port} ", "127.0.0.1:{port},evil.example", "xn--lcalhost-n5a:{port}",
+    "LOCALHOST:{port}x", "127.0.0.1 :{port}", "127.0.0.1:{port},evil.example", "xn--lcalhost-n5a:{port}",
     "localhost.:{port}",
 ]  # fmt: skip
 _ORIGINS = [
