@@ -3,5 +3,6 @@
 import type { View } from "./view";
 import { view as attention } from "./views/attention";
 import { view as row } from "./views/row";
+import { view as simplex } from "./views/simplex";
 
-export const VIEWS: View[] = [row, attention];
+export const VIEWS: View[] = [row, simplex, attention];

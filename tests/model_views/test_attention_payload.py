@@ -161,7 +161,22 @@ def run(tmp_path_factory):
     from omegamax.cli import main
 
     out = tmp_path_factory.mktemp("runs") / "language"
-    sizes = "--stories 40 --level word --block-length 16 --size 8 --hidden-size 8 --epochs 1 --threads 1".split()
+    sizes = [
+        "--stories",
+        "40",
+        "--level",
+        "word",
+        "--block-length",
+        "16",
+        "--size",
+        "8",
+        "--hidden-size",
+        "8",
+        "--epochs",
+        "1",
+        "--threads",
+        "1",
+    ]
     assert main(["train", "language", *sizes, "--attention", "sparsemax", "--out", str(out)]) == 0
     return out
 

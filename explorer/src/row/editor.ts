@@ -21,7 +21,7 @@ interface Column {
   mask: HTMLButtonElement;
 }
 
-const LEAST_RANGE = 2;
+const LEAST_RANGE = 1.5;
 
 export class ScoreEditor {
   readonly root = element("div", { class: "scores-scroll" });
@@ -49,7 +49,7 @@ export class ScoreEditor {
   update(scores: number[], masked: boolean[], target: number): void {
     const largest = Math.max(0, ...scores.map(Math.abs));
     // While a bar is dragged the scale stands still, unless the bar leaves it.
-    if (this.dragged < 0 || largest > this.range) this.range = Math.max(LEAST_RANGE, Math.ceil(largest * 1.0001));
+    if (this.dragged < 0 || largest > this.range) this.range = Math.max(LEAST_RANGE, Math.ceil(2 * largest) / 2);
     this.columns.forEach((column, i) => this.updateColumn(column, i, scores[i]!, masked[i]!, target));
   }
 

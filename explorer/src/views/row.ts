@@ -58,7 +58,7 @@ class RowView implements Mounted {
         this.editor.root,
         element("p", { class: "hint" }, "Drag a bar, or use the arrow keys. Click a word to make it the target of the losses (T), the ring below it to mask it (M). Point at a word to see its column of the Jacobian: how all weights move with its score."),
       ),
-      element("p", { class: "legend" }, legendItem("bar", "weight"), legendItem("zero", "exactly zero"), legendItem("mask", "masked"), legendItem("mark", "segment or group of equal treatment"), element("span", {}, element("b", { class: "letter" }, "A"), "cluster of oscarmax"), legendItem("slope", "Jacobian")),
+      element("p", { class: "legend" }, legendItem("bar", "weight"), legendItem("zero", "exactly zero"), legendItem("mask", "masked"), legendItem("mark", "segment, or group"), element("span", {}, element("b", { class: "letter" }, "A"), "cluster of oscarmax"), legendItem("slope", "Jacobian")),
       cards,
       this.numbers,
     );
