@@ -100,15 +100,17 @@ def load_hugging_face(path: Path | str, normalizers: Sequence[str] = ()) -> list
         path: a folder with config.json, weights and a tokenizer
         normalizers: names of operators, such as "sparsemax"; without any, the one that the folder was saved with
     """
+    folder = Path(path)
+    if not (folder / "config.json").is_file():
+        raise DataError(
+            f"{folder}: expected the folder of a Hugging Face model, got one without config.json; name another"
+        )
     try:
         import transformers
     except ImportError:
         raise ImportError(f"explore: a model of Hugging Face needs transformers; {how_to_install('hf')}") from None
     from omegamax.integrations import transformers as hf
 
-    folder = Path(path)
-    if not (folder / "config.json").is_file():
-        raise DataError(f"{folder}: expected the folder of a Hugging Face model, got one without config.json")
     known = hf.register()
     for name in normalizers:
         if name not in known:

@@ -27,8 +27,9 @@ function drawAll(surface: Surface, panels: Titled[]): void {
   let left = GAP;
   for (const { title, panel } of panels) {
     surface.text(title, left, TITLE / 2 + 2, { fill: PAPER.ink, anchor: "start", size: 14, bold: true });
-    surface.shift(left, TITLE, () => panel.export(surface, PAPER));
-    left += panel.size().width + GAP;
+    const { width, height } = panel.size();
+    surface.shift(left, TITLE, () => surface.clip(0, 0, width, height, () => panel.export(surface, PAPER)));
+    left += width + GAP;
   }
 }
 

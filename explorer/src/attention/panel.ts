@@ -94,8 +94,14 @@ export class Panel {
     if (this.picture !== null) this.drawOn(surface, theme, 2);
   }
 
+  // The size of what is in sight, without empty space beside a small map.
   size(): { width: number; height: number } {
-    return { width: this.box.clientWidth, height: this.box.clientHeight };
+    const { clientWidth: width, clientHeight: height } = this.box;
+    if (this.picture === null || this.picture.form === "lines") return { width, height };
+    const { left, top, cell } = this.frame(this.picture);
+    const { rows, columns } = this.picture.part;
+    const least = 160; // for the title
+    return { width: Math.min(width, Math.max(least, left + columns.length * cell + 4)), height: Math.min(height, top + rows.length * cell + 4) };
   }
 
   unmount(): void {
