@@ -4,7 +4,14 @@ import { element } from "./dom";
 import { Kernels } from "./kernels/kernels";
 import { Shell } from "./shell";
 import type { ExplorerData } from "./view";
+import { alignmentBuilder } from "./structures/alignment";
+import { chainBuilder } from "./structures/chain";
+import { graphBuilder, parseGraph } from "./structures/graph";
+import { matchingBuilder } from "./structures/matching";
+import { treeBuilder } from "./structures/tree";
 import { VIEWS } from "./views";
+
+const BUILDERS = { alignment: alignmentBuilder, chain: chainBuilder, graph: (text: string) => graphBuilder(parseGraph(text)), matching: matchingBuilder, tree: treeBuilder };
 
 function readData(): ExplorerData {
   try {
@@ -28,7 +35,7 @@ async function start(): Promise<void> {
     const shell = new Shell(root, VIEWS, kernels, readData());
     shell.start();
     document.documentElement.dataset.ready = "true";
-    Object.assign(window, { omegamax: { kernels } }); // for the console, and for the tests in a browser
+    Object.assign(window, { omegamax: { kernels, builders: BUILDERS } }); // for the console, and for the tests in a browser
   } catch (error) {
     root.replaceChildren(
       element("p", { class: "message", role: "alert" },

@@ -30,8 +30,21 @@ export function findRegions(kernels: Kernels, operator: RowOperator, reach: numb
     if (ties) key += 8 * Number(a > 0 && a === b) + 16 * Number(b > 0 && b === c) + 32 * Number(a > 0 && a === c);
     keys[cell] = key;
   }
-  const levels = [];
-  const low = Math.min(...[values[(size * size) >> 1]!, values[0]!]);
-  for (let level = Math.ceil(low * 2) / 2; level < 4; level += 0.5) levels.push({ level, lines: levelLines(values, size, level) });
-  return { size, keys, supports, levels };
+  return { size, keys, supports, levels: findLevels(values, size) };
 }
+
+// On a coarser grid, which is enough for lines this smooth.
+function findLevels(values: Float32Array, size: number): Regions["levels"] {
+  const coarse = Math.floor((size - 1) / COARSER) + 1;
+  const some = new Float32Array(coarse * coarse);
+  for (let row = 0; row < coarse; ++row)
+    for (let column = 0; column < coarse; ++column) some[row * coarse + column] = values[COARSER * (row * size + column)]!;
+  const low = Math.min(...some.filter(Number.isFinite));
+  const levels = [];
+  for (let level = Math.floor(4 * low + 1) / 4; level < low + 2; level += 0.25) {
+    const lines = levelLines(some, coarse, level).map((line) => line.map(({ x, y }) => ({ x: COARSER * x, y: COARSER * y })) as [Point, Point]);
+    levels.push({ level, lines });
+  }
+  return levels;
+}
+const COARSER = 4;

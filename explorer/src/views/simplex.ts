@@ -10,10 +10,11 @@ import type { Mounted, Page, View } from "../view";
 import { Slider } from "../widgets/slider";
 
 const REACH = 1.75; // of the plane, to each side
-const SIZE = 200; // of its grid
+const SIZE = 481; // of its grid
 const SIDE = 600; // of the picture, in its own units
 const MOST = 4; // of a score
 const NAMES = ["a", "b", "c"];
+const SHADES = [0, 86, 46, 13]; // opacity of a region by the number of positions with weight
 
 interface SimplexState {
   scores: [number, number, number];
@@ -201,15 +202,16 @@ class SimplexView implements Mounted {
   // The more positions have weight, the lighter the region; lines between regions are drawn on the canvas, too.
   private paint({ size, keys, supports }: Regions, colour: string): void {
     const context = this.canvas.getContext("2d")!;
-    context.clearRect(0, 0, size, size);
     context.fillStyle = colour;
+    context.fillRect(0, 0, size, size);
+    const image = context.getImageData(0, 0, size, size); // the colour everywhere; the shade is its opacity
     for (let row = 0, cell = 0; row < size; ++row) {
       for (let column = 0; column < size; ++column, ++cell) {
         const border = (column + 1 < size && keys[cell] !== keys[cell + 1]) || (row + 1 < size && keys[cell] !== keys[cell + size]);
-        context.globalAlpha = border ? 0.75 : [0, 0.34, 0.18, 0.05][supports[cell]!]!;
-        context.fillRect(column, row, 1, 1);
+        image.data[4 * cell + 3] = border ? 235 : SHADES[supports[cell]!]!;
       }
     }
+    context.putImageData(image, 0, 0);
   }
 
   // The positions with weight, written in the middle of each region.
