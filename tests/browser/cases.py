@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from attention_cases import write_pages
 from torch import Tensor
 
 import omegamax as om
@@ -78,7 +79,9 @@ def row_cases() -> list[dict[str, Any]]:
             leaf = scores.clone().requires_grad_()
             value, weights = smooth.max_and_argmax(leaf)
             direction = torch.randn(len(scores), generator=generator)
-            product = torch.autograd.grad(weights, leaf, direction)[0] if name != "hardmax" else torch.zeros_like(scores)
+            product = (
+                torch.autograd.grad(weights, leaf, direction)[0] if name != "hardmax" else torch.zeros_like(scores)
+            )
             case = {
                 "operator": {"name": name, "parameter": next(iter(parameters.values()), 0), "gamma": gamma},
                 "scores": numbers(scores),
@@ -143,7 +146,9 @@ def _without_unread(arcs: Tensor) -> Tensor:
 def matching_case(scores: Tensor) -> dict[str, Any]:
     """The best matching and SparseMAP by the library; the expected one by listing all matchings."""
     n = len(scores)
-    everyone = torch.stack([torch.eye(n, dtype=torch.float64)[list(order)] for order in itertools.permutations(range(n))])
+    everyone = torch.stack(
+        [torch.eye(n, dtype=torch.float64)[list(order)] for order in itertools.permutations(range(n))]
+    )
     totals = (everyone * scores).sum((1, 2))
     expected = (totals.softmax(0)[:, None, None] * everyone).sum(0)
     matching = om.Matching()
@@ -162,6 +167,7 @@ def main(directory: Path) -> None:
     (directory / "page.html").write_text(explorer_page(), encoding="utf-8")
     hostile = {"view": "row", "state": "t=</script><img src=x onerror=alert(1)>", "note": "</script><b>\u2028&"}
     (directory / "hostile.html").write_text(explorer_page(hostile), encoding="utf-8")
+    write_pages(directory)
     print(f"{len(cases['rows'])} rows and {len(cases['structures'])} structures in {directory}")
 
 

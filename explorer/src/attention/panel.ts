@@ -113,6 +113,7 @@ export class Panel {
     const { picture, box, room } = this;
     if (picture === null) return;
     const frame = this.frame(picture);
+    Object.assign(box.dataset, { left: frame.left, top: frame.top }); // where the cells begin, for tests in a browser
     const nPlaces = picture.form === "map" ? picture.part.rows.length : Math.max(picture.part.rows.length, picture.part.columns.length);
     const height = frame.top + nPlaces * frame.cell + 2;
     const width = picture.form === "map" ? frame.left + picture.part.columns.length * frame.cell + 2 : 0;
