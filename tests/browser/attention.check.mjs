@@ -7,6 +7,13 @@ import { join } from "node:path";
 const NAME = { name: "attention.html" };
 const facts = (files) => JSON.parse(readFileSync(join(files, "attention.json"), "utf8"));
 
+// Changes the state in the address, as a person would.
+const goTo = (page, state) =>
+  page.evaluate((state) => new Promise((done) => {
+    addEventListener("hashchange", () => done(), { once: true });
+    location.hash = `#attention?${state}`;
+  }), state);
+
 // The tables of the chosen row, as {column: weight}.
 const tables = (page) =>
   page.$$eval(".attention-table", (found) =>
@@ -19,10 +26,9 @@ const colour = (page, at, row, column) =>
     const canvas = document.querySelectorAll(".attention-room canvas")[at];
     const ratio = canvas.width / canvas.clientWidth;
     const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-    const grey = (x, y) => [0, 1, 2].map((part) => data[4 * (Math.round(y * ratio) * canvas.width + Math.round(x * ratio)) + part]);
-    // The map ends where the drawn rows and columns end: it is found from its far corner.
-    const [left, top] = [Number(canvas.closest(".attention-box").dataset.left), Number(canvas.closest(".attention-box").dataset.top)];
-    return grey(left + 20 * column + 9, top + 20 * row + 9);
+    const pixel = (x, y) => [0, 1, 2].map((part) => data[4 * (Math.round(y * ratio) * canvas.width + Math.round(x * ratio)) + part]);
+    const { left, top } = canvas.closest(".attention-box").dataset;
+    return pixel(Number(left) + 20 * column + 9, Number(top) + 20 * row + 9);
   }, [at, row, column]);
 
 async function withServer(files, use) {
@@ -49,16 +55,16 @@ export const checks = [
       expect(Object.keys(found).length === kept.length, `${said}: ${Object.keys(found).length} weights, not ${kept.length}`);
       for (const [at, weight] of kept) expect(Math.abs(found[at] - weight) < 6e-5, `${said}: column ${at} is ${found[at]}, not ${weight}`);
     };
+    const page = await open("", NAME);
     for (let layer = 0; layer < 2; layer++) {
       for (let head = 0; head < 3; head++) {
-        const page = await open(`#attention?layer=${layer}&head=${head}&row=${2 * layer + 1}`, NAME);
+        await goTo(page, `layer=${layer}&head=${head}&row=${2 * layer + 1}`);
         const [first, second] = await tables(page);
         near(first, dense[layer][head][2 * layer + 1], `softmax, layer ${layer}, head ${head}`);
         near(second, sparse[layer][head][2 * layer + 1], `sparsemax, layer ${layer}, head ${head}`);
-        await page.close();
       }
     }
-    const page = await open("#attention?row=4", NAME);
+    await goTo(page, "row=4");
     near((await tables(page))[1], mean[4], "the mean of all heads");
   }],
 
@@ -109,6 +115,7 @@ export const checks = [
     expect(page.url().endsWith("row=1&column=7"), "End did not go to the last column");
     await page.keyboard.press("Control+z");
     expect(page.url().endsWith("row=1&column=1"), "undo did not go back");
+    await page.focus('[data-control="Head"]');
     await page.selectOption('[data-control="Head"]', "mean");
     expect(await page.evaluate(() => document.activeElement.dataset.control === "Head"), "the control lost the focus");
     await page.focus(".attention-box");
@@ -120,10 +127,10 @@ export const checks = [
   }],
 
   ["a strange address shows the initial state", async ({ open, expect }) => {
+    const page = await open("", NAME);
     for (const state of ["input=99&row=1e9&layer=-1&head=<b>&cell=7&form=x&hidden=a..9", "row=9999999&column=9999999&layer=999", "%%%&&&=", "part=77"]) {
-      const page = await open(`#attention?${state}`, NAME);
+      await goTo(page, state);
       expect((await page.$$("figure canvas")).length > 0, `${state}: nothing is shown`);
-      await page.close();
     }
   }],
 
@@ -140,7 +147,13 @@ export const checks = [
     const phone = await open("#attention?layer=0&head=0", { ...NAME, viewport: { width: 390, height: 800 }, hasTouch: true, isMobile: true });
     const width = await phone.evaluate(() => document.scrollingElement.scrollWidth);
     expect(width <= 390, `the page is ${width} pixels wide on a phone`);
-    await phone.locator(".attention-box").first().tap({ position: { x: 200, y: 150 } });
+    const place = await phone.$eval(".attention-box", (found) => {
+      found.scrollIntoView({ block: "center" });
+      const { left, top } = found.getBoundingClientRect();
+      return [left + 200, top + 150];
+    });
+    await phone.touchscreen.tap(...place);
+    await phone.waitForFunction(() => location.hash.includes("row="), undefined, { timeout: 5000 }).catch(() => undefined);
     expect(/row=\d/.test(phone.url()), "a tap chooses nothing");
   }],
 
@@ -219,7 +232,7 @@ export const checks = [
         const ask = async (text) => {
           await page.fill("#attention-text", text);
           await page.click("text=Show attention");
-          await page.waitForFunction(() => !document.querySelector(".attention-form button").disabled);
+          await page.locator(".attention-form button:not([disabled])").waitFor(); // functions are evaluated, which the page forbids
           return page.textContent(".attention-form [role=alert]");
         };
         expect((await ask("<img>\nabc")) === "", "a good text was refused");
