@@ -205,3 +205,5 @@ def test_dtaidistance():
     dtw = peer("dtaidistance.dtw")
     x = np.random.default_rng(0).normal(size=(5, 15))
     np.testing.assert_allclose(ts.cdist(x, convention="root"), dtw.distance_matrix_fast(x, parallel=False))
+    windowed = dtw.distance_matrix_fast(x, window=3, parallel=False)
+    np.testing.assert_allclose(ts.cdist(x, convention="root", window=2), windowed)
