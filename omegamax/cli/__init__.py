@@ -18,6 +18,8 @@ from omegamax.cli import (
     check_data,
     compare,
     evaluate,
+    explore,
+    export,
     info,
     operators,
     plot,
@@ -32,7 +34,7 @@ from omegamax.cli.parser import Parser, add_command
 from omegamax.data.printable import printable
 
 _MAX_MESSAGE = 2000  # characters of an error
-_COMMANDS_OF_MODELS = ("train", "evaluate", "predict", "score", "attend", "compare")
+_COMMANDS_OF_MODELS = ("train", "evaluate", "predict", "score", "attend", "compare", "explore", "export")
 
 COMMANDS: dict[str, Any] = {
     "train": train,
@@ -41,11 +43,13 @@ COMMANDS: dict[str, Any] = {
     "score": score,
     "attend": attend,
     "compare": compare,
+    "export": export,
     "check-data": check_data,
     "timeseries": timeseries,
     "reproduce": reproduce,
     "plot": plot,
     "operators": operators,
+    "explore": explore,
     "bench": bench,
     "info": info,
 }

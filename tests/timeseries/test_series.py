@@ -74,7 +74,7 @@ def test_wrong_values_are_named(data, expected):
 
 
 @pytest.mark.parametrize(
-    "data", [[["a", "b"]], np.array([["1.0"]]), [None], np.zeros((1, 2), complex), {1: 2}], ids=str
+    "data", [[["a", "b"]], np.array([["1.0"]]), [[None]], np.zeros((1, 2), complex), {1: 2}], ids=str
 )
 def test_wrong_kinds_are_named(data):
     with pytest.raises(TypeError, match=r"^me: .*must hold .*; "):
