@@ -130,7 +130,10 @@ class TrainingSettings:
         least=1,
         most=1_000_000,
     )
-    learning_rate: float = option(1e-3, "largest learning rate of AdamW", least=0, most=1e6)
+    optimizer: str = option(
+        "adamw", "adamw, or sgd: plain gradient descent, without moments", choices=("adamw", "sgd"), before="adamw"
+    )
+    learning_rate: float = option(1e-3, "largest learning rate", least=0, most=1e6)
     schedule: str = option(
         "cosine", "how the learning rate changes over time", choices=("constant", "cosine", "linear", "plateau")
     )
@@ -141,9 +144,7 @@ class TrainingSettings:
         least=1,
         most=1_000_000,
     )
-    weight_decay: float = option(
-        0.0, "weight decay of AdamW on matrices; biases and gains have none", least=0, most=1e6
-    )
+    weight_decay: float = option(0.0, "weight decay on matrices; biases and gains have none", least=0, most=1e6)
     clip: float = option(1.0, "largest norm of the gradient; 0 switches clipping off", least=0, most=MAX_NUMBER)
     patience: int = option(
         0, "stop after this many epochs without a better metric; 0 never stops early", least=0, most=1_000_000

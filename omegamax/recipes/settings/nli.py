@@ -20,8 +20,8 @@ class NLISettings(AttentionSettings, WordSettings):
     )
     model: str = option(
         "esim",
-        "lstm looks back at the premise once, decomposable and esim align the words of both sentences",
-        choices=("lstm", "decomposable", "esim"),
+        "lstm looks back at the premise once, word-by-word at each word, decomposable and esim align both sentences",
+        choices=("lstm", "word-by-word", "decomposable", "esim"),
     )
     alignment: str = option(
         "rows",

@@ -9,6 +9,8 @@ from omegamax.recipes.settings.limits import MAX_BEAM, MAX_LENGTH
 from omegamax.recipes.settings.seq2seq import Seq2SeqSettings
 from omegamax.training.settings import check_field, option
 
+_LEARNED_POSITIONS = 1024  # at least
+
 
 @dataclass(frozen=True)
 class TranslateSettings(Seq2SeqSettings):
@@ -46,6 +48,15 @@ class TranslateSettings(Seq2SeqSettings):
     feed_forward_size: int = option(
         1024, "features inside the transformer's feed-forward networks", least=1, most=1 << 20
     )
+    key_size: int = option(
+        0,
+        "features of the queries and keys of a head of the transformer; 0 divides the hidden size by the heads",
+        least=0,
+        most=65_536,
+    )
+    positions: str = option(
+        "sinusoidal", "how the transformer knows the order of tokens", choices=("sinusoidal", "learned")
+    )
     self_attention: str = option("softmax", "normalizer of the transformer's self-attention")
     dropout: float = option(0.2, "dropout probability")
     output: str = option(
@@ -73,6 +84,13 @@ class TranslateSettings(Seq2SeqSettings):
         20_000, "training pairs to generate; a twentieth as many for dev and test each", least=1, most=1_000_000
     )
     data_seed: int = option(0, "seed of the generated pairs", least=-(2**63), most=2**63 - 1)
+
+    @property
+    def max_positions(self) -> int | None:
+        """How many tokens a text may have where each position has a learned vector; None where any number is fine."""
+        if self.model != "transformer" or self.positions == "sinusoidal":
+            return None
+        return max(_LEARNED_POSITIONS, self.max_length + 1)  # an output begins with a start token
 
     def __post_init__(self) -> None:
         super().__post_init__()
