@@ -9,8 +9,6 @@ and added to results/nli_cells.jsonl. Cells that are there already are skipped, 
 from its last checkpoint: run the same command again. After each cell, results/nli.md and nli.json are written anew.
 --cells takes parts of variants' names, such as "lstm " or "esim matching". --speed times steps of all variants in turns
 in one process. --picture draws figure 3 of the regularized-attention paper for its own sentence pair, or for --pair.
-
-LONG
 """
 
 from __future__ import annotations

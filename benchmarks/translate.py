@@ -19,7 +19,9 @@ outputs), `plain` (summaries without copying). --minutes is for all: no cell beg
 stopped, to go on the next time. --cell-minutes is for one cell: its training is stopped, and the best checkpoint so
 far is tested. --speed times training steps of all normalizers in turns.
 
-LONG
+How long it takes: on one thread of a busy machine a training step of 64 pairs of Tatoeba en-de took 0.30 s of processor
+time with the LSTM of `paper` and 0.60 s with its Transformer (0.29 s with fusedmax), so an epoch of 162,944 pairs takes
+13 and 26 minutes there. 24 cells of `paper` × 6 epochs would be two days: --epochs 2 and parts of them by --cells.
 """
 
 from __future__ import annotations
