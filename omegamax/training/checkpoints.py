@@ -1,7 +1,7 @@
 """Checkpoints: each is a directory of two safetensors files and a JSON card, written whole or not at all.
 
     model.safetensors       parameters and buffers, never sharded; all that prediction needs
-    training.safetensors    AdamW's moments by parameter name, the state of the random numbers of every process
+    training.safetensors    the optimizer's moments by parameter name, the state of the random numbers of every process
     checkpoint.json         task, settings, assets, position, versions, and the SHA-256 of everything
 
 There is no pickle, so reading a stranger's checkpoint runs no code, and no file name or import path is taken from its
