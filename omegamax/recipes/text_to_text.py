@@ -284,10 +284,11 @@ class TextToText(Task):
             return []
         maps, always_positive = [], make_normalizer(self.settings).always_positive
         for example, output, rows in zip(examples, outputs, weights):
-            columns = example.source or ("",)
-            written = [*self.target.tokens(output.tokens), *([SPECIAL[END]] if output.ended else [])]
+            columns = self.source_tokens.labels(example.source or ("",))
+            written = self.target_tokens.labels(self.target.tokens(output.tokens))
+            written += [SPECIAL[END]] if output.ended else []
             rows = rows[..., : len(written), : len(columns)]
-            maps.append(AttentionMap(written, list(columns), rows, always_positive))
+            maps.append(AttentionMap(written, columns, rows, always_positive))
         return maps
 
     def attention_weights(
