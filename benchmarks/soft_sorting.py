@@ -1,4 +1,4 @@
-"""Soft ranks and soft sorting against a plain PyTorch implementation of the same projection, and torchsort if installed.
+"""Soft ranks and sorting against a plain PyTorch implementation of the same projection, and torchsort if installed.
 
 The plain one sorts with PyTorch, pools adjacent violators in a Python loop over each row, and averages the pools with
 `index_add`, which autograd differentiates. All give the same numbers, which is checked before anything is timed.
