@@ -260,7 +260,7 @@ def _project(rows: _Rows, values: Tensor, weights: Tensor, regularizer: Regulari
     key = torch.where(rows.allowed, values.detach(), -torch.inf)
     order = key.argsort(dim=-1, descending=True, stable=True)
     found = _closest(values.gather(-1, order), weights.expand_as(values), rows.sorted_allowed, regularizer)
-    return found.gather(-1, order.argsort(dim=-1))
+    return torch.zeros_like(found).scatter(-1, order, found)
 
 
 def _closest(falling: Tensor, weights: Tensor, there: Tensor, regularizer: Regularizer) -> Tensor:
