@@ -45,6 +45,7 @@ from omegamax.attention.memories.hopfield_memory import HopfieldMemory as Hopfie
 from omegamax.attention.memories.hopfield_memory import HopfieldOutput as HopfieldOutput
 from omegamax.attention.memories.key_value_memory import KeyValueMemory as KeyValueMemory
 from omegamax.attention.memories.key_value_memory import KeyValueMemoryOutput as KeyValueMemoryOutput
+from omegamax.attention.memories.linear_start import LinearStart as LinearStart
 from omegamax.attention.memories.memory_network import AdjacentEmbeddings as AdjacentEmbeddings
 from omegamax.attention.memories.memory_network import BagOfWords as BagOfWords
 from omegamax.attention.memories.memory_network import LayerWiseEmbeddings as LayerWiseEmbeddings
