@@ -8,6 +8,7 @@
 #   make format    lets ruff rewrite what it can
 #   make bench     times the operators against torch.softmax and the entmax package
 #   make docs      builds the documentation into site/; open site/index.html
+#   make notebooks makes a notebook of every tutorial in build/notebooks, and runs it
 #   make serve     shows the documentation at http://127.0.0.1:8000 and follows every change of it
 #   make sanitize  the kernel tests under the address and undefined-behaviour sanitizers
 #   make fuzz      random and adversarial inputs against slow oracles, a minute for each fuzzer (FUZZ_SECONDS, FUZZ_SEED)
@@ -36,7 +37,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check lint lint-format lint-rules lint-types lint-layers quick-tests wheel format bench docs \
-  serve sanitize fuzz clean
+  notebooks serve sanitize fuzz clean
 
 # Tests run in an empty folder: in this one, Python would import omegamax from here whether or not it is installed.
 elsewhere := build/tests
@@ -136,6 +137,13 @@ $(venv)/.bench: $(installed)
 
 docs: $(docs_venv)/.installed
 	$(mkdocs) build --strict
+
+notebooks: $(venv)/.notebooks
+	OMP_NUM_THREADS=1 $(bin)/python docs/notebooks.py build/notebooks --execute
+
+$(venv)/.notebooks: $(installed)
+	$(pip) install -q -c constraints.txt nbclient ipykernel
+	@touch $@
 
 serve: $(docs_venv)/.installed
 	$(mkdocs) serve
