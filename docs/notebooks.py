@@ -3,8 +3,8 @@
     python docs/notebooks.py build/notebooks              # writes them, without output
     python docs/notebooks.py build/notebooks --execute    # runs them, and keeps what they print and draw
 
-A notebook is a JSON file, so writing one needs nothing. Running them needs nbclient and ipykernel; `make notebooks` installs
-these and runs all.
+A notebook is a JSON file, so writing one needs nothing. Running them needs nbclient and ipykernel, which `make notebooks`
+installs.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def shown(statement: str) -> str:
         compile(statement, "example", "eval")
     except SyntaxError:
         return statement
-    return f"print({statement})"
+    return f"print({statement})" if "#" not in statement else f"print(\n    {statement}\n)"
 
 
 def execute(path: Path) -> None:

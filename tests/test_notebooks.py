@@ -35,6 +35,7 @@ def test_every_tutorial_becomes_a_notebook(path, notebooks):
 
 def test_examples_lose_their_prompts_and_their_output(notebooks):
     block = ">>> x = 1\n>>> x + 1\n2\n>>> for i in range(2):\n...     print(i)\n0\n1\n>>> x\n1\n\n"
+    assert notebooks["code"](">>> f(x)  # why\n1\n>>> y\n2\n") == "print(\n    f(x)  # why\n)\ny"
     assert notebooks["code"](block) == "x = 1\nprint(x + 1)\nfor i in range(2):\n    print(i)\nx"
 
 
