@@ -3,8 +3,8 @@
     python docs/notebooks.py build/notebooks              # writes them, without output
     python docs/notebooks.py build/notebooks --execute    # runs them, and keeps what they print and draw
 
-A notebook is a JSON file, so writing one needs nothing. Running them needs nbclient and ipykernel, which `make notebooks`
-installs.
+A notebook is a JSON file, so writing one needs nothing. Running them needs nbclient and ipykernel, which
+`make notebooks` installs.
 """
 
 import argparse
