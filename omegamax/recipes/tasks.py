@@ -123,6 +123,25 @@ TASKS: dict[str, TaskEntry] = {
         "omegamax.recipes.seq2seq:SequenceToSequence",
         "omegamax.recipes.settings:Seq2SeqSettings",
     ),
+    "speech": TaskEntry(
+        "write down strings of spoken words, by CTC or by attention (synthesised sounds, or recordings)",
+        "omegamax.recipes.speech:Speech",
+        "omegamax.recipes.settings:SpeechSettings",
+        MappingProxyType({"epochs": 15, "batch_size": 16, "learning_rate": 3e-3, "warmup": 100}),
+        MappingProxyType(
+            {
+                "strings": 500,
+                "max_words": 3,
+                "hidden_size": 48,
+                "n_layers": 1,
+                "epochs": 10,
+                "batch_size": 8,
+                "learning_rate": 5e-3,
+                "warmup": 50,
+                "threads": 1,
+            }
+        ),
+    ),
     "tagger": TaskEntry(
         "find people, places, diseases ... in sentences, with exact probabilities (generated data, or files)",
         "omegamax.recipes.tagger:TaggerTask",

@@ -12,6 +12,7 @@ from omegamax.recipes.settings.limits import MAX_BEAM, MAX_LENGTH
 from omegamax.recipes.settings.nli import NLISettings
 from omegamax.recipes.settings.parser import PARSER_LOSSES, TAG_KINDS, ParserPrediction, ParserSettings
 from omegamax.recipes.settings.seq2seq import Seq2SeqSettings
+from omegamax.recipes.settings.speech import SPEECH_MODELS, SpeechSettings
 from omegamax.recipes.settings.summarize import SummarizeSettings
 from omegamax.recipes.settings.tagger import LOSSES, TaggerPrediction, TaggerSettings
 from omegamax.recipes.settings.translate import TranslateSettings
@@ -22,6 +23,7 @@ __all__ = [
     "MAX_BEAM",
     "MAX_LENGTH",
     "PARSER_LOSSES",
+    "SPEECH_MODELS",
     "TAG_KINDS",
     "AttentionSettings",
     "BabiSettings",
@@ -31,6 +33,7 @@ __all__ = [
     "ParserPrediction",
     "ParserSettings",
     "Seq2SeqSettings",
+    "SpeechSettings",
     "SummarizeSettings",
     "TaggerPrediction",
     "TaggerSettings",
