@@ -209,8 +209,8 @@ def main() -> None:
         rows = [[*row[:4], 1000 * row[4], 1000 * row[5], row[6]] for row in rows]
         header = ["set", "what", "objective, omegamax", "tslearn", "ms, omegamax", "ms, tslearn", "times faster"]
         heading = (
-            "Means and clusters under soft-DTW, γ = 1: processor time of one thread; in clusters tslearn ends the search "
-            "for a mean at a relative gain of 1e-3, omegamax at 1e-5"
+            "Means and clusters under soft-DTW, γ = 1: processor time of one thread; in clusters tslearn ends the "
+            "search for a mean at a relative gain of 1e-3, omegamax at 1e-5"
         )
         sections.append((heading, header, rows))
     write("ucr", "UCR and UEA sets", sections)
