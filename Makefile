@@ -7,6 +7,8 @@
 #   make wheel     builds the sdist, and the wheel from it, into dist/; `make test WHEEL=dist/<name>.whl` tests that wheel
 #   make format    lets ruff rewrite what it can
 #   make bench     times the operators against torch.softmax and the entmax package
+#   make explorer  builds the page of `omegamax explore` from explorer/ and csrc/ (needs Node; compiler and packages are fetched)
+#   make test-browser  tries that page in Chromium, against numbers from Python
 #   make docs      builds the documentation into site/; open site/index.html
 #   make serve     shows the documentation at http://127.0.0.1:8000 and follows every change of it
 #   make sanitize  the kernel tests under the address and undefined-behaviour sanitizers
@@ -26,6 +28,7 @@ pip := $(bin)/python -m pip --disable-pip-version-check
 installed := $(venv)/.installed
 docs_venv := .venv-docs
 build_venv := .venv-build
+explorer_venv := .venv-explorer
 sources := CMakeLists.txt $(shell find csrc -type f)
 mkdocs := NO_MKDOCS_2_WARNING=1 $(docs_venv)/bin/mkdocs
 sanitized := build/sanitize
@@ -35,8 +38,8 @@ demo_size := --epochs 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint lint-format lint-rules lint-types lint-layers quick-tests wheel format bench docs \
-  serve sanitize fuzz clean
+.PHONY: help setup demo test check lint lint-format lint-rules lint-types lint-layers quick-tests wheel format bench explorer \
+  test-browser docs serve sanitize fuzz clean
 
 # Tests run in an empty folder: in this one, Python would import omegamax from here whether or not it is installed.
 elsewhere := build/tests
@@ -134,6 +137,28 @@ $(venv)/.bench: $(installed)
 	$(pip) install -q --no-deps pytorch-crf==0.7.2 torch-struct==0.5
 	@touch $@
 
+# The page is part of the package, so users need none of this; tests/explorer notices a page that is older than its sources.
+explorer: $(explorer_venv)/.installed explorer/node_modules/.installed
+	cd explorer && node_modules/.bin/tsc --project .
+	$(explorer_venv)/bin/python explorer/build.py
+
+$(explorer_venv)/.installed:
+	$(call make_environment,$(explorer_venv))
+	$(explorer_venv)/bin/python -m pip --disable-pip-version-check install -q ziglang==0.14.1
+	@touch $@
+
+explorer/node_modules/.installed: explorer/package.json explorer/package-lock.json
+	cd explorer && npm ci --no-audit --no-fund
+	@touch $@
+
+# Without Node or a browser this says so and succeeds: then nothing was tried. Root may install them where apt-get is.
+browser_files := build/browser
+test-browser: $(installed)
+	@bash tests/browser/prepare || exit 0; \
+	  $(MAKE) --no-print-directory explorer/node_modules/.installed && \
+	  mkdir -p $(elsewhere) && ( cd $(elsewhere) && $(abspath $(bin))/python $(CURDIR)/tests/browser/cases.py $(abspath $(browser_files)) ) && \
+	  node tests/browser/run.mjs $(browser_files)
+
 docs: $(docs_venv)/.installed
 	$(mkdocs) build --strict
 
@@ -169,5 +194,5 @@ fuzz: $(installed)
 	$(bin)/python tests/fuzz/run.py --seed $(FUZZ_SEED) --seconds $(FUZZ_SECONDS)
 
 clean:
-	rm -rf .venv .venv-wheel $(docs_venv) $(build_venv) build dist report site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-wheel $(docs_venv) $(build_venv) $(explorer_venv) explorer/node_modules build dist report site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	find omegamax tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

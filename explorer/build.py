@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 import base64
-import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -20,13 +20,15 @@ OBJECTS = ROOT / "build/explorer"
 PAGE = ROOT / "omegamax/explorer/page.html"
 MOST_BYTES = 1_500_000
 
-# As in CMakeLists.txt: no fast-math, because zeros, ties, -inf and NaN must stay exact. Kernels throw only where there is
-# no memory; the module then stops.
-COMPILE = """-target wasm32-wasi -msimd128 -std=gnu++17 -O2 -fopenmp-simd -fno-math-errno -fno-trapping-math
+# As in CMakeLists.txt: no fast-math, because zeros, ties, -inf and NaN must stay exact. Kernels throw only where there
+# is no memory; the module then stops.
+COMPILE = shlex.split("""
+    -target wasm32-wasi -msimd128 -std=gnu++17 -O2 -fopenmp-simd -fno-math-errno -fno-trapping-math
     -fignore-exceptions -fno-rtti -DOMEGAMAX_ARCH=wasm -Wall -Wextra -Wno-unused-variable -Wno-unused-private-field
-    -Wno-missing-braces -Wno-pass-failed""".split()
-LINK = "-target wasm32-wasi -mexec-model=reactor -O2 -s -Wl,--gc-sections -Wl,--export-memory".split()
-BUNDLE = "--bundle --minify --format=iife --target=es2021 --charset=utf8 --legal-comments=none --log-level=warning".split()
+    -Wno-missing-braces -Wno-pass-failed""")
+LINK = shlex.split("-target wasm32-wasi -mexec-model=reactor -O2 -s -Wl,--gc-sections -Wl,--export-memory")
+BUNDLE = shlex.split("""
+    --bundle --minify --format=iife --target=es2021 --charset=utf8 --legal-comments=none --log-level=warning""")
 
 
 def main() -> None:
@@ -55,7 +57,7 @@ def compile_kernels() -> bytes:
         if not target.exists():
             print(name, flush=True)
             run([*compiler, *COMPILE, *includes, "-c", name, "-o", f"{objects[-1]}.new"])
-            os.replace(f"{target}.new", target)
+            Path(f"{target}.new").replace(target)
     module = OBJECTS / "kernels.wasm"
     run([*compiler, *LINK, *objects, "-o", module.relative_to(ROOT).as_posix()])
     return module.read_bytes()
