@@ -106,13 +106,8 @@ class FakeSource(Source):
     """A model that attends to letters of the input, with a map for each."""
 
     def __init__(self, name, n_extra=0, examples=("abc",)):
-        self.name, self.normalizer, self.task, self._n_extra, self._examples = (
-            name,
-            "sparsemax",
-            "toy",
-            n_extra,
-            examples,
-        )
+        self.name, self.normalizer = name, "sparsemax"
+        self._n_extra, self._examples = n_extra, examples
 
     def attend(self, lines):
         weights = [torch.eye(len(line)).reshape(1, 1, len(line), -1) for line in lines]
@@ -184,7 +179,7 @@ def run(tmp_path_factory):
 @pytest.mark.slow
 def test_a_run_has_layers_and_heads(run, capsys):
     source = RunSource(run)
-    assert (source.name, source.normalizer, source.task) == ("language", "sparsemax", "language")
+    assert (source.name, source.normalizer) == ("language", "sparsemax")
     (part,) = collect_attention([source], ["the bird sees the red ball"])["inputs"][0]["models"][0]["parts"]
     assert (part["layers"], part["heads"]) == (2, 2) and part["exact_zeros"]
     weights = decoded(part)
