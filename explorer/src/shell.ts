@@ -6,6 +6,8 @@ import type { Kernels } from "./kernels/kernels";
 import { Theme } from "./theme";
 import type { ExplorerData, Mounted, Page, View } from "./view";
 
+const PAUSE = 200; // milliseconds between changes of the address
+
 export class Shell implements Page {
   private readonly main = element("main", { id: "view", tabindex: -1 });
   private readonly live = element("p", { class: "visually-hidden", "aria-live": "polite" });
@@ -15,6 +17,8 @@ export class Shell implements Page {
   private readonly redoButton = this.button("Redo", "Ctrl+Shift+Z", "m15 7 5 5-5 5m5-5H10a6 6 0 0 0-6 6", () => this.redo());
   private current: View;
   private mounted: Mounted | undefined;
+  private waiting: ReturnType<typeof setTimeout> | undefined;
+  private lastShown = -Infinity;
 
   constructor(
     private readonly root: HTMLElement,
@@ -96,6 +100,7 @@ export class Shell implements Page {
     }
     const next = this.views.find((view) => view.id === id) ?? this.views[0]!;
     const changed = next !== this.current || !this.mounted;
+    clearTimeout(this.waiting);
     if (changed) {
       this.mounted?.unmount();
       this.main.replaceChildren();
@@ -103,8 +108,8 @@ export class Shell implements Page {
       this.main.className = `view view-${next.id}`;
       this.mounted = next.mount(this.main, this);
       if (state === "") state = this.history().state;
-    } else if (state === this.history().state) {
-      return;
+    } else if (state === this.history().state || !location.hash.includes("?")) {
+      return this.showAddress(); // the tab of this view
     }
     this.history().save(state, !changed);
     this.mounted!.load(state);
@@ -141,15 +146,23 @@ export class Shell implements Page {
     event.preventDefault();
   }
 
+  // Browsers take only some changes of the address per second, so those of a drag are gathered.
   private showAddress(): void {
+    clearTimeout(this.waiting);
+    const since = performance.now() - this.lastShown;
+    if (since >= PAUSE) this.writeAddress();
+    else this.waiting = setTimeout(() => this.writeAddress(), PAUSE - since);
+  }
+
+  private writeAddress(): void {
     const address = writeAddress({ view: this.current.id, state: this.history().state });
+    this.lastShown = performance.now();
     if (address === location.hash) return;
     try {
       history.replaceState(null, "", address);
     } catch {
       // A page inside a notebook's frame has no address of its own.
     }
-    this.tabs.get(this.current.id)?.setAttribute("href", address);
   }
 
   private showUndo(): void {
