@@ -23,7 +23,7 @@ def packages(requirements):
     return [name.replace("-", "_") for name in names if "[" not in name]
 
 
-@pytest.mark.parametrize("extra", ["plot", "nlp", "hf"])
+@pytest.mark.parametrize("extra", ["plot", "nlp", "hf", "explore"])
 def test_an_extra_lists_only_what_some_file_imports(extra, extras):
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "omegamax").rglob("*.py"))
     for package in packages(extras[extra]):

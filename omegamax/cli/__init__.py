@@ -32,7 +32,7 @@ from omegamax.cli.parser import Parser, add_command
 from omegamax.data.printable import printable
 
 _MAX_MESSAGE = 2000  # characters of an error
-_COMMANDS_OF_MODELS = ("train", "evaluate", "predict", "score", "attend", "compare")
+_COMMANDS_OF_MODELS = ("train", "evaluate", "predict", "score", "attend", "compare", "explore")
 
 COMMANDS: dict[str, Any] = {
     "train": train,

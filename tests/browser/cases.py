@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from attention_cases import write_pages
 from torch import Tensor
 
 import omegamax as om
@@ -166,6 +167,7 @@ def main(directory: Path) -> None:
     (directory / "page.html").write_text(explorer_page(), encoding="utf-8")
     hostile = {"view": "row", "state": "t=</script><img src=x onerror=alert(1)>", "note": "</script><b>\u2028&"}
     (directory / "hostile.html").write_text(explorer_page(hostile), encoding="utf-8")
+    write_pages(directory)
     print(f"{len(cases['rows'])} rows and {len(cases['structures'])} structures in {directory}")
 
 
