@@ -4,6 +4,7 @@ import { History, readAddress, writeAddress } from "./address";
 import { element, svg } from "./dom";
 import type { Kernels } from "./kernels/kernels";
 import { Theme } from "./theme";
+import { talkToParent } from "./embedding";
 import type { ExplorerData, Mounted, Page, View } from "./view";
 
 const PAUSE = 200; // milliseconds between changes of the address
@@ -36,6 +37,7 @@ export class Shell implements Page {
   start(): void {
     const embedded = this.data.embed === true || new URLSearchParams(location.search).has("embed");
     document.documentElement.classList.toggle("embedded", embedded);
+    if (embedded) talkToParent(this.main);
     this.root.replaceChildren(
       ...(embedded ? [] : [this.header()]),
       this.main,
