@@ -7,7 +7,8 @@ import { Theme } from "./theme";
 import { talkToParent } from "./embedding";
 import type { ExplorerData, Mounted, Page, View } from "./view";
 
-const PAUSE = 200; // milliseconds between changes of the address
+const PAUSE = 400; // milliseconds that a change of the address waits for others
+const MOST_WRITTEN = 20; // changes within ten seconds
 
 export class Shell implements Page {
   private readonly main = element("main", { id: "view", tabindex: -1 });
@@ -19,7 +20,7 @@ export class Shell implements Page {
   private current: View;
   private mounted: Mounted | undefined;
   private waiting: ReturnType<typeof setTimeout> | undefined;
-  private lastShown = -Infinity;
+  private written: number[] = []; // when the address was changed, in the last seconds
 
   constructor(
     private readonly root: HTMLElement,
@@ -51,7 +52,7 @@ export class Shell implements Page {
 
   saveState(text: string, { undoable }: { undoable: boolean }): void {
     this.history().save(text, undoable);
-    this.showAddress();
+    this.showAddress(undoable);
     this.showUndo();
   }
 
@@ -148,18 +149,20 @@ export class Shell implements Page {
     event.preventDefault();
   }
 
-  // Browsers take only some changes of the address per second, so those of a drag are gathered.
-  private showAddress(): void {
+  // Browsers take only so many changes of the address in some seconds, so those of a drag wait, and so do others where
+  // there were many.
+  private showAddress(atOnce = true): void {
     clearTimeout(this.waiting);
-    const since = performance.now() - this.lastShown;
-    if (since >= PAUSE) this.writeAddress();
-    else this.waiting = setTimeout(() => this.writeAddress(), PAUSE - since);
+    const now = performance.now();
+    this.written = this.written.filter((time) => now - time < 10_000);
+    if (atOnce && this.written.length < MOST_WRITTEN) this.writeAddress();
+    else this.waiting = setTimeout(() => this.writeAddress(), PAUSE);
   }
 
   private writeAddress(): void {
     const address = writeAddress({ view: this.current.id, state: this.history().state });
-    this.lastShown = performance.now();
     if (address === location.hash) return;
+    this.written.push(performance.now());
     try {
       history.replaceState(null, "", address);
     } catch {

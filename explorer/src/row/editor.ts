@@ -149,7 +149,9 @@ export class ScoreEditor {
     const steps: Record<string, number> = { ArrowUp: fine, ArrowDown: -fine, PageUp: 1, PageDown: -1 };
     const moves: Record<string, number> = { ArrowRight: i + forward, ArrowLeft: i - forward, Home: 0, End: this.columns.length - 1 };
     if (event.key in steps) {
-      this.events.score(i, Number(clamp(score + steps[event.key]!, -MOST_SCORE, MOST_SCORE).toFixed(2)), true);
+      const next = Number(clamp(score + steps[event.key]!, -MOST_SCORE, MOST_SCORE).toFixed(2));
+      track.setAttribute("aria-valuenow", String(next)); // at once: the next key may come before the next frame
+      this.events.score(i, next, true);
     } else if (event.key in moves) {
       this.columns[clamp(moves[event.key]!, 0, this.columns.length - 1)]?.track.focus();
     } else if (event.key === "m" || event.key === "Delete") this.events.mask(i);
