@@ -85,6 +85,36 @@ export const checks = [
     for (const kind of ["BUTTON", "INPUT", "slider"]) expect(reached.has(kind), `${kind} is reached, got ${[...reached]}`);
   }],
 
+  ["a notebook shows a row in a frame that cannot leave it", async ({ open, expect }) => {
+    const page = await open("", { name: "notebook.html", quiet: true });
+    const frame = page.frameLocator("iframe");
+    await frame.locator(".card").first().waitFor();
+    expect((await frame.locator(".card:visible").count()) === 2, "two operators were asked for");
+    expect((await frame.locator("header.top").count()) === 0, "no header");
+    expect((await frame.locator(".score.masked .token").textContent()) === "two", "the mask");
+    await frame.locator(".score-track").nth(0).focus();
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("ArrowUp");
+    await frame.locator('.score-track[aria-valuenow="0.7"]').waitFor();
+    expect((await page.evaluate(() => location.hash)) === "", "the notebook keeps its address");
+  }],
+
+  ["an embedded page follows the theme around it and says how high it is", async ({ open, expect }) => {
+    const page = await open("", { name: "notebook.html", quiet: true, colorScheme: "light" });
+    const height = await page.evaluate(() => new Promise((done) => {
+      addEventListener("message", ({ data }) => { if (data.omegamaxHeight) done(data.omegamaxHeight); });
+      const frame = document.createElement("iframe");
+      frame.width = 600;
+      frame.src = "page.html?embed&theme=dark#row?v=sparsemax";
+      document.body.append(frame);
+    }));
+    expect(height > 300 && height < 900, `a row and one card are ${height} pixels high`);
+    const inner = page.frames().find((frame) => frame.url().includes("embed"));
+    expect((await inner.evaluate(() => document.documentElement.dataset.theme)) === "dark", "dark, as the address says");
+    await page.evaluate(() => document.querySelectorAll("iframe")[1].contentWindow.postMessage({ omegamaxTheme: "light" }, "*"));
+    await inner.waitForFunction(() => document.documentElement.dataset.theme === "light");
+  }],
+
   ["the first paint comes within a second", async ({ open, expect }) => {
     const page = await open();
     const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0);

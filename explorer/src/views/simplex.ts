@@ -216,20 +216,15 @@ class SimplexView implements Mounted {
 
   // The positions with weight, written in the middle of each region.
   private nameRegions({ size, keys, supports }: Regions, scale: number): void {
-    const sums = new Map<number, { x: number; y: number; n: number }>();
-    for (let cell = 0; cell < keys.length; ++cell) {
-      const sum = sums.get(keys[cell]!) ?? { x: 0, y: 0, n: 0 };
-      sum.x += cell % size;
-      sum.y += Math.floor(cell / size);
-      ++sum.n;
-      sums.set(keys[cell]!, sum);
-    }
     const texts: SVGElement[] = [];
-    for (const [key, { x, y, n }] of sums) {
-      if (n < 0.012 * size * size || sums.size === 1) continue;
-      const at = { x: x / n, y: y / n };
-      if (keys[Math.round(at.y) * size + Math.round(at.x)] !== key) continue; // a region in several pieces
-      texts.push(svg("text", { x: at.x * scale, y: at.y * scale + 5 }, regionName(key)));
+    for (const [key, { x, y, n }] of centres(keys, size, () => true)) {
+      if (n < 0.012 * size * size || n === keys.length) continue;
+      let at = { x, y };
+      const inside = () => keys[Math.round(at.y) * size + Math.round(at.x)] === key;
+      // A region in two pieces has its name in the right or in the upper one.
+      if (!inside()) at = centres(keys, size, (column) => column > x).get(key) ?? at;
+      if (!inside()) at = centres(keys, size, (_, row) => row < y).get(key) ?? at;
+      if (inside()) texts.push(svg("text", { x: at.x * scale, y: at.y * scale + 5 }, regionName(key)));
     }
     this.names.replaceChildren(...texts);
     const kinds = new Set(supports).size;
@@ -251,6 +246,25 @@ class SimplexView implements Mounted {
     }
     if (parameter) this.parameter?.set(this.state.parameters[parameter.key]!);
   }
+}
+
+// The middle of each region, of those cells that count, and how many they are.
+function centres(keys: Uint8Array, size: number, counts: (column: number, row: number) => boolean): Map<number, { x: number; y: number; n: number }> {
+  const sums = new Map<number, { x: number; y: number; n: number }>();
+  for (let cell = 0; cell < keys.length; ++cell) {
+    const [column, row] = [cell % size, Math.floor(cell / size)];
+    if (!counts(column, row)) continue;
+    const sum = sums.get(keys[cell]!) ?? { x: 0, y: 0, n: 0 };
+    sum.x += column;
+    sum.y += row;
+    ++sum.n;
+    sums.set(keys[cell]!, sum);
+  }
+  for (const sum of sums.values()) {
+    sum.x /= sum.n;
+    sum.y /= sum.n;
+  }
+  return sums;
 }
 
 function pair({ x, y }: Point, scale = 1): string {
