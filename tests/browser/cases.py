@@ -83,7 +83,11 @@ def row_cases() -> list[dict[str, Any]]:
             product = (
                 torch.autograd.grad(weights, leaf, direction)[0] if name != "hardmax" else torch.zeros_like(scores)
             )
+            target = int((scores > -torch.inf).nonzero()[-1])
+            loss = om.FenchelYoungLoss(smooth, reduction="none")(scores[None], torch.tensor([target]))
             case = {
+                "target": target,
+                "loss": loss.item(),
                 "operator": {"name": name, "parameter": next(iter(parameters.values()), 0), "gamma": gamma},
                 "scores": numbers(scores),
                 "direction": numbers(direction),

@@ -112,7 +112,7 @@ export const checks = [
     const inner = page.frames().find((frame) => frame.url().includes("embed"));
     expect((await inner.evaluate(() => document.documentElement.dataset.theme)) === "dark", "dark, as the address says");
     await page.evaluate(() => document.querySelectorAll("iframe")[1].contentWindow.postMessage({ omegamaxTheme: "light" }, "*"));
-    await inner.waitForFunction(() => document.documentElement.dataset.theme === "light");
+    await inner.locator('html[data-theme="light"]').waitFor({ state: "attached" });
   }],
 
   ["the first paint comes within a second", async ({ open, expect }) => {

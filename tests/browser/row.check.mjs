@@ -96,7 +96,8 @@ export const checks = [
     const slider = page.getByLabel("strength of fusedmax", { exact: true });
     await slider.focus();
     for (let i = 0; i < 30; ++i) await page.keyboard.press("ArrowRight");
-    await page.waitForFunction(() => location.hash.includes("f=0.25")); // many changes of the address wait a moment
+    await page.waitForTimeout(600); // many changes of the address wait a moment
+    expect((await page.evaluate(() => location.hash)).includes("f=0.25"), "the slider");
     await page.getByLabel("order of entmax, as a number").fill("2");
     await page.keyboard.press("Enter");
     await openTable(page);

@@ -10,7 +10,9 @@ import type { Mounted, Page, View } from "../view";
 import { Slider } from "../widgets/slider";
 
 const REACH = 1.75; // of the plane, to each side
-const SIZE = 481; // of its grid
+const QUICK = 121; // its grid while parameters move ...
+const FINE = 361; // ... and when they have come to rest
+const REST = 180; // milliseconds
 const SIDE = 600; // of the picture, in its own units
 const MOST = 4; // of a score
 const NAMES = ["a", "b", "c"];
@@ -56,7 +58,8 @@ class SimplexView implements Mounted {
   private state = initialState();
   private readonly frame = oncePerFrame(() => this.draw());
   private drawnRegions = "";
-  private readonly canvas = element("canvas", { width: SIZE, height: SIZE, "aria-hidden": "true" });
+  private rest: ReturnType<typeof setTimeout> | undefined;
+  private readonly canvas = element("canvas", { "aria-hidden": "true" });
   private readonly levels = svg("g", { class: "levels" });
   private readonly names = svg("g", { class: "regions" });
   private readonly path = svg("path", { class: "path" });
@@ -120,6 +123,7 @@ class SimplexView implements Mounted {
     this.frame.now();
   }
   unmount(): void {
+    clearTimeout(this.rest);
     this.frame.cancel();
   }
 
@@ -192,9 +196,16 @@ class SimplexView implements Mounted {
     const strongest = document.documentElement.dataset.theme ?? (dark ? "dark" : "light");
     if (`${version} ${shade} ${strongest}` === this.drawnRegions) return;
     this.drawnRegions = `${version} ${shade} ${strongest}`;
-    const regions = findRegions(this.page.kernels, operator, REACH, SIZE);
-    this.paint(regions, shade);
-    const scale = SIDE / (SIZE - 1);
+    this.showRegions(operator, shade, QUICK);
+    clearTimeout(this.rest);
+    this.rest = setTimeout(() => this.showRegions(operator, shade, FINE), REST);
+  }
+
+  private showRegions(operator: RowOperator, colour: string, size: number): void {
+    const regions = findRegions(this.page.kernels, operator, REACH, size);
+    this.canvas.width = this.canvas.height = size;
+    this.paint(regions, colour);
+    const scale = SIDE / (size - 1);
     this.levels.replaceChildren(...regions.levels.map(({ lines }) => svg("path", { d: lines.map(([a, b]) => `M${pair(a, scale)}L${pair(b, scale)}`).join("") })));
     this.nameRegions(regions, scale);
   }
