@@ -30,7 +30,7 @@ docs_venv := .venv-docs
 build_venv := .venv-build
 explorer_venv := .venv-explorer
 sources := CMakeLists.txt $(shell find csrc -type f)
-mkdocs := NO_MKDOCS_2_WARNING=1 $(docs_venv)/bin/mkdocs
+mkdocs := NO_MKDOCS_2_WARNING=1 PYTHONPATH=docs $(docs_venv)/bin/mkdocs
 sanitized := build/sanitize
 demo_size := --epochs 2
 

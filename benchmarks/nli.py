@@ -7,7 +7,10 @@
 A cell is one corpus, variant and seed. It is trained as `omegamax train nli` does, all at the same hyper-parameters,
 and added to results/nli_cells.jsonl. Cells that are there already are skipped, and one that was interrupted goes on
 from its last checkpoint: run the same command again. After each cell, results/nli.md and nli.json are written anew.
---only takes a part of a variant's name. --speed times steps of all variants in turns in one process.
+--cells takes parts of variants' names, such as "lstm " or "esim matching". --speed times steps of all variants in turns
+in one process. --picture draws figure 3 of the regularized-attention paper for its own sentence pair, or for --pair.
+
+LONG
 """
 
 from __future__ import annotations
@@ -18,36 +21,39 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
-from itertools import cycle, islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import timing
 import torch
+from training_steps import step_seconds, times_softmax
 
+from omegamax.cli.attend import draw_beside
 from omegamax.comparisons.bootstrap import paired_bootstrap
-from omegamax.data.batches import epoch_batches
 from omegamax.recipes import load
 from omegamax.recipes.nli import Entailment
 from omegamax.recipes.settings import NLISettings
 from omegamax.recipes.train_and_test import train_and_test
-from omegamax.training import random_state
-from omegamax.training.optimization import adamw, set_rate, take_step
-from omegamax.training.processes import SINGLE_PROCESS
 from omegamax.training.settings import TrainingSettings, to_dict
 
 CELLS = timing.RESULTS / "nli_cells.jsonl"
 ROWS = ("softmax", "sparsemax", "entmax15", "fusedmax", "oscarmax", "sqpnormmax")
 VARIANTS: dict[str, dict[str, str]] = {
     **{f"lstm {name}": {"model": "lstm", "attention": name} for name in (*ROWS, "none")},
-    **{f"{model} {name}": {"model": model, "attention": name} for model in ("decomposable", "esim") for name in ROWS},
     **{
-        f"esim {kind}{', NULL' * (null == 'yes')}{', one direction' * (direction == 'hypothesis')}": {
-            "model": "esim",
+        f"{model} {name}": {"model": model, "attention": name}
+        for model in ("word-by-word", "decomposable", "esim")
+        for name in ROWS
+    },
+    **{
+        f"{model} {kind}{', NULL' * (null == 'yes')}{', one direction' * (direction == 'hypothesis')}": {
+            "model": model,
             "alignment": kind,
             "null": null,
             "direction": direction,
         }
+        for model in ("decomposable", "esim")
         for kind in ("matching", "sequence")
         for null, direction in (("no", "both"), ("no", "hypothesis"), ("yes", "both"))
     },
@@ -130,36 +136,22 @@ def bits(cell: dict[str, Any]) -> list[int]:
 
 def measure_speed(options: argparse.Namespace, corpus: str, data: str) -> dict[str, Any]:
     """Takes steps of all variants in turns, and compares each with softmax in the same model."""
-    training = training_of(options, 0)
     first: Entailment | None = None
-    contestants = {}
+    tasks: dict[str, Entailment] = {}
     for variant in chosen(options):
         settings = settings_of(options, data, variant)
-        task = (
+        tasks[variant] = (
             Entailment.prepare(settings)
             if first is None
             else Entailment(settings, first.inputs, first.labels, first._splits)
         )
-        first = first or task
-        random_state.seed_all(0, 0)
-        model = task.model().train()
-        contestants[variant] = (task, model, adamw(model, training, task.rate_factor), [])
-    assert first is not None
-    examples = first.examples("train")
-    batches = epoch_batches([first.length(pair) for pair in examples], batch_size=32, seed=0, epoch=0)
-    for number, batch in enumerate(islice(cycle(batches), STEPS + WARM_UP)):
-        for task, model, optimizer, seconds in contestants.values():
-            set_rate(optimizer, training.learning_rate)
-            before = timing.clock()
-            context = {"settings": training, "processes": SINGLE_PROCESS, "stop_requested": False}
-            take_step(task, model, optimizer, examples, batch, **context)
-            if number >= WARM_UP:
-                seconds.append(timing.clock() - before)
+        first = first or tasks[variant]
+    seconds = step_seconds(tasks, training_of(options, 0), n_steps=STEPS, warm_up=WARM_UP)
     rows = {}
-    for variant, (_, _, _, seconds) in contestants.items():
-        plain = contestants.get(f"{variant.split()[0]} softmax")
-        ratio = None if plain is None else statistics.median(a / b for a, b in zip(seconds, plain[3]))
-        rows[variant] = {"milliseconds": 1e3 * statistics.median(seconds), "ratio": ratio}
+    for variant, several in seconds.items():
+        plain = seconds.get(f"{variant.split()[0]} softmax")
+        ratio = None if plain is None else times_softmax(several, plain)
+        rows[variant] = {"milliseconds": 1e3 * statistics.median(several), "ratio": ratio}
     return {"corpus": corpus, "speed": rows, "clock": timing.clock.__name__, "threads": options.threads}
 
 
@@ -225,22 +217,16 @@ def accuracy_row(variant: str, corpus: str, cells: list[dict[str, Any]]) -> list
 
 def draw_figure_3(options: argparse.Namespace, corpus: str) -> None:
     """Draws where four models look for the sentence pair of the paper's figure 3, with the label that each chose."""
-    from omegamax.plots import attention_bars
-
-    weights, columns = {}, ()
+    maps = {}
     for name in ("softmax", "sparsemax", "fusedmax", "oscarmax"):
-        run = run_directory(options, corpus, f"lstm {name}", options.seeds[0])
-        best = load(run)
+        best = load(run_directory(options, corpus, f"lstm {name}", options.seeds[0]))
         with torch.no_grad():
-            (shown,) = best.task.attend(
-                best.model, best.task.read([FIGURE_3 if options.pair is None else options.pair])
-            )
-        weights[f"{name}: {shown.rows[0]}"], columns = shown.weights[0], shown.columns
-    attention_bars(weights, columns).savefig(options.picture)
+            (maps[name],) = best.task.attend(best.model, best.task.read([options.pair or FIGURE_3]))
+    draw_beside(maps).savefig(options.picture)
 
 
 def chosen(options: argparse.Namespace) -> list[str]:
-    return [variant for variant in VARIANTS if any(part in variant for part in options.only)]
+    return [variant for variant in VARIANTS if any(part in variant for part in options.cells)]
 
 
 def main() -> None:
@@ -249,7 +235,8 @@ def main() -> None:
         "--corpus", action="append", default=[], metavar="NAME=PATH", help="data as for train nli --data"
     )
     parser.add_argument("--speed", action="append", default=[], metavar="NAME=PATH", help="time steps on this data")
-    parser.add_argument("--only", action="append", help="variants whose name holds this text, such as 'lstm '")
+    parser.add_argument("--cells", nargs="*", default=[""], help="variants whose name holds one of these texts")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no further cell after this time")
     parser.add_argument("--seeds", type=lambda text: [int(each) for each in text.split(",")], default=[1])
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
@@ -263,14 +250,13 @@ def main() -> None:
     parser.add_argument("--pair", help="another pair for the picture: premise, a tab, hypothesis")
     parser.add_argument("--list", action="store_true", help="print the variants")
     parser.add_argument("--clock", choices=["perf_counter", "process_time"], default="process_time", help="of --speed")
-    parser.add_argument("--seconds", type=float, help="ignored: --epochs says how long it takes")
     options = parser.parse_args()
-    options.only = options.only or [""]
     if options.list:
         print("\n".join(chosen(options)))
         return
     timing.clock = getattr(time, options.clock)
     torch.set_num_threads(options.threads)
+    began = time.monotonic()
     corpora = dict(each.split("=", 1) for each in options.corpus)
     if not options.tables:
         for corpus, data in corpora.items():
@@ -278,6 +264,8 @@ def main() -> None:
                 for variant in chosen(options):
                     if any(cell["seed"] == seed for cell in of_trained(corpus, variant)):
                         continue
+                    if (time.monotonic() - began) / 60 > options.minutes:
+                        raise SystemExit(f"the time is over at {variant}; the same command goes on from here")
                     print(f"{corpus}, {variant}, seed {seed}", file=sys.stderr, flush=True)
                     cell = run_cell(options, corpus, data, variant, seed)
                     if cell is None:

@@ -12,6 +12,7 @@ time. A run that takes more than --minutes is stopped, and its best model so far
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import signal
 import subprocess
@@ -62,6 +63,8 @@ def compute(options: argparse.Namespace, loss: str, tags: str) -> dict[str, Any]
     test = json.loads(subprocess.run(evaluate, check=True, capture_output=True, text=True).stdout)
     epochs = epochs_of(run)
     cell = {"loss": loss, "tags": tags, "outcome": outcome, "seed": options.seed, "test": test, "epochs": epochs}
+    cell["date"] = datetime.date.today().isoformat()
+    cell["options"] = ["--epochs", str(options.epochs), "--threads", str(options.threads), *options.train_options]
     (run / CELL).write_text(json.dumps(cell) + "\n")
     return cell
 
@@ -80,7 +83,9 @@ def epochs_of(run: Path) -> list[dict[str, Any]]:
 
 
 def sections(cells: list[dict[str, Any]], options: argparse.Namespace) -> list[timing.Section]:
-    found: list[timing.Section] = []
+    how = sorted({(" ".join(cell["options"]), cell["date"], cell["seed"]) for cell in cells})
+    rows = [[f"`{given}`", f"`--tags {TAGS['gold']}`", seed, date] for given, date, seed in how]
+    found: list[timing.Section] = [("How", ["options beside the defaults", "gold tags", "seed", "date"], rows)]
     for tags in options.tags:
         mine = [cell for cell in cells if cell["tags"] == tags]
         if mine:
@@ -149,24 +154,46 @@ def _over_training(cells: list[dict[str, Any]]) -> list[timing.Section]:
     return found
 
 
-def draw(cells: list[dict[str, Any]], directory: Path) -> None:
-    from omegamax.plots import learning_curves
+def draw(cells: list[dict[str, Any]], directory: Path, options: argparse.Namespace) -> None:
+    """Draws curves over training, accuracy by number of trees, and a sentence that has two readings."""
+    from omegamax.plots import accuracy_by_length, learning_curves
 
     directory.mkdir(parents=True, exist_ok=True)
-    sparse = {
-        f"{cell['loss']}, {NAMES[cell['tags']]}": [record["metrics"] for record in cell["epochs"]]
-        for cell in cells
-        if cell["loss"] in SPARSE
-    }
+    names = {id(cell): f"{cell['loss']}, {NAMES[cell['tags']]}" for cell in cells}
+    sparse = [cell for cell in cells if cell["loss"] in SPARSE]
     for name, metric in (("one_tree", "sentences with one tree, %"), ("trees", "mean number of trees")):
         if sparse:
-            curves = {title: [metrics[name] for metrics in epochs] for title, epochs in sparse.items()}
+            curves = {names[id(cell)]: [epoch["metrics"][name] for epoch in cell["epochs"]] for cell in sparse}
             learning_curves(curves, metric=metric).savefig(directory / f"parser_{name}.png")
-    curves = {
-        f"{cell['loss']}, {NAMES[cell['tags']]}": [record["metrics"]["las"] for record in cell["epochs"]]
-        for cell in cells
-    }
+    curves = {names[id(cell)]: [epoch["metrics"]["las"] for epoch in cell["epochs"]] for cell in cells}
     learning_curves(curves, metric="LAS on the dev data").savefig(directory / "parser_las.png")
+    buckets = {"one": "uas_one_tree", "2 to 5": "uas_2_to_5_trees", "6 or more": "uas_more_trees"}
+    if sparse:
+        scores = {
+            names[id(cell)]: {said: cell["test"][name] for said, name in buckets.items() if name in cell["test"]}
+            for cell in sparse
+        }
+        figure = accuracy_by_length(scores, metric="UAS on the test data", unit="trees that SparseMAP keeps")
+        figure.savefig(directory / "parser_by_trees.png")
+        run = cell_directory(options, sparse[0]["loss"], sparse[0]["tags"])
+        draw_ambiguous_sentence(run).savefig(directory / "parser_ambiguous.png")
+
+
+def draw_ambiguous_sentence(run: Path) -> Any:
+    """Draws the short test sentence whose two trees are the most evenly likely."""
+    import torch
+
+    from omegamax.recipes import load
+    from omegamax.recipes.settings import ParserPrediction
+
+    torch.set_num_threads(1)
+    found = load(run)
+    short = [each for each in found.task.examples("test") if 6 <= len(each.forms) <= 10]
+    with torch.no_grad():
+        parses = found.task.parse(found.model, short, ParserPrediction(trees=True))
+        two = [place for place, parse in enumerate(parses) if len(parse.trees) == 2]
+        even = min(two, key=lambda place: abs(parses[place].trees[0].probability - 0.5))
+        return found.task.draw(found.model, [short[even]])[0]
 
 
 def main() -> None:
@@ -193,11 +220,16 @@ def main() -> None:
             scores = cells[-1]["test"]
             note = f"{loss}, {tags} tags: UAS {scores['uas']:.2f}, LAS {scores['las']:.2f}"
             print(f"{note} ({(time.monotonic() - began) / 60:.1f} minutes)", file=sys.stderr, flush=True)
-            timing.write("parser", "Dependency parser", sections(cells, options))  # after each cell: nothing is lost
+            timing.write(
+                "parser", "Dependency parser", sections(cells, options), peers=()
+            )  # after each cell: nothing is lost
+    wanted = [(loss, tags) for tags in TAGS for loss in LOSSES]
+    left = [f"{loss}-{tags}" for loss, tags in wanted if not (cell_directory(options, loss, tags) / CELL).exists()]
+    print(f"parser: not measured yet: {' '.join(left) or 'nothing'}", file=sys.stderr)
     if not cells:
         raise SystemExit("parser: no cell is finished yet; leave out --report")
     if options.pictures:
-        draw(cells, options.pictures)
+        draw(cells, options.pictures, options)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,14 @@ stopped is resumed; so a benchmark that was stopped goes on. The tables are writ
     python benchmarks/tagger.py --data DIR --work build/tagger --inputs encoder --encoder MODEL_DIR
     python benchmarks/tagger.py --data DIR --work build/tagger --losses spacy     the peer, if spaCy is installed
 
-A run takes at most --minutes; then the best checkpoint so far is evaluated, and the table says so.
+A run takes at most --minutes; then the best checkpoint so far is evaluated, and the table says so. Cells that are not
+measured yet are listed at the end.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import itertools
 import json
 import os
@@ -31,10 +33,11 @@ from omegamax.recipes.settings import LOSSES
 
 DATA = {"wnut17": (0, 1, 2), "ncbi_disease": (0,)}  # and the seeds of each
 INPUTS = ("words", "encoder")
-SHARED: list[str] = []  # settings of all cells, beside the defaults
-ENCODER = ["--epochs", "5", "--warmup", "50", "--precision", "bfloat16"]  # and those of the encoder's cells
+# Settings of all cells, beside the defaults: chosen on the dev data of WNUT17 with the loss crf.
+SHARED = ["--epochs", "12", "--dropout", "0.2", "--affix-size", "100", "--characters", "none"]
+ENCODER = ["--epochs", "3", "--learning-rate", "1e-3", "--warmup", "50", "--precision", "bfloat16"]  # of an encoder's
 SPACY = "spacy"
-SHOWN = ("f1", "precision", "recall", "expected_f1", "entity_ece")
+SHOWN = ("f1", "precision", "recall", "boundary_f1", "expected_f1", "threshold_f1", "entity_ece")
 SPARSE = ("single_answer", "mean_answers", "accuracy_single_answer", "accuracy_several_answers")
 
 
@@ -59,15 +62,45 @@ def measure(cell: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]
         split: json.loads(_output(["evaluate", run, "--json", "--split", split, "--threads", options.threads]))
         for split in ("dev", "test")
     }
+    threshold = str(found["dev"]["best_threshold"])  # chosen on the dev data
+    chosen = ["evaluate", run, "--json", "--threads", options.threads, "--entity-threshold", threshold]
+    found["test"]["threshold_f1"] = json.loads(_output(chosen))["f1"]
     times = [epochs[0]["seconds"], *(b["seconds"] - a["seconds"] for a, b in itertools.pairwise(epochs))]
     return {
         **cell,
+        "date": datetime.date.today().isoformat(),
+        "options": [*map(_public, wanted), "--threads", str(options.threads)],
         "finished": finished,
         "seconds": seconds,
+        "words_per_second": tagging_speed(run, data, options.threads or 1),
         "epoch_seconds": statistics.median(times),
         "dev_f1_by_epoch": [line["metrics"]["f1"] for line in epochs],
         **found,
     }
+
+
+def _public(argument: Any) -> str:
+    """Returns an argument as it may be shown: of a path only the last name."""
+    return Path(argument).name if os.sep in str(argument) else str(argument)
+
+
+def tagging_speed(run: Path, data: Path, threads: int) -> float:
+    """Returns how many words of the test data are tagged in a second of one thread's time, without probabilities."""
+    import torch
+
+    from omegamax.data.conll import read_conll
+    from omegamax.data.tagged_sentences import read_splits
+    from omegamax.recipes import Tagger
+
+    torch.set_num_threads(1)
+    sentences = [list(sentence.words) for sentence in read_splits(data, read_conll)["test"]]
+    tagger = Tagger.load(run)
+    tagger.predict(sentences[:100])
+    began = time.process_time()
+    tagger.predict(sentences)
+    spent = time.process_time() - began
+    torch.set_num_threads(threads)
+    return sum(map(len, sentences)) / spent
 
 
 def _call(arguments: list[Any], *, minutes: float) -> bool:
@@ -128,22 +161,29 @@ def measure_spacy(cell: dict[str, Any], options: argparse.Namespace) -> dict[str
     found = {}
     for split in ("dev", "test"):
         docs = [spacy.tokens.Doc(pipeline.vocab, words=list(sentence.words)) for sentence in splits[split]]
-        start = time.perf_counter()
+        start = time.process_time()
         read = list(pipeline.pipe(docs))
-        rate = sum(map(len, docs)) / (time.perf_counter() - start)
+        rate = sum(map(len, docs)) / (time.process_time() - start)
         entities = [[(each.start, each.end, each.label_) for each in doc.ents] for doc in read]
-        found[split] = {
-            **entity_f1(entities, [sentence.spans for sentence in splits[split]]),
-            "tokens_per_second": rate,
-        }
-    return {**cell, "finished": True, "seconds": seconds, "epoch_seconds": None, "dev_f1_by_epoch": [], **found}
+        found[split] = entity_f1(entities, [sentence.spans for sentence in splits[split]])
+    return {
+        **cell,
+        "date": datetime.date.today().isoformat(),
+        "options": [f"spaCy {spacy.__version__}, init config --pipeline ner --optimize efficiency"],
+        "finished": True,
+        "seconds": seconds,
+        "words_per_second": rate,
+        "epoch_seconds": None,
+        "dev_f1_by_epoch": [],
+        **found,
+    }
 
 
 # Tables
 
 
 def tables(results: list[dict[str, Any]]) -> list[timing.Section]:
-    sections = []
+    sections = [("How", ["cells", "dates", "options beside the defaults"], _settings(results))]
     for data, inputs in itertools.product(DATA, INPUTS):
         cells = [cell for cell in results if (cell["data"], cell["inputs"]) == (data, inputs)]
         by_loss = {loss: [c for c in cells if c["loss"] == loss] for loss in (*LOSSES, SPACY)}
@@ -155,7 +195,7 @@ def tables(results: list[dict[str, Any]]) -> list[timing.Section]:
         rows = []
         for loss, several in by_loss.items():
             numbers = [_mean([cell["test"].get(name) for cell in several]) for name in SHOWN[1:]]
-            rate = _mean([cell["test"]["tokens_per_second"] for cell in several], digits=0)
+            rate = _mean([cell["words_per_second"] for cell in several], digits=0)
             epoch = _mean([cell["epoch_seconds"] for cell in several], digits=1)
             stopped = sum(not cell["finished"] for cell in several)
             rows.append([loss, len(several), _spread(several, "dev"), _spread(several, "test"), *numbers])
@@ -178,6 +218,18 @@ def tables(results: list[dict[str, Any]]) -> list[timing.Section]:
     return sections
 
 
+def _settings(results: list[dict[str, Any]]) -> list[list[Any]]:
+    """Says with which options and when the cells were measured."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for cell in results:
+        groups.setdefault(" ".join(cell["options"]), []).append(cell)
+    rows = []
+    for options, cells in groups.items():
+        dates = sorted({cell["date"] for cell in cells})
+        rows.append([len(cells), " to ".join(dict.fromkeys((dates[0], dates[-1]))), f"`{options}`"])
+    return rows
+
+
 def _mean(values: list[Any], *, digits: int = 4) -> str:
     flat = [each for value in values for each in (value if isinstance(value, list) else [value]) if each is not None]
     return f"{statistics.mean(flat):.{digits}f}" if flat else "–"
@@ -186,6 +238,44 @@ def _mean(values: list[Any], *, digits: int = 4) -> str:
 def _spread(cells: list[dict[str, Any]], split: str) -> str:
     values = [100 * cell[split]["f1"] for cell in cells]
     return f"{statistics.mean(values):.2f}" + (f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else "")
+
+
+# Pictures
+
+
+def draw(results: list[dict[str, Any]], work: Path, directory: Path) -> None:
+    """Draws dev F1 by epoch, and how far probabilities of entities can be trusted, for WNUT17 without an encoder."""
+    from omegamax.plots import learning_curves, reliability_plot
+
+    directory.mkdir(parents=True, exist_ok=True)
+    cells = [
+        cell for cell in results if (cell["data"], cell["inputs"]) == ("wnut17", "words") and cell["loss"] != SPACY
+    ]
+    curves = {}
+    for loss in LOSSES:
+        several = [cell["dev_f1_by_epoch"] for cell in cells if cell["loss"] == loss]
+        if several:
+            curves[loss] = [100 * statistics.mean(values) for values in zip(*several)]
+    learning_curves(curves, metric="F1 on the dev data").savefig(directory / "tagger_dev_f1.png")
+    first = {cell["loss"]: work / "runs" / name_of(cell) for cell in cells if cell["seed"] == 0}
+    bins = {loss: reliability_of(first[loss]) for loss in ("crf", "l2") if loss in first}
+    reliability_plot(bins, of="entities").savefig(directory / "tagger_reliability.png")
+
+
+def reliability_of(run: Path) -> list[Any]:
+    """Returns the bins of the probabilities of entities of the test data."""
+    import torch
+
+    from omegamax.recipes import load
+    from omegamax.recipes.tagger_scores import reliability
+
+    torch.set_num_threads(1)
+    found, lines = load(run), []
+    examples = found.task.examples("test")
+    with torch.no_grad():
+        for start in range(0, len(examples), 64):
+            lines += found.task.inspect(found.model, examples[start : start + 64])
+    return reliability(found.task.likely(examples, lines))
 
 
 def default_encoder() -> Path | None:
@@ -204,8 +294,10 @@ def main() -> None:
     parser.add_argument("--losses", nargs="*", default=list(LOSSES), choices=[*LOSSES, SPACY])
     parser.add_argument("--sets", nargs="*", default=list(DATA), choices=list(DATA))
     parser.add_argument("--inputs", nargs="*", default=list(INPUTS), choices=INPUTS)
+    parser.add_argument("--seeds", nargs="*", type=int, help="only these; by default all that the table wants")
     parser.add_argument("--minutes", type=float, default=20, help="of one run")
     parser.add_argument("--threads", type=int, default=0, help="of PyTorch; 0 takes what a trial finds faster")
+    parser.add_argument("--pictures", type=Path, help="draw curves and reliability into this directory")
     parser.add_argument("--tables", action="store_true", help="only write the tables of the cells that are there")
     options = parser.parse_args()
     folder = options.work / "cells"
@@ -214,6 +306,8 @@ def main() -> None:
         if options.tables or (inputs == "encoder" and (options.encoder is None or loss == SPACY)):
             continue
         for seed in DATA[data]:
+            if options.seeds is not None and seed not in options.seeds:
+                continue
             cell = {"data": data, "inputs": inputs, "loss": loss, "seed": seed}
             file = folder / f"{name_of(cell)}.json"
             if not file.exists():
@@ -221,12 +315,30 @@ def main() -> None:
                 file.write_text(json.dumps(found, indent=1) + "\n")
             write_tables(folder)
     write_tables(folder)
+    if options.pictures:
+        draw(read_cells(folder), options.work, options.pictures)
+    print(f"tagger: not measured yet: {' '.join(missing(folder)) or 'nothing'}", file=sys.stderr)
+
+
+def missing(folder: Path) -> list[str]:
+    """Returns the names of the cells that are not there."""
+    wanted = [
+        name_of({"data": data, "inputs": inputs, "loss": loss, "seed": seed})
+        for data, inputs, loss in itertools.product(DATA, INPUTS, (*LOSSES, SPACY))
+        if not (inputs == "encoder" and loss == SPACY)
+        for seed in DATA[data]
+    ]
+    return [name for name in wanted if not (folder / f"{name}.json").exists()]
+
+
+def read_cells(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
 
 
 def write_tables(folder: Path) -> None:
-    results = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    results = read_cells(folder)
     if results:
-        timing.write("tagger", "Taggers", tables(results))
+        timing.write("tagger", "Taggers", tables(results), peers=("spacy", "transformers"))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -18,6 +18,17 @@ import omegamax
 from omegamax import routing
 
 RESULTS = Path(__file__).parent / "results"
+
+PEERS = (
+    "entmax",
+    "pytorch-crf",
+    "torch-struct",
+    "tslearn",
+    "pysdtw",
+    "soft-dtw",
+    "numba",
+    "ufal.chu_liu_edmonds",
+)
 
 Section = tuple[str, list[str], list[list[object]]]  # heading, header, rows
 
@@ -54,20 +65,11 @@ def both_ways(
     return once
 
 
-def versions() -> dict[str, str]:
-    """What was measured, on what."""
+def versions(peers: Sequence[str] = PEERS) -> dict[str, str]:
+    """What was measured, on what, beside which other packages."""
     native = routing.native
     found = {"omegamax": omegamax.__version__, "torch": torch.__version__, "python": platform.python_version()}
-    for peer in (
-        "entmax",
-        "pytorch-crf",
-        "torch-struct",
-        "tslearn",
-        "pysdtw",
-        "soft-dtw",
-        "numba",
-        "ufal.chu_liu_edmonds",
-    ):
+    for peer in peers:
         try:
             found[peer] = metadata.version(peer)
         except metadata.PackageNotFoundError:
@@ -106,20 +108,20 @@ def run(
     write(name, title, sections(options), suffix="" if options.arch is None else f"_{options.arch}")
 
 
-def write(name: str, title: str, sections: list[Section], *, suffix: str = "") -> None:
+def write(name: str, title: str, sections: list[Section], *, suffix: str = "", peers: Sequence[str] = PEERS) -> None:
     """Tables as Markdown for people and JSON for programs, with the versions, in `name` + `suffix`."""
     RESULTS.mkdir(exist_ok=True)
     lines = [
         f"# {title}",
         "",
-        f"Made by `benchmarks/{name}.py`. " + "; ".join(f"{k} {v}" for k, v in versions().items()),
+        f"Made by `benchmarks/{name}.py`. " + "; ".join(f"{k} {v}" for k, v in versions(peers).items()),
         "",
     ]
     for heading, header, rows in sections:
         lines += [f"## {heading}", "", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
         lines += ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows] + [""]
     (RESULTS / f"{name}{suffix}.md").write_text("\n".join(lines))
-    data = {"versions": versions(), "sections": [{"heading": h, "header": c, "rows": r} for h, c, r in sections]}
+    data = {"versions": versions(peers), "sections": [{"heading": h, "header": c, "rows": r} for h, c, r in sections]}
     (RESULTS / f"{name}{suffix}.json").write_text(json.dumps(data, indent=1) + "\n")
     print("\n".join(lines))
 

@@ -1,165 +1,129 @@
-"""The paper's translation and summarization tables, cell by cell: train, evaluate with a beam, write a table.
+"""The paper's translation and summarization tables, and what the issue asks beside them, cell by cell.
 
-A cell is one run of `omegamax train translate` or `summarize`. A cell that has its evaluation is not run again, and one
-that was interrupted goes on where it was, so this may be stopped and started at any time:
+A cell is one run of `omegamax train translate` or `summarize`, and a beam search over its test data. A cell that has
+its result is not run again, and one that was stopped goes on where it was, so this may be stopped and started at any
+time:
 
     python benchmarks/translate.py --list
-    python benchmarks/translate.py --en-de corpus/en-de --en-fr corpus/en-fr --only 'paper/en-de/lstm/*'
-    python benchmarks/translate.py --scitldr corpus/scitldr --only 'paper/tldr/*' --minutes 60
-    python benchmarks/translate.py --table
+    python benchmarks/translate.py --en-de corpus/en-de --en-fr corpus/en-fr --cells 'paper/*' --minutes 300
+    python benchmarks/translate.py --en-de corpus/en-de --en-fr corpus/en-fr --cells 'bars/*' --cell-minutes 60 \
+        --epochs 12 --threads 2
+    python benchmarks/translate.py --scitldr corpus/scitldr --cells '*/tldr/*'
+    python benchmarks/translate.py --en-de corpus/en-de --speed
+    python benchmarks/translate.py --tables
 
-Groups of cells: `paper` (normalizers × tasks × models at the same, untuned settings), `seeds` (more seeds of some of
-them), `lecture` (with and without attention, two largest lengths), `ablation` (the Transformer with one thing changed),
-`output` (sparse outputs), `best` (larger models), `pointer` (summaries with copying). `--bootstrap A B` tests whether
-the outputs of cell A have a higher BLEU than those of B by paired resampling (Koehn, EMNLP 2004).
+Groups of cells (translate_cells.py): `paper` (normalizers × tasks × models at the same, untuned settings), `seeds`
+(two more seeds of softmax and of the two best), `bars` (larger models, an hour each, and JoeyNMT), `lecture` (with and
+without attention, two caps of the length), `ablation` (the Transformer with one thing changed), `output` (sparse
+outputs), `plain` (summaries without copying). --minutes is for all: no cell begins after it, and the one that runs is
+stopped, to go on the next time. --cell-minutes is for one cell: its training is stopped, and the best checkpoint so
+far is tested. --speed times training steps of all normalizers in turns.
+
+LONG
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import random
-import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-NORMALIZERS = ("softmax", "sparsemax", "entmax15", "fusedmax", "oscarmax", "sqpnormmax")
-TRANSFORMER = ("--model", "transformer", "--n-layers", "3", "--n-heads", "4", "--feed-forward-size", "1024")
-MODELS = {"lstm": ("--model", "lstm"), "transformer": TRANSFORMER}
-# Name of the data set's option, the task, what is read and what is written.
-TASKS = {
-    "en-de": ("en_de", "translate", "1", "2"),
-    "de-en": ("en_de", "translate", "2", "1"),
-    "en-fr": ("en_fr", "translate", "1", "2"),
-    "fr-en": ("en_fr", "translate", "2", "1"),
-    "tldr": ("scitldr", "summarize", "source", "target"),
-    "title": ("scitldr", "summarize", "source", "title"),
-    "headline": ("scitldr", "summarize", "source.0", "title"),
-}
-ABLATIONS = {
-    "base": (),
-    "A-heads-1": ("--n-heads", "1"),
-    "A-heads-8": ("--n-heads", "8"),
-    "C-layers-1": ("--n-layers", "1"),
-    "C-layers-6": ("--n-layers", "6"),
-    "C-size-128": ("--hidden-size", "128"),
-    "C-feed-forward-256": ("--feed-forward-size", "256"),
-    "D-no-dropout": ("--dropout", "0"),
-    "D-no-smoothing": ("--label-smoothing", "0"),
-    "E-joint-vocabulary": ("--vocabulary", "joint"),
-}
+import timing
+import torch
+import translate_joeynmt
+from training_steps import step_seconds, times_softmax
+from translate_cells import JOEYNMT, MODELS, NORMALIZERS, TASKS, Cell, cells
+from translate_runs import RESULT, epochs_of, minutes_of, result_of, test, train
+from translate_tables import sections
+
+SPEED = "speed.json"
 
 
-class Cell(NamedTuple):
-    """One run: its name, its task, and options of training beside those that all runs of the command have."""
-
-    name: str
-    task: str  # a key of TASKS
-    options: tuple[str, ...]
-
-
-def cells() -> Iterator[Cell]:
-    for task in ("en-de", "fr-en", "tldr", "headline"):
-        for model, shape in MODELS.items():
-            for name in NORMALIZERS:
-                yield Cell(f"paper/{task}/{model}/{name}", task, (*shape, "--attention", name))
-    for task in ("en-de", "fr-en"):
-        for name in ("softmax", "fusedmax", "sparsemax"):
-            for seed in ("1", "2"):
-                yield Cell(f"seeds/{task}/lstm/{name}-{seed}", task, ("--attention", name, "--seed", seed))
-    for name in ("softmax", "none"):
-        for length in ("15", "50"):
-            yield Cell(f"lecture/en-de/{name}-{length}", "en-de", ("--attention", name, "--max-length", length))
-    for name, changed in ABLATIONS.items():
-        yield Cell(f"ablation/en-de/{name}", "en-de", (*TRANSFORMER, *changed))
-    for name in ("softmax", "entmax15", "sparsemax"):
-        yield Cell(f"output/en-de/{name}", "en-de", ("--output", name, "--label-smoothing", "0"))
-    for task in ("tldr", "headline"):
-        for name in NORMALIZERS:
-            yield Cell(f"pointer/{task}/{name}", task, ("--copy", "pointer", "--attention", name))
-    for task in ("en-de", "en-fr"):
-        for model, shape in MODELS.items():
-            yield Cell(f"best/{task}/{model}", task, (*shape, "--hidden-size", "512", "--vocabulary", "joint"))
-
-
-def run_cell(cell: Cell, options: argparse.Namespace) -> None:
+def run_cell(cell: Cell, options: argparse.Namespace, minutes: float) -> bool:
+    """Trains and tests one cell; False if the time of the whole benchmark was over first."""
     where, task, source, target = TASKS[cell.task]
-    data, out = getattr(options, where), options.out / cell.name
-    common = ["--data", str(data), "--source", source, "--target", target, "--epochs", str(options.epochs)]
-    common += ["--threads", str(options.threads), "--out", str(out)]
-    resumed = ["--resume"] if (out / "config.json").exists() else []
-    # An option that is given twice has its last value, so a cell overrules what all cells have.
-    command("train", task, *common, *cell.options, *resumed)
-    printed = command("evaluate", str(out), "--beam", str(options.beam), "--json", "--threads", str(options.threads))
-    (out / "beam.json").write_text(printed)
+    data, out = getattr(options, where), options.out / cell.name.replace(" ", "-")
+    if cell.name.endswith(JOEYNMT):
+        if minutes < options.cell_minutes:  # it cannot go on where it was
+            return False
+        given = {"minutes": options.cell_minutes, "beam": options.beam, "threads": options.threads}
+        found = translate_joeynmt.measure(options.joeynmt, data, out, **given)
+    else:
+        left = options.cell_minutes - minutes_of(out)
+        # An option that is given twice has its last value, so a cell overrules what all cells have.
+        common = ["--data", str(data), "--source", source, "--target", target, "--epochs", str(options.epochs)]
+        common += ["--threads", str(options.threads), *cell.options]
+        stopped = train([task, *common], out, minutes=max(0.0, min(left, minutes)))
+        if not stopped.finished and minutes < left:
+            return False
+        if not epochs_of(out):
+            raise SystemExit(f"translate: {cell.name} ended no epoch in {options.cell_minutes} minutes; give it more")
+        torch.set_num_threads(options.threads)
+        found = {**test(out, beam=options.beam), "finished": stopped.finished, "seconds": 60 * minutes_of(out)}
+    (out / RESULT).write_text(json.dumps({**cell._asdict(), "beam": options.beam, **found}, indent=1) + "\n")
+    return True
 
 
-def command(*arguments: str) -> str:
-    print("omegamax", *arguments, flush=True)
-    capture = subprocess.PIPE if "--json" in arguments else None
-    return subprocess.run([sys.executable, "-m", "omegamax", *arguments], check=True, stdout=capture, text=True).stdout
+def two_best(options: argparse.Namespace, group: str) -> tuple[str, ...]:
+    """The two best normalizers of a group by BLEU on dev, once all of its cells are done."""
+    scores = {}
+    for name in NORMALIZERS:
+        out = options.out / group / name
+        if result_of(out) is None:
+            return ()
+        scores[name] = max(epoch["metrics"]["bleu"] for epoch in epochs_of(out))
+    return tuple(sorted(scores, key=scores.__getitem__, reverse=True)[:2])
 
 
-class Result(NamedTuple):
-    metrics: dict[str, float]
-    tokens_per_second: float  # target tokens, while training: the median over epochs
-    minutes: float
+def measure_speed(options: argparse.Namespace) -> dict[str, Any]:
+    """Takes training steps of every normalizer in both models on the first task that has data, in turns."""
+    from omegamax.recipes.settings import TranslateSettings
+    from omegamax.recipes.translate import Translate
+    from omegamax.training.settings import TrainingSettings
+
+    first = Translate.prepare(TranslateSettings(data=str(options.en_de)))
+    found: dict[str, Any] = {"clock": timing.clock.__name__, "threads": options.threads, "rows": {}}
+    for model, shape in MODELS.items():
+        given = {key[2:].replace("-", "_"): value for key, value in zip(shape[::2], shape[1::2])}
+        given = {key: int(value) if value.isdecimal() else value for key, value in given.items()}
+        tasks = {}
+        for name in NORMALIZERS:
+            settings = TranslateSettings(data=str(options.en_de), attention=name, **given)
+            tasks[name] = Translate(settings, first.source_tokens, first.target_tokens, first._splits)
+        training = TrainingSettings(batch_size=64, threads=options.threads)
+        seconds = step_seconds(tasks, training, n_steps=options.steps)
+        for name, several in seconds.items():
+            ratio = 1 / times_softmax(several, seconds["softmax"])
+            found["rows"][f"{model} {name}"] = {"milliseconds": 1e3 * sum(several) / len(several), "speed": ratio}
+    return found
 
 
-def result_of(out: Path) -> Result | None:
-    if not (out / "beam.json").exists():
-        return None
-    epochs = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    epochs = [record for record in epochs if record["event"] == "epoch"]
-    rates = [record["items_per_second"] for record in epochs if record["items_per_second"]]
-    seconds = epochs[-1]["seconds"] if epochs else 0.0
-    return Result(json.loads((out / "beam.json").read_text()), statistics.median(rates or [0.0]), seconds / 60)
+def chosen(options: argparse.Namespace) -> list[Cell]:
+    known = cells(lambda group: two_best(options, group))
+    return [cell for cell in known if any(fnmatch(cell.name, pattern) for pattern in options.cells)]
 
 
-def table(options: argparse.Namespace) -> str:
-    """All cells that have an evaluation; speeds relative to the softmax of the same group, task and model."""
-    lines = ["| cell | metrics on test | tokens/s | of softmax's | minutes |", "|---|---|---|---|---|"]
-    found = {cell.name: result_of(options.out / cell.name) for cell in cells()}
-    for name, result in found.items():
-        if result is None:
-            continue
-        shown = ", ".join(
-            f"{key} {value:.2f}"
-            for key, value in result.metrics.items()
-            if isinstance(value, float) and key != "tokens_per_second"
-        )
-        softmax = found.get(f"{name.rpartition('/')[0]}/softmax")
-        ratio = f"{result.tokens_per_second / softmax.tokens_per_second:.2f}" if softmax else ""
-        lines.append(f"| {name} | {shown} | {result.tokens_per_second:.0f} | {ratio} | {result.minutes:.0f} |")
-    return "\n".join(lines)
+def obstacle(cell: Cell, options: argparse.Namespace) -> str | None:
+    """Why a cell is not run now."""
+    where = TASKS[cell.task][0]
+    if result_of(options.out / cell.name.replace(" ", "-")) is not None:
+        return "done"
+    if getattr(options, where) is None:
+        return f"no data; give --{where}".replace("_", "-")
+    if cell.name.endswith(JOEYNMT) and options.joeynmt is None:
+        return "no JoeyNMT; give --joeynmt"
+    return None
 
 
-def bootstrap(a: str, b: str, options: argparse.Namespace, n_samples: int = 1000) -> str:
-    """Resamples test sentences: in how many samples does the first cell have the higher BLEU?"""
-    import sacrebleu
-
-    from omegamax.recipes import load, predict
-
-    outputs, targets = [], []
-    for name in (a, b):
-        found = load(options.out / name)
-        examples = found.task.examples("test")
-        targets = [example.target for example in examples]
-        outputs.append(predict(found.task, found.model, examples))
-    draw, n_better = random.Random(0), 0
-    for _ in range(n_samples):
-        places = draw.choices(range(len(targets)), k=len(targets))
-        scores = [
-            sacrebleu.corpus_bleu([each[at] for at in places], [[targets[at] for at in places]]).score
-            for each in outputs
-        ]
-        n_better += scores[0] > scores[1]
-    return f"{a} has a higher BLEU (greedy search) than {b} in {n_better} of {n_samples} samples of the test data"
+def write_tables(options: argparse.Namespace) -> None:
+    speed = options.out / SPEED
+    measured = json.loads(speed.read_text()) if speed.exists() else None
+    found = sections(options, list(cells(lambda group: two_best(options, group))), measured)
+    if found:
+        timing.write("translate", "Translation and summaries", found)
 
 
 def main() -> None:
@@ -167,36 +131,38 @@ def main() -> None:
     for name in ("--en-de", "--en-fr", "--scitldr"):
         parser.add_argument(name, type=Path, help="the data: a directory, or the beginning of the names of its files")
     parser.add_argument("--out", type=Path, default=Path("runs/translate"), help="where runs are written")
-    parser.add_argument("--only", default="*", help="a pattern of names of cells")
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--cells", nargs="*", default=["*"], help="patterns of names of cells")
+    parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--beam", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no further cell after this time")
+    parser.add_argument("--threads", type=int, default=1, help="one or two")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="of the whole benchmark")
+    parser.add_argument("--cell-minutes", type=float, default=90, help="of training in one cell")
+    parser.add_argument("--joeynmt", type=Path, help="the Python of an environment with JoeyNMT")
+    parser.add_argument("--speed", action="store_true", help="time training steps of all normalizers on --en-de")
+    parser.add_argument("--steps", type=int, default=30, help="of --speed, for each normalizer and model")
+    parser.add_argument("--clock", choices=["perf_counter", "process_time"], default="process_time", help="of --speed")
     parser.add_argument("--list", action="store_true", help="print the names of the cells")
-    parser.add_argument("--table", action="store_true", help="print the table of the cells that are done")
-    parser.add_argument("--bootstrap", nargs=2, metavar="CELL", help="compare the outputs of two cells")
+    parser.add_argument("--tables", action="store_true", help="only write the tables of the cells that are done")
     options = parser.parse_args()
-    if options.table or options.bootstrap:
-        print(bootstrap(*options.bootstrap, options) if options.bootstrap else table(options))
-        return
+    options.out.mkdir(parents=True, exist_ok=True)
+    timing.clock = getattr(time, options.clock)
+    torch.set_num_threads(options.threads)
     began = time.monotonic()
-    for cell in cells():
-        if not fnmatch(cell.name, options.only):
-            continue
-        done = (options.out / cell.name / "beam.json").exists()
-        if options.list:
-            print(cell.name, "(done)" if done else "")
-            continue
-        where = TASKS[cell.task][0]
-        if done or getattr(options, where) is None:
-            print(f"{cell.name}: {'done' if done else f'no data, give --{where}'}".replace("_", "-"))
-            continue
-        if (time.monotonic() - began) / 60 > options.minutes:
-            print("no time is left for", cell.name)
-            return
-        run_cell(cell, options)
+    if options.speed:
+        (options.out / SPEED).write_text(json.dumps(measure_speed(options), indent=1) + "\n")
+    elif not options.tables:
+        for cell in chosen(options):
+            reason = obstacle(cell, options)
+            if options.list or reason is not None:
+                print(f"{cell.name}: {reason or 'to do'}")
+                continue
+            left = options.minutes - (time.monotonic() - began) / 60
+            if left <= 0 or not run_cell(cell, options, left):
+                print(f"the time is over at {cell.name}; the same command goes on from here")
+                break
+            write_tables(options)
     if not options.list:
-        print(table(options))
+        write_tables(options)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@
 #include "core/problems.hpp"
 #include "core/team.hpp"
 #include "hypergraphs/kbest.hpp"
+#include "series/problems.hpp"
 #include "sparsemap/bindings.hpp"
 
 namespace nb = nanobind;
@@ -28,10 +29,10 @@ namespace nb = nanobind;
 namespace omegamax {
 
 // clang-format off
-namespace baseline { extern const Table table; }
+namespace baseline { extern const Table table; extern const SeriesTable series_table; }
 #ifdef OMEGAMAX_DISPATCH_X86
-namespace v3 { extern const Table table; }
-namespace v4 { extern const Table table; }
+namespace v3 { extern const Table table; extern const SeriesTable series_table; }
+namespace v4 { extern const Table table; extern const SeriesTable series_table; }
 #endif
 // clang-format on
 
@@ -56,6 +57,16 @@ std::vector<const Table*> find_tables() {
 
 const std::vector<const Table*> supported = find_tables();
 std::atomic<const Table*> active{supported.front()};
+
+// The table of kernels on series of the instruction set in use.
+const SeriesTable& active_series() {
+#ifdef OMEGAMAX_DISPATCH_X86
+  const Table* table = active.load(std::memory_order_relaxed);
+  if (table == &v4::table) return v4::series_table;
+  if (table == &v3::table) return v3::series_table;
+#endif
+  return baseline::series_table;
+}
 
 std::vector<std::string> supported_archs() {
   std::vector<std::string> names;
@@ -180,6 +191,11 @@ struct Argument<Omega> {
   using Type = std::int64_t;
   static Omega make(std::int64_t number, std::int64_t, std::int64_t) { return static_cast<Omega>(number); }
 };
+template <>
+struct Argument<SeriesBand> {
+  using Type = std::int64_t;
+  static SeriesBand make(std::int64_t number, std::int64_t, std::int64_t) { return static_cast<SeriesBand>(number); }
+};
 template <class P>
 struct Argument<PerRow<P>> {
   using Type = At;
@@ -206,7 +222,7 @@ struct Argument<ChainStrides> {
   static ChainStrides make(const Type& s, std::int64_t, std::int64_t) { return {s[0], s[1], s[2], s[3]}; }
 };
 
-// The fields of a problem, with those of a grid or of a chain in their place.
+// The fields of a problem, with those of a grid, of a chain or of lists of series in their place.
 template <class Field>
 struct Flat {
   using Type = std::tuple<Field>;
@@ -219,6 +235,10 @@ template <class T>
 struct Flat<ChainParts<T>> {
   using Type = Fields<ChainParts<T>>;
 };
+template <class T>
+struct Flat<SeriesPairs<T>> {
+  using Type = Fields<SeriesPairs<T>>;
+};
 template <class... Field>
 auto flatten(std::tuple<Field...>) -> decltype(std::tuple_cat(std::declval<typename Flat<Field>::Type>()...));
 template <class Problem>
@@ -226,24 +246,20 @@ using FlatFields = decltype(flatten(std::declval<Fields<Problem>>()));
 template <class Problem, std::size_t i>
 using ArgumentOf = Argument<std::tuple_element_t<i, FlatFields<Problem>>>;
 
-template <class Problem>
-using Entry = void (*Table::*)(const Problem&, std::int64_t, std::int64_t);
-
 // Defines `name(bytes, fields ..., rows, columns, threads)`, where the fields are those of the problem but `columns`.
-template <template <class> class Problem, std::size_t... i>
-void bind(nb::module_& m, const char* name, Entry<Problem<float>> in_float, Entry<Problem<double>> in_double,
-          std::index_sequence<i...>) {
+// `in_float()` and `in_double()` give the functions of the instruction set in use.
+template <template <class> class Problem, class InFloat, class InDouble, std::size_t... i>
+void bind(nb::module_& m, const char* name, InFloat in_float, InDouble in_double, std::index_sequence<i...>) {
   m.def(name, [=](int bytes, typename ArgumentOf<Problem<float>, i>::Type... arguments, std::int64_t rows,
                   std::int64_t columns, int threads) {
     interruptible([&] {
       nb::gil_scoped_release release;
-      const Table& table = *active.load(std::memory_order_relaxed);
       if (bytes == 4)
-        launch(table.*in_float, {ArgumentOf<Problem<float>, i>::make(arguments, rows, columns)..., columns}, rows,
-               threads);
+        launch<Problem<float>>(in_float(), {ArgumentOf<Problem<float>, i>::make(arguments, rows, columns)..., columns},
+                               rows, threads);
       else
-        launch(table.*in_double, {ArgumentOf<Problem<double>, i>::make(arguments, rows, columns)..., columns}, rows,
-               threads);
+        launch<Problem<double>>(
+            in_double(), {ArgumentOf<Problem<double>, i>::make(arguments, rows, columns)..., columns}, rows, threads);
     });
   });
 }
@@ -259,8 +275,8 @@ std::string python_name(const std::string& name) {
   return found;
 }
 
-template <template <class> class Problem>
-void bind(nb::module_& m, const char* name, Entry<Problem<float>> in_float, Entry<Problem<double>> in_double) {
+template <template <class> class Problem, class InFloat, class InDouble>
+void bind(nb::module_& m, const char* name, InFloat in_float, InDouble in_double) {
   constexpr std::size_t n = std::tuple_size_v<FlatFields<Problem<float>>> - 1;
   bind<Problem>(m, python_name(name).c_str(), in_float, in_double, std::make_index_sequence<n>());
 }
@@ -300,8 +316,15 @@ NB_MODULE(_native, m) {
   bind_decoding(m, []() -> const Table& { return *active.load(std::memory_order_relaxed); });
   m.def("kbest", &kbest, "The k best derivations of a hypergraph.");
 
-#define OMEGAMAX_BIND(Name) bind<Name>(m, #Name, &Table::Name##_float, &Table::Name##_double);
+#define OMEGAMAX_BIND(Name)                                                          \
+  bind<Name>(                                                                        \
+      m, #Name, [] { return active.load(std::memory_order_relaxed)->Name##_float; }, \
+      [] { return active.load(std::memory_order_relaxed)->Name##_double; });
   OMEGAMAX_KERNELS(OMEGAMAX_BIND)
+#undef OMEGAMAX_BIND
+#define OMEGAMAX_BIND(Name) \
+  bind<Name>(m, #Name, [] { return active_series().Name##_float; }, [] { return active_series().Name##_double; });
+  OMEGAMAX_SERIES_KERNELS(OMEGAMAX_BIND)
 #undef OMEGAMAX_BIND
 }
 

@@ -29,6 +29,10 @@ from omegamax.proximal import prox_oscar as prox_oscar
 from omegamax.proximal import prox_owl as prox_owl
 from omegamax.proximal import prox_group as prox_group
 from omegamax.proximal import isotonic_regression as isotonic_regression
+from omegamax.soft_sorting import soft_sort as soft_sort
+from omegamax.soft_sorting import soft_rank as soft_rank
+from omegamax.soft_sorting import soft_topk_mask as soft_topk_mask
+from omegamax.soft_sorting import soft_quantile as soft_quantile
 
 # The regularizers Ω, and what every smoothed maximum offers.
 from omegamax.smoothmax import SmoothMax as SmoothMax
@@ -135,6 +139,7 @@ from omegamax.models import CRF as CRF
 # The rooms.
 from omegamax import attention as attention
 from omegamax import comparisons as comparisons
+from omegamax import compat as compat
 from omegamax import data as data
 from omegamax import functional as functional
 from omegamax import inference as inference
@@ -151,6 +156,7 @@ from omegamax import registry as registry
 from omegamax import reproductions as reproductions
 from omegamax import sampling as sampling
 from omegamax import smoothmax as smoothmax
+from omegamax import soft_sorting as soft_sorting
 from omegamax import spans as spans
 from omegamax import structures as structures
 from omegamax import training as training

@@ -13,14 +13,25 @@ import torch
 from public_names import public_names
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-SLOW = {"contexts.md", "plots.md"}  # they compile, and they draw
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# They compile, draw, or train small models.
+SLOW = {
+    "contexts.md",
+    "plots.md",
+    "estimators.md",
+    "how_do_i.md",
+    *(path.name for path in (ROOT / "docs" / "tutorials").glob("*.md")),
+}
 # PyTorch's and onnxscript's own, while they export
 _EXPORT_WARNINGS = ("DeprecationWarning", "FutureWarning", "RuntimeWarning")
 pytestmark = [pytest.mark.filterwarnings(f"ignore::{kind}") for kind in _EXPORT_WARNINGS]
 
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-NEEDS = {"onnx": "onnxscript", "hf.": "transformers"}  # a word in a block, and the package that it takes
+NEEDS = {
+    "onnx": "onnxscript",
+    "hf.": "transformers",
+    "om.estimators": "sklearn",
+}  # a word in a block, and the package that it takes
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -75,7 +86,7 @@ def test_every_page_is_in_the_navigation():
 
 
 def test_public_names_are_in_the_reference():
-    reference = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    reference = "\n".join(path.read_text(encoding="utf-8") for path in PAGES if "::: omegamax" in path.read_text())
     names = [name.rpartition(".")[2] for name, thing in public_names().items() if callable(thing)]
     missing = [name for name in names if not re.search(rf"^::: omegamax\S*\.{name}$", reference, re.MULTILINE)]
     assert not missing, f"add {missing} to docs/api.md"

@@ -25,6 +25,8 @@ MODULES = sorted(
 def load(name):
     if name.split(".")[1] in ("plots", "cli"):
         pytest.importorskip("matplotlib")
+    if name.split(".")[1] == "estimators":
+        pytest.importorskip("sklearn")
     return importlib.import_module(name)
 
 

@@ -18,7 +18,7 @@ ALL = public_names()  # those of the rooms too
 EXPECTED = """
     smooth_max smooth_argmax gate Differentiable Scaled Regularizer GridTV
     SmoothMax project_simplex prox_tv1d prox_oscar prox_owl prox_group isotonic_regression
-    sample gumbel_argmax straight_through_argmax Above
+    sample gumbel_argmax straight_through_argmax Above soft_sort soft_rank soft_topk_mask soft_quantile
     Structure Smoothed SparseMAP Polytope CRF Chain CTC Dag Hypergraph HypergraphBuilder ctc_loss soft_dtw
     FactorGraph FactorGraphBuilder soft_dtw_barycenter
     FenchelYoungLoss PerceptronLoss CRFLoss SparseMAPLoss MarginLoss MarginSparseMAPLoss CTCLoss SoftDTWLoss
@@ -46,7 +46,7 @@ def test_the_promised_names_are_there():
 
 def test_the_face_is_small():
     """Users meet about a hundred names first, and no two classes differ in their capital letters only."""
-    assert len(PUBLIC) <= 115
+    assert len(PUBLIC) <= 120
     classes = [name.lower() for name in PUBLIC if inspect.isclass(getattr(om, name))]
     assert len(set(classes)) == len(classes)
 

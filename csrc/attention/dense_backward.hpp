@@ -13,9 +13,9 @@ class DenseGradientTasks {
  public:
   explicit DenseGradientTasks(const AttentionDenseGradient<T>& problem)
       : p_(problem), shape_(problem.shape),
-        buffer_(DenseBlock<T>::bytes(shape_) + Buffer::size<T>(turned_size()) +
+        buffer_(DenseBlock<T>::bytes(shape_) + Buffer::size<T>(transposed_size()) +
                 Buffer::size<T>(kQueryBlock * shape_.keys) + Buffer::size<T>(kQueryBlock * kKeyGroup)),
-        block_(buffer_, shape_), turned_(buffer_.take<T>(turned_size())),
+        block_(buffer_, shape_), transposed_(buffer_.take<T>(transposed_size())),
         grads_(buffer_.take<T>(kQueryBlock * shape_.keys)), some_(buffer_.take<T>(kQueryBlock * kKeyGroup)) {}
 
   void run(std::int64_t task) {
@@ -35,7 +35,8 @@ class DenseGradientTasks {
       if (!begun) {
         if (part > 0)
           for (std::int64_t j = 0; j < shape_.head_numbers(); ++j) grad_key_[j] = 0;
-        turn_groups(p_.value + kv_head * shape_.keys * shape_.value_size, shape_.keys, shape_.value_size, turned_);
+        transpose_groups(p_.value + kv_head * shape_.keys * shape_.value_size, shape_.keys, shape_.value_size,
+                         transposed_);
       }
       begun = true;
       const std::int64_t first = i % blocks * kQueryBlock;
@@ -45,7 +46,7 @@ class DenseGradientTasks {
   }
 
  private:
-  std::int64_t turned_size() const { return shape_.key_groups() * kKeyGroup * shape_.value_size; }
+  std::int64_t transposed_size() const { return shape_.key_groups() * kKeyGroup * shape_.value_size; }
 
   // The gradients of one block of queries.
   void add(std::int64_t head, std::int64_t first, std::int64_t rows) {
@@ -53,15 +54,16 @@ class DenseGradientTasks {
     block_.solve(p_);
     const std::int64_t columns = block_.columns(), row = block_.row();
     const T* grad_output = p_.grad_output + row * shape_.value_size;
-    block_.multiply_turned(grad_output, shape_.value_size, turned_, grads_);
+    block_.multiply_transposed(grad_output, shape_.value_size, transposed_, grads_);
     for (std::int64_t r = 0; r < rows; ++r) find_grad_scores(r);
     T* grad_query = p_.grad_query + row * shape_.size;
     block_.multiply_rows(grads_, key_, shape_.size, grad_query);
     for (std::int64_t i = 0; i < rows * shape_.size; ++i) grad_query[i] *= static_cast<T>(p_.scale);
     for (std::int64_t key = 0; key < columns; key += kKeyGroup) {
       const std::int64_t keys = columns - key < kKeyGroup ? columns - key : kKeyGroup;
-      add_turned(grads_ + key, keys, block_.scaled(), shape_.size, grad_key_ + key * shape_.size);
-      add_turned(block_.weights(0) + key, keys, grad_output, shape_.value_size, grad_value_ + key * shape_.value_size);
+      add_transposed(grads_ + key, keys, block_.scaled(), shape_.size, grad_key_ + key * shape_.size);
+      add_transposed(block_.weights(0) + key, keys, grad_output, shape_.value_size,
+                     grad_value_ + key * shape_.value_size);
     }
   }
 
@@ -111,7 +113,7 @@ class DenseGradientTasks {
   }
 
   // out += x' y for some columns of x, which are first copied next to each other.
-  void add_turned(const T* x, std::int64_t keys, const T* y, std::int64_t size, T* out) const {
+  void add_transposed(const T* x, std::int64_t keys, const T* y, std::int64_t size, T* out) const {
     for (std::int64_t r = 0; r < block_.rows(); ++r)
       __builtin_memcpy(some_ + r * kKeyGroup, x + r * block_.columns(), static_cast<std::size_t>(keys) * sizeof(T));
     multiply<T>({some_, 1, kKeyGroup, y, size, out, size, block_.rows(), true}, keys, size);
@@ -121,7 +123,7 @@ class DenseGradientTasks {
   const AttentionShape& shape_;
   Buffer buffer_;
   DenseBlock<T> block_;
-  T *turned_, *grads_, *some_;
+  T *transposed_, *grads_, *some_;
   T *grad_key_ = nullptr, *grad_value_ = nullptr;
   const T* key_ = nullptr;
 };

@@ -23,7 +23,7 @@ class DenseBlock {
            Buffer::size<T>(peaks_size<T>(shape.keys)) + Buffer::size<T>(work_size(shape.keys));
   }
 
-  // Numbers of keys turned for `multiply`.
+  // Numbers of keys transposed for `multiply`.
   static std::int64_t panels(const AttentionShape& shape) { return shape.key_groups() * kKeyGroup * shape.size; }
 
   // Scores of queries first .. first + rows, -inf where a key is not allowed.
@@ -32,22 +32,22 @@ class DenseBlock {
     head_ = head, first_ = first, rows_ = rows, columns_ = 0;
     for (std::int64_t r = 0; r < rows; ++r) {
       const T* query = p.query + (head * shape_.queries + first + r) * shape_.size;
-      for (std::int64_t f = 0; f < shape_.size; ++f)
-        scaled_[r * shape_.size + f] = query[f] * static_cast<T>(p.scale);
+      for (std::int64_t f = 0; f < shape_.size; ++f) scaled_[r * shape_.size + f] = query[f] * static_cast<T>(p.scale);
       limits_[r] = allowed_for(p, head, first + r).limit;
       columns_ = limits_[r] > columns_ ? limits_[r] : columns_;
     }
     const std::int64_t kv_head = shape_.kv_head(head);
-    if (kv_head != turned_) turn_groups(p.key + kv_head * shape_.keys * shape_.size, shape_.keys, shape_.size, panels_);
-    turned_ = kv_head;
-    multiply_turned(scaled_, shape_.size, panels_, scores_);
+    if (kv_head != transposed_head_)
+      transpose_groups(p.key + kv_head * shape_.keys * shape_.size, shape_.keys, shape_.size, panels_);
+    transposed_head_ = kv_head;
+    multiply_transposed(scaled_, shape_.size, panels_, scores_);
     for (std::int64_t r = 0; r < rows; ++r) adjust(p, r);
   }
 
-  // out = x times the turned keys (or values).
-  void multiply_turned(const T* x, std::int64_t size, const T* turned, T* out) const {
+  // out = x times the transposed keys (or values).
+  void multiply_transposed(const T* x, std::int64_t size, const T* transposed, T* out) const {
     for (std::int64_t key = 0; key < columns_; key += kKeyGroup)
-      multiply<T>({x, size, 1, turned + key * size, kKeyGroup, out + key, columns_, size, false}, rows_,
+      multiply<T>({x, size, 1, transposed + key * size, kKeyGroup, out + key, columns_, size, false}, rows_,
                   columns_ - key < kKeyGroup ? columns_ - key : kKeyGroup);
   }
 
@@ -92,7 +92,7 @@ class DenseBlock {
   T* weights(std::int64_t r) const { return weights_ + r * columns_; }
   bool* joined(std::int64_t r) const { return reinterpret_cast<bool*>(labels_) + r * columns_; }  // of fusedmax
   const std::int32_t* labels(std::int64_t r) const { return labels_ + r * columns_; }             // of oscarmax
-  T* work() const { return work_; }  // a row, and more
+  T* work() const { return work_; }                                                               // a row, and more
 
  private:
   static std::int64_t work_size(std::int64_t keys) { return 2 * candidates_size<T>(keys) + peaks_size<T>(keys); }
@@ -114,7 +114,7 @@ class DenseBlock {
   std::int32_t* labels_;
   T *peaks_, *work_;
   std::int64_t head_ = 0, first_ = 0, rows_ = 0, columns_ = 0;
-  std::int64_t turned_ = -1;  // the head whose keys are in the panels
+  std::int64_t transposed_head_ = -1;  // the head whose keys are in the panels
   std::int64_t limits_[kQueryBlock];
 };
 

@@ -16,7 +16,7 @@ constexpr int kProductVectors = 4;
 constexpr int kProductVectors = 2;
 #endif
 
-// C = A B or C += A B. A may be turned: its rows and its steps (which are the rows of B) have strides of their own.
+// C = A B or C += A B. A may be transposed: its rows and its steps (which are the rows of B) have strides of their own.
 template <class T>
 struct MatrixProduct {
   const T* a;
@@ -72,9 +72,9 @@ inline void multiply(const MatrixProduct<T>& p, std::int64_t rows, std::int64_t 
   if (i < rows) product_rows<1>(p, p.a + i * p.a_row, p.c + i * p.c_row, columns);
 }
 
-// Groups of keys (or of their values), each turned: [group][feature][key of the group], zeros after the last key.
+// Groups of keys (or of their values), each transposed: [group][feature][key of the group], zeros after the last key.
 template <class T>
-inline void turn_groups(const T* rows, std::int64_t n, std::int64_t size, T* to) {
+inline void transpose_groups(const T* rows, std::int64_t n, std::int64_t size, T* to) {
   for (std::int64_t first = 0; first < n; first += kKeyGroup, to += size * kKeyGroup) {
     const std::int64_t count = n - first < kKeyGroup ? n - first : kKeyGroup;
     const T* from = rows + first * size;

@@ -36,10 +36,11 @@ class SoftTransitions {
   SoftTransitions(std::int64_t tags, std::int64_t width)
       : tags_(tags), width_(width), memory_((3 * tags + 1) * width) {}
   void prepare(const T* transitions) {
-    T *c = memory_.get(), *log_weights = c + width_, *w = log_weights + tags_ * width_, *turned = w + tags_ * width_;
+    T *c = memory_.get(), *log_weights = c + width_, *w = log_weights + tags_ * width_,
+      *transposed = w + tags_ * width_;
     for (std::int64_t i = 0; i < tags_; ++i)
       read_row(log_weights + i * width_, transitions + i * tags_, tags_, -kInfinity<T>);
-    fill(turned, tags_ * width_, T(0));
+    fill(transposed, tags_ * width_, T(0));
     for (std::int64_t j = 0; j < width_; j += kLanes<T>) {
       Vector<T> top = splat(-kInfinity<T>);
       for (std::int64_t i = 0; i < tags_; ++i) top = larger(load(log_weights + i * width_ + j), top);
@@ -51,16 +52,16 @@ class SoftTransitions {
         store(w + i * width_ + j, without_dust(exp_of<Vector<T>>(log_weight)));
       }
     }
-    turn(w, turned);
+    transpose(w, transposed);
   }
-  void turn(const T* matrix, T* turned) const {
+  void transpose(const T* matrix, T* transposed) const {
     for (std::int64_t i = 0; i < tags_; ++i)
-      for (std::int64_t j = 0; j < tags_; ++j) turned[j * width_ + i] = matrix[i * width_ + j];
+      for (std::int64_t j = 0; j < tags_; ++j) transposed[j * width_ + i] = matrix[i * width_ + j];
   }
-  const T* tops() const { return memory_.get(); }                 // c
-  const T* logs() const { return tops() + width_; }               // T - c
-  const T* weights() const { return logs() + tags_ * width_; }    // W
-  const T* turned() const { return weights() + tags_ * width_; }  // W transposed
+  const T* tops() const { return memory_.get(); }                     // c
+  const T* logs() const { return tops() + width_; }                   // T - c
+  const T* weights() const { return logs() + tags_ * width_; }        // W
+  const T* transposed() const { return weights() + tags_ * width_; }  // W transposed
 
  private:
   std::int64_t tags_, width_;

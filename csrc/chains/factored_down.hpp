@@ -91,7 +91,7 @@ class SoftVisits {
       const T *visits = at(r), *a = places.a(r), *inverse = places.inverse(r);
       T *share = shares(r), *in = arriving(r), *before = at(r - 1);
       for (std::int64_t j = 0; j < width_; j += kLanes<T>) store<T>(share + j, load(visits + j) * load(inverse + j));
-      combine(share, nodes.transitions.turned(), tags_, width_, in);
+      combine(share, nodes.transitions.transposed(), tags_, width_, in);
       for (std::int64_t i = 0; i < width_; i += kLanes<T>) store<T>(before + i, load(in + i) * load(a + i));
       if (places.any_faint[r])
         any |=

@@ -24,8 +24,8 @@ void factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t
   Scratch<T> rows(6 * width), matrices(5 * square), products(3 * few), all_moves(2 * p.n_places * width);
   T *b = rows.get(), *a = b + width, *x = a + width, *last = x + width, *moved = last + width;
   T* moved_before = moved + width;
-  T *v = matrices.get(), *v_turned = v + square;
-  T *still = v_turned + square, *moving = still + square, *faint = moving + square;  // sums of outer products
+  T *v = matrices.get(), *v_transposed = v + square;
+  T *still = v_transposed + square, *moving = still + square, *faint = moving + square;  // sums of outer products
   T *y = products.get(), *weighted = y + few, *moved_shares = weighted + few;
   T *moves = all_moves.get(),
     *means = moves + p.n_places * width;  // of the values with, and without, emissions: b', u'
@@ -39,14 +39,14 @@ void factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t
     }
     nodes.of(chain, p.levels + item * chain.state_row(p.n_places));
     if (chain.length > 1) {
-      fill(v_turned, square, T(0));
+      fill(v_transposed, square, T(0));
       for (std::int64_t i = 0; i < tags; ++i)
         each_vector<T>(tags, [&](std::int64_t j, std::int64_t lanes) {
           const Vector<T> w = load(transitions.weights() + i * width + j);
           const Vector<T> d = load_lanes(along.transitions + i * tags + j, lanes, T(0));
           store<T>(v + i * width + j, w > zero ? w * d : zero);
         });
-      transitions.turn(v, v_turned);
+      transitions.transpose(v, v_transposed);
     }
     fill(still, 3 * square, T(0));
     bool any_faint = false;
@@ -102,7 +102,7 @@ void factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t
       places.read(chain, nodes, end_place - count, count);
       read_row(visits.at(count - 1), last, width, T(0));
       visits.down(chain, nodes, places, columns, nullptr);
-      combine_rows(visits.shares(0), count, v_turned, tags, width, y);
+      combine_rows(visits.shares(0), count, v_transposed, tags, width, y);
       for (int r = count - 1; r >= 0; --r) {
         const std::int64_t place = places.first + r;
         const T *mean = means + place * width, *here = visits.at(r);
@@ -111,7 +111,7 @@ void factored_tangent(const ChainTangent<T>& p, std::int64_t begin, std::int64_t
         weigh_moves(r);
         for (std::int64_t j = 0; j < width; j += kLanes<T>)
           store<T>(shares + j, (load(moved + j) - load(mean + j) * load(here + j)) * load(places.inverse(r) + j));
-        combine(shares, transitions.turned(), tags, width, x);
+        combine(shares, transitions.transposed(), tags, width, x);
         for (std::int64_t i = 0; i < width; i += kLanes<T>)
           store<T>(moved_before + i, load(weighted + r * width + i) * load(visits.arriving(r) + i) +
                                          load(places.a(r) + i) * (load(y + r * width + i) + load(x + i)));

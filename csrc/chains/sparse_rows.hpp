@@ -46,7 +46,7 @@ class SparseRows {
     for (int k = 0; k < count_; ++k)
       for (std::int64_t i = found_[k]; i < most; i += kLanes<T>)
         store(candidates_.get() + k * stride_ + i, splat(-kInfinity<T>));
-    turn(most);
+    transpose_candidates(most);
     const Vector<T> zero{}, one = splat(T(1));
     Vector<T> tau = -one;
     for (;;) {
@@ -69,7 +69,7 @@ class SparseRows {
 
  private:
   // Candidate i of every row into vector i.
-  void turn(std::int64_t most) {
+  void transpose_candidates(std::int64_t most) {
     if (!kHasTranspose) {
       for (std::int64_t i = 0; i < most; ++i)
         for (int k = 0; k < kMost; ++k)

@@ -42,6 +42,7 @@ namespace omegamax {
   X(Fusedmax)                   \
   X(FusedmaxProduct)            \
   X(Isotonic)                   \
+  X(IsotonicEntropic)           \
   X(Oscarmax)                   \
   X(OscarmaxProduct)            \
   X(ProxOwl)                    \

@@ -6,10 +6,20 @@
 #pragma once
 
 #include "core/buffer.hpp"
+#include "core/interruption.hpp"
 #include "grids/alignment_sweeper.hpp"
 
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
+
+// Last rows of strips, of a long item: those of one segment of strips, and that above every segment. The sweep down
+// computes the rows of each segment once more, so memory grows with the root of the number of strips.
+template <class T>
+struct KeptRows {
+  T* fine;    // the row above the segment, and those of its strips
+  T* coarse;  // the row above each segment
+  std::int64_t segment;
+};
 
 // All strips of one item: what the sweeps need beside the grid, for rows of `columns` columns.
 template <class T, class Omega>
@@ -85,6 +95,34 @@ class Aligner {
       read_values(strip, s, rows);
       ascend<true>(strip, ground, nullptr);
       descend<false>(strip, ground);
+    }
+  }
+
+  // The same with rows of one segment at a time.
+  template <class Ground>
+  double value(const GridItem<T>& item, const KeptRows<T>& kept, Ground& ground) {
+    double found = 0;
+    const std::int64_t row = grid_.width * Omega::kParts;
+    for (std::int64_t s = 0; s < strips(item); s += kept.segment) {
+      if (s > 0) copy(kept.fine + kept.segment * row, kept.coarse + s / kept.segment * row, row);
+      found = ascend_segment(item, s, kept, ground);
+    }
+    return finished(found);
+  }
+  template <class Ground>
+  void marginals(const GridItem<T>& item, double value, const KeptRows<T>& kept, Ground& ground) {
+    if (!prepare(item, value, ground)) return;
+    const std::int64_t row = grid_.width * Omega::kParts, all = strips(item), last = (all - 1) / kept.segment;
+    for (std::int64_t number = last; number >= 0; --number) {
+      const std::int64_t begin = number * kept.segment, end = begin + kept.segment < all ? begin + kept.segment : all;
+      if (number < last) ascend_segment(item, begin, kept, ground);  // those of the last one are there
+      const T* rows = kept.fine - (begin - 1) * row;
+      for (std::int64_t s = end - 1; s >= begin; --s) {
+        const Strip<T> strip(item, s);
+        read_values(strip, s, rows);
+        ascend<true>(strip, ground, nullptr);
+        descend<false>(strip, ground);
+      }
     }
   }
 
@@ -182,6 +220,29 @@ class Aligner {
   void keep_values(const Strip<T>& strip, std::int64_t s, T* rows) const {
     for (int part = 0; part < Omega::kParts; ++part)
       keep_bottom(strip, bottom_ + part * stride_, rows + (s * Omega::kParts + part) * grid_.width);
+  }
+
+  static void copy(const T* from, T* to, std::int64_t count) {
+    for (std::int64_t p = 0; p < count; ++p) to[p] = from[p];
+  }
+
+  // Values of the strips of a segment that begins with strip `begin`, from the row above it. Keeps the last row of
+  // every strip but the item's last.
+  template <class Ground>
+  double ascend_segment(const GridItem<T>& item, std::int64_t begin, const KeptRows<T>& kept, Ground& ground) {
+    const std::int64_t row = grid_.width * Omega::kParts, all = strips(item);
+    if (begin > 0) copy(kept.coarse + begin / kept.segment * row, kept.fine, row);
+    T* rows = kept.fine - (begin - 1) * row;  // so that row s belongs to strip s
+    double found = 0;
+    for (std::int64_t s = begin; s < begin + kept.segment && s < all; ++s) {
+      check_interruption();
+      const Strip<T> strip(item, s);
+      read_values(strip, s, rows);
+      const bool ends = s + 1 == all;
+      found = ascend<false>(strip, ground, ends ? nullptr : bottom_);
+      if (!ends) keep_values(strip, s, rows);
+    }
+    return found;
   }
 
   template <bool kWeights, class Ground>

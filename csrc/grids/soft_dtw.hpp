@@ -22,10 +22,11 @@ class PointGround {
            3 * Buffer::size<T>(d * kRows);
   }
 
-  PointGround(const SoftDtw<T>& problem, Buffer& buffer)
-      : problem_(problem), d_(problem.n_coordinates), stride_(stride(problem)), scale_(static_cast<T>(problem.scale)),
-        turned_(buffer.take<T>(d_ * stride_)), to_columns_(buffer.take<T>(d_ * problem.grid_columns)),
-        rows_(buffer.take<T>(d_ * kRows)), to_rows_(buffer.take<T>(d_ * kRows)), passing_(buffer.take<T>(d_ * kRows)) {}
+  PointGround(const SoftDtw<T>& problem, bool banded, Buffer& buffer)
+      : problem_(problem), banded_(banded), d_(problem.n_coordinates), stride_(stride(problem)),
+        scale_(static_cast<T>(problem.scale)), turned_(buffer.take<T>(d_ * stride_)),
+        to_columns_(buffer.take<T>(d_ * problem.grid_columns)), rows_(buffer.take<T>(d_ * kRows)),
+        to_rows_(buffer.take<T>(d_ * kRows)), passing_(buffer.take<T>(d_ * kRows)) {}
 
   void look_at(const GridItem<T>& item, std::int64_t number) {
     const std::int64_t m = problem_.rows, n = problem_.grid_columns;
@@ -64,7 +65,7 @@ class PointGround {
         V sum[kTogether] = {};
         for (std::int64_t k = 0; k < d_; ++k) {
           const V x = load(rows_ + k * kRows + r);
-          const T* y = origin_ + k * stride_ - t - s + r;
+          const T* y = origin_ + k * stride_ - strip.left - t - s + r;
           for (int q = 0; q < kTogether; ++q) {
             const V difference = load(y - q) - x;
             sum[q] += difference * difference;
@@ -72,15 +73,17 @@ class PointGround {
         }
         for (int q = 0; q < kTogether; ++q) store<T>(tile + (s + q) * lanes + r, sum[q] * scale_);
       }
-    if (t < lanes - 1 || t + kTile > strip.item.n || strip.height < lanes) remove_outside(strip, t, lanes, tile);
+    if (banded_) remove_outside_band(strip, t, lanes, tile);
+    else if (t < lanes - 1 || t + kTile > strip.item.n || strip.height < lanes) remove_outside(strip, t, lanes, tile);
   }
 
   void write(const Strip<T>& strip, std::int64_t t, int lanes, const T* tile) {
     const int steps = static_cast<int>(strip.steps - t < kTile ? strip.steps - t : kTile);
     for (std::int64_t k = 0; k < d_; ++k) {
-      const T* y = origin_ + k * stride_ - t;
+      const std::int64_t column = strip.left + t;  // of the first lane
+      const T* y = origin_ + k * stride_ - column;
       if (to_x_ != nullptr) add_to_rows(k, y, steps, lanes, tile);
-      if (to_y_ != nullptr) add_to_columns(k, y, strip.item.n, t, steps, lanes, tile);
+      if (to_y_ != nullptr) add_to_columns(k, y, strip.item.n, column, steps, lanes, tile);
     }
   }
 
@@ -122,6 +125,18 @@ class PointGround {
     }
   }
 
+  // The same in a band, where every row begins and ends elsewhere.
+  void remove_outside_band(const Strip<T>& strip, std::int64_t t, int lanes, T* tile) const {
+    for (int r = 0; r < lanes; ++r) {
+      const bool is_row = r < strip.height;
+      const std::int64_t begin = is_row ? strip.item.begin(strip.top + r) : 0;
+      const std::int64_t end = is_row ? strip.item.end(strip.top + r) : 0, column = strip.column(t, r);
+      if (column >= begin && column + kTile <= end) continue;
+      for (int s = 0; s < kTile; ++s)
+        if (column + s < begin || column + s >= end) tile[s * lanes + r] = -kInfinity<T>;
+    }
+  }
+
   void add_to_rows(std::int64_t k, const T* y, int steps, int lanes, const T* tile) {
     for (int r = 0; r < lanes; r += kL) {
       const V x = load(rows_ + k * kRows + r);
@@ -150,6 +165,7 @@ class PointGround {
   }
 
   const SoftDtw<T>& problem_;
+  bool banded_;
   std::int64_t d_, stride_;
   T scale_;
   T *turned_, *to_columns_, *rows_, *to_rows_, *passing_;
@@ -159,31 +175,51 @@ class PointGround {
 
 // Bytes of local weights up to which they are kept from one sweep to the other.
 constexpr std::int64_t kCacheBytes = 1 << 20;
+// Bytes up to which the last row of every strip is kept. For more, those of one segment of strips are.
+constexpr std::int64_t kRowBytes = 1 << 25;
 
+// `first` and `last` are the columns of each row of a band, `rows` per item, or nullptr. The grid is never written
+// down. The rows that are kept are stored as a band is, without what lies outside.
 template <class T>
-void run(const SoftDtw<T>& problem, std::int64_t begin, std::int64_t end) {
-  // The grid is never written down, and has no checkpoints.
-  const std::int64_t n = problem.grid_columns;
-  const AlignmentGrid<T> grid{nullptr, problem.lengths, nullptr,       nullptr,      0, 0, 0,
-                              0,       problem.scale,   problem.omega, problem.rows, n, n, nullptr};
+void sweep_points(const SoftDtw<T>& problem, const std::int32_t* first, const std::int32_t* last, std::int64_t begin,
+                  std::int64_t end) {
+  const std::int64_t n = problem.grid_columns, strips = problem.rows / kStripRows<T> + 1;
+  const bool banded = first != nullptr;
+  std::int64_t width = banded ? 1 : n;
+  for (std::int64_t p = begin * problem.rows; banded && p < end * problem.rows; ++p) {
+    const std::int64_t size = last[p] - first[p] + 1;
+    width = size > width ? size : width;
+  }
+  const AlignmentGrid<T> grid{nullptr, problem.lengths, first,         last,         0,     0, problem.rows,
+                              banded,  problem.scale,   problem.omega, problem.rows, width, n, nullptr};
   const bool differentiates = problem.to_x != nullptr || problem.to_y != nullptr;
-  const std::int64_t strips = grid.rows / kStripRows<T> + 1;
-  const bool fits = 3 * static_cast<std::int64_t>(sizeof(T)) * problem.columns <= kCacheBytes;
+  const bool fits = !banded && 3 * static_cast<std::int64_t>(sizeof(T)) * problem.columns <= kCacheBytes;
   const int stored = !differentiates ? 0 : fits ? static_cast<int>(3 * strips) : 3;
-  Buffer buffer(PointGround<T>::bytes(problem) + Buffer::size<T>(2 * strips * grid.width));
-  PointGround<T> ground(problem, buffer);
-  T* rows = buffer.take<T>(2 * strips * grid.width);  // of cells in two parts
+  const std::int64_t row = 2 * width;  // of cells in two parts
+  std::int64_t segment = strips;       // strips whose rows are kept at a time
+  if (strips * row * static_cast<std::int64_t>(sizeof(T)) > kRowBytes)
+    for (segment = 1; segment * segment < strips;) ++segment;
+  const std::int64_t segments = (strips + segment - 1) / segment;
+  Buffer buffer(PointGround<T>::bytes(problem) + Buffer::size<T>((segment + 1 + segments) * row));
+  PointGround<T> ground(problem, banded, buffer);
+  T* rows = buffer.take<T>((segment + 1 + segments) * row);
   with_omega(grid, begin, end, stored, [&](auto& aligner) {
     for (std::int64_t number = begin; number < end; ++number) {
       const GridItem<T> item(grid, number);
       ground.look_at(item, number);
+      const KeptRows<T> kept{rows, rows + (segment + 1) * row, segment};
       const double value =
-          differentiates && fits ? aligner.both(item, rows, ground) : aligner.value(item, rows, ground);
-      if (differentiates && !fits) aligner.marginals(item, value, rows, ground);
+          differentiates && fits ? aligner.both(item, rows, ground) : aligner.value(item, kept, ground);
+      if (differentiates && !fits) aligner.marginals(item, value, kept, ground);
       if (differentiates && value - value == 0) ground.finish(item);
       problem.value[number] = value;
     }
   });
+}
+
+template <class T>
+void run(const SoftDtw<T>& problem, std::int64_t begin, std::int64_t end) {
+  sweep_points<T>(problem, nullptr, nullptr, begin, end);
 }
 
 }  // namespace OMEGAMAX_ARCH

@@ -9,6 +9,7 @@
 #include "rows/groupmax_product.hpp"
 #include "rows/hardmax.hpp"
 #include "rows/isotonic.hpp"
+#include "rows/isotonic_entropic.hpp"
 #include "rows/normmax.hpp"
 #include "rows/oscarmax.hpp"
 #include "rows/owl.hpp"

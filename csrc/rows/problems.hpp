@@ -187,6 +187,16 @@ struct Isotonic {
   std::int64_t columns;
 };
 
+// Non-increasing v, on each block log sum exp(rows) - log sum exp(targets).
+template <class T>
+struct IsotonicEntropic {
+  const T* rows;
+  const T* targets;
+  T* solution;
+  bool* joined;
+  std::int64_t columns;
+};
+
 // Oscarmax, with the cluster of each supported entry (-1 elsewhere) where `labels` is not null.
 template <class T>
 struct Oscarmax {

@@ -62,7 +62,8 @@ class Assignment {
     while (moved) {  // each round removes a price, which does not come back
       for (std::int64_t i = 0; i < rows_; ++i) {
         const std::int64_t j = column_[i];
-        if (j == kFree || row(i)[j] - price_[j] <= lowest_of(i)) continue;
+        // In a row of which all pairs are forbidden, each is as good as the others: none may stay.
+        if (j == kFree || (row(i)[j] < kInfinity<double> && row(i)[j] - price_[j] <= lowest_of(i))) continue;
         column_[i] = owner_[j] = kFree;
       }
       moved = false;

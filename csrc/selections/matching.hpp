@@ -28,7 +28,7 @@ class Matching {
   Found find(const T* pairs, const T* row, const T* column, std::int64_t r, std::int64_t c, bool again) {
     r_ = r;
     c_ = c;
-    turned_ = !alone_ && r > c;
+    transposed_ = !alone_ && r > c;
     if (!again) search_.resize(alone_ ? r + c : smaller_of(r, c), alone_ ? r + c : r + c - smaller_of(r, c));
     if (!(alone_ ? fill_with_alone(pairs, row, column) : fill(pairs))) return Found::kNaN;
     return (again ? search_.solve_again() : search_.solve()) ? Found::kMatching : Found::kNothing;
@@ -37,7 +37,7 @@ class Matching {
   // The column of a row, or -1: it is unmatched, or not among the rows of this item.
   std::int64_t column_of(std::int64_t i) const {
     if (i >= r_) return -1;
-    const std::int64_t j = turned_ ? search_.owner(i) : search_.column(i);
+    const std::int64_t j = transposed_ ? search_.owner(i) : search_.column(i);
     return j < c_ ? j : -1;
   }
   bool column_is_alone(std::int64_t j) const { return search_.owner(j) >= r_; }
@@ -61,7 +61,7 @@ class Matching {
 #pragma omp simd reduction(| : spoiled)
       for (std::int64_t j = 0; j < c_; ++j) spoiled |= !(scores[j] < kInfinity<T>);
       fine &= spoiled == 0;
-      if (turned_) {
+      if (transposed_) {
         for (std::int64_t j = 0; j < c_; ++j) search_.row(j)[i] = -static_cast<double>(scores[j]);
       } else {
         double* costs = search_.row(i);
@@ -73,7 +73,7 @@ class Matching {
 
   template <class T>
   bool fill_with_alone(const T* pairs, const T* row, const T* column) {
-    turned_ = false;
+    transposed_ = false;
     bool fine = fill(pairs);
     for (std::int64_t i = 0; i < r_; ++i) {
       for (std::int64_t j = 0; j < r_; ++j) search_.row(i)[c_ + j] = kInfinity<double>;
@@ -91,7 +91,7 @@ class Matching {
   }
 
   std::int64_t rows_, columns_, r_ = 0, c_ = 0;
-  bool alone_, turned_ = false;
+  bool alone_, transposed_ = false;
   Assignment search_;
 };
 

@@ -171,6 +171,7 @@ class SparsemapSearch {
       double step = left;
       for (std::int64_t e = 0; e < vertex_.size; ++e)
         step = std::min(step, rest[vertex_.places[e]] / vertex_.values[e]);
+      if (!(step > 0)) return;  // rounding has used up a part that others still need
       for (std::int64_t e = 0; e < vertex_.size; ++e) rest[vertex_.places[e]] -= step * vertex_.values[e];
       list.append(vertex_, step);
       left -= step;

@@ -41,8 +41,11 @@ from omegamax.attention.memories.external_memory import ControllerState as Contr
 from omegamax.attention.memories.external_memory import ExternalMemory as ExternalMemory
 from omegamax.attention.memories.external_memory import MemoryController as MemoryController
 from omegamax.attention.memories.external_memory import MemoryReadout as MemoryReadout
+from omegamax.attention.memories.hopfield_memory import HopfieldMemory as HopfieldMemory
+from omegamax.attention.memories.hopfield_memory import HopfieldOutput as HopfieldOutput
 from omegamax.attention.memories.key_value_memory import KeyValueMemory as KeyValueMemory
 from omegamax.attention.memories.key_value_memory import KeyValueMemoryOutput as KeyValueMemoryOutput
+from omegamax.attention.memories.linear_start import LinearStart as LinearStart
 from omegamax.attention.memories.memory_network import AdjacentEmbeddings as AdjacentEmbeddings
 from omegamax.attention.memories.memory_network import BagOfWords as BagOfWords
 from omegamax.attention.memories.memory_network import LayerWiseEmbeddings as LayerWiseEmbeddings

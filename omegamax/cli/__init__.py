@@ -19,12 +19,14 @@ from omegamax.cli import (
     compare,
     evaluate,
     explore,
+    export,
     info,
     operators,
     plot,
     predict,
     reproduce,
     score,
+    timeseries,
     train,
 )
 from omegamax.cli.errors import CommandError, as_command_errors
@@ -32,7 +34,7 @@ from omegamax.cli.parser import Parser, add_command
 from omegamax.data.printable import printable
 
 _MAX_MESSAGE = 2000  # characters of an error
-_COMMANDS_OF_MODELS = ("train", "evaluate", "predict", "score", "attend", "compare", "explore")
+_COMMANDS_OF_MODELS = ("train", "evaluate", "predict", "score", "attend", "compare", "explore", "export")
 
 COMMANDS: dict[str, Any] = {
     "train": train,
@@ -41,7 +43,9 @@ COMMANDS: dict[str, Any] = {
     "score": score,
     "attend": attend,
     "compare": compare,
+    "export": export,
     "check-data": check_data,
+    "timeseries": timeseries,
     "reproduce": reproduce,
     "plot": plot,
     "operators": operators,
@@ -63,6 +67,7 @@ examples:
   omegamax reproduce fig2                        a figure, ours and the paper's
   omegamax operators                             all operators on one row
   omegamax check-data tagger DIR                 mistakes in the data
+  omegamax timeseries classify TRAIN.ts TEST.ts  dynamic time warping
   omegamax train --help                          the tasks
   omegamax train dates --help                    the options of a task
 

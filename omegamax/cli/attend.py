@@ -7,7 +7,7 @@ import json
 import math
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ examples:
   omegamax attend runs/dates-fusedmax "3 March 2017"
   omegamax attend runs/dates-fusedmax "$(printf 'fr\\t3 mars 2017')" --out a.png
   omegamax attend runs/dates-fusedmax "3 March" --form lines --out lines.pdf
+  omegamax attend runs/fr-en-softmax "$(cat sentence.txt)" --out figure4.png \\
+      --beside runs/fr-en-sparsemax --beside runs/fr-en-fusedmax
   omegamax attend runs/tagger-l2 "Ada flew to New Tarin" --out lattice.png
   omegamax attend runs/dates-fusedmax --file dates.txt --json > weights.jsonl"""
 
@@ -57,6 +59,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a map of cells, lines between words, or the task's own picture, such as a tagger's lattice of tags "
         "(default: the task's own if it has one, otherwise a map)",
     )
+    parser.add_argument(
+        "--beside",
+        metavar="RUN",
+        type=Path,
+        action="append",
+        default=[],
+        help="draw the attention of another run on the same input in the same picture; may be given several times",
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace existing pictures")
 
 
@@ -65,6 +75,8 @@ def run(options: argparse.Namespace) -> None:
     inputs = [*options.inputs, *(read_input(options.file) if options.file else [])]
     if not inputs:
         raise CommandError("expected an input, got none; write one after RUN, or name a file of them with --file")
+    if options.beside and not options.out:
+        raise CommandError("--beside draws several runs in one picture, got no name of it; add --out FILE")
     paths = _paths(options.out, len(inputs)) if options.out else []
     check_pictures(paths, overwrite=options.overwrite)
     from omegamax.training.processes import join_processes
@@ -72,6 +84,7 @@ def run(options: argparse.Namespace) -> None:
     with join_processes(options.device) as processes:
         found = load_run(options, processes.device)
         maps, figures = _attention_maps(options, found, inputs, processes)
+        others = [_other_maps(options, path, inputs, processes) for path in options.beside]
     if not processes.is_rank_zero:
         return
     if not maps:
@@ -80,6 +93,9 @@ def run(options: argparse.Namespace) -> None:
         for each, text in zip(maps, inputs):
             print(_record(each, text))
     elif paths:
+        if others:
+            named = [(_title(found), maps), *others]
+            figures = [draw_beside(_by_name(named, place)) for place in range(len(maps))]
         for figure, path in zip(figures or _drawn(maps, found, options.form), paths):
             save_picture(figure, path, chosen=path == options.out)
             print(printable(path))
@@ -111,6 +127,52 @@ def _attention_maps(
     if options.out and options.form == "structure" and not figures:
         raise CommandError(f"{options.run_directory} is a task without a picture of its own; choose another --form")
     return maps, figures
+
+
+def _other_maps(
+    options: argparse.Namespace, path: Path, inputs: Sequence[str], processes: Any
+) -> tuple[str, list[Any]]:
+    """Returns the name of another run's attention, and its map for each input."""
+    other = argparse.Namespace(**{**vars(options), "run_directory": path, "form": "map", "batch_size": None})
+    found = load_run(other, processes.device)
+    maps, _ = _attention_maps(other, found, inputs, processes)
+    if not maps:
+        raise CommandError(f"{path} has no attention to show; leave it out of --beside")
+    return _title(found), maps
+
+
+def _title(found: Any) -> str:
+    return getattr(found.task.settings, "attention", "") or found.path.name
+
+
+def _by_name(named: Sequence[tuple[str, Sequence[Any]]], place: int) -> dict[str, Any]:
+    """Returns the map of each run for one input; runs of the same name are numbered."""
+    found: dict[str, Any] = {}
+    for name, maps in named:
+        same = sum(other == name or other.startswith(f"{name} (") for other in found)
+        found[f"{name} ({same + 1})" if same else name] = _with_printable_tokens(maps[place])
+    return found
+
+
+def draw_beside(maps: Mapping[str, Any]) -> Any:
+    """Draws maps of one input by several models: bars where each has one row of weights, else maps side by side.
+
+    Of several heads it draws the mean.
+
+    Arguments:
+        maps: `AttentionMap`s by the name of the attention
+    """
+    from omegamax import plots
+
+    weights = {name: each.weights.mean(0) if each.weights.dim() == 3 else each.weights for name, each in maps.items()}
+    exact = {name: not each.always_positive for name, each in maps.items()}
+    columns = {name: list(each.columns) for name, each in maps.items()}
+    first = next(iter(columns.values()))
+    if all(len(each) == 1 for each in weights.values()) and all(each == first for each in columns.values()):
+        return plots.attention_bars({f"{name}: {maps[name].rows[0]}": each[0] for name, each in weights.items()}, first)
+    clusters = {name: plots.clusters_of(each) for name, each in weights.items() if name.startswith("oscarmax")}
+    rows = {name: list(each.rows) for name, each in maps.items()}
+    return plots.attention_maps(weights, rows, columns, clusters=clusters, exact_zeros=exact)
 
 
 def _drawn(maps: Sequence[Any], found: Any, form: str | None) -> list[Any]:

@@ -17,20 +17,24 @@ from omegamax.data.printable import printable
 
 if TYPE_CHECKING:
     from omegamax.reproductions.claim import Claim
+    from omegamax.reproductions.upstream.case import UpstreamCase
 
 HELP = "compute theorems, figures and tables of the papers, beside the published"
 DESCRIPTION = """\
 Computes what a paper, tutorial or lecture states, prints our numbers beside
 the published ones, and draws the figure where the claim is one. An ID is that
 of a claim, of a source (paper, tutorial, sparsemap, lecture, conversation:
-everything of it that runs here), or "all"."""
+everything of it that runs here), or "all". "upstream" and the ids it lists run
+bugs that users of other packages reported: what the installed package gives,
+and what we give."""
 EXAMPLES = """\
 examples:
   omegamax reproduce --list                  every claim and its status
   omegamax reproduce --list tutorial         those of one source
   omegamax reproduce fig2                    a figure and its numbers
   omegamax reproduce prop1 prop2-oscarmax    two propositions, one false
-  omegamax reproduce paper --out figures     the whole paper"""
+  omegamax reproduce paper --out figures     the whole paper
+  omegamax reproduce upstream                reported bugs of other packages"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,12 +51,18 @@ def run(options: argparse.Namespace) -> None:
     """Lists claims, or computes them one after the other."""
     # Nothing here or in the catalogue loads PyTorch, so that --list is quick.
     from omegamax.reproductions import report
+    from omegamax.reproductions.upstream import report as upstream_report
 
     width = min(120, shutil.get_terminal_size((80, 24)).columns)
+    cases, ids = select_upstream(options.ids)
     if options.list:
-        print(report.listing(select_claims(options.ids or ["all"], runnable=False), width))
+        texts = [report.listing(select_claims(ids or ["all"], runnable=False), width)] if ids or not cases else []
+        print("\n\n".join([*texts, *([upstream_report.listing(cases, width)] if cases else [])]))
         return
-    claims = select_claims(options.ids, runnable=True)
+    claims = select_claims(ids, runnable=True) if ids or not cases else []
+    for case in cases:
+        print(upstream_report.heading(case, width))
+        print(f"\n{upstream_report.comparison(case.reproduce())}\n")
     _check_figures(claims, options.out, options.overwrite)
     stuck = [claim for claim in claims if not claim.run]
     for claim in claims:
@@ -66,9 +76,20 @@ def run(options: argparse.Namespace) -> None:
         raise CommandError(_cannot(stuck))
 
 
+def select_upstream(ids: Sequence[str]) -> tuple[list[UpstreamCase], list[str]]:
+    """Returns the reported bugs among some ids, each once, and the other ids."""
+    from omegamax.reproductions.upstream.cases import CASES
+
+    found: dict[str, UpstreamCase] = {}
+    for name in ids:
+        found |= CASES if name == "upstream" else {name: CASES[name]} if name in CASES else {}
+    return list(found.values()), [name for name in ids if name != "upstream" and name not in CASES]
+
+
 def select_claims(ids: Sequence[str], *, runnable: bool) -> list[Claim]:
     """Returns the claims of some ids, each once; of a whole source only those that run, if `runnable`."""
     from omegamax.reproductions.catalogue import CLAIMS, SOURCES, of_source
+    from omegamax.reproductions.upstream.cases import CASES
 
     if not ids:
         raise CommandError("give the id of a claim, such as fig2; omegamax reproduce --list names them all")
@@ -80,7 +101,7 @@ def select_claims(ids: Sequence[str], *, runnable: bool) -> list[Claim]:
             whole = list(CLAIMS.values()) if name == "all" else of_source(name)
             found |= {claim.id: claim for claim in whole if claim.run or not runnable}
         else:
-            raise CommandError(_unknown(name, [*CLAIMS, *SOURCES]))
+            raise CommandError(_unknown(name, [*CLAIMS, *SOURCES, *CASES, "upstream"]))
     return list(found.values())
 
 

@@ -8,8 +8,8 @@ from statistics import fmean, stdev
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
+from omegamax.attention.weight_counts import count_weights, row_counts
 from omegamax.training.task import AttentionMap
 
 # Quantiles of Student's t at 97.5 %, for 1, 2, ... degrees of freedom: chance alone exceeds them, on either side, in
@@ -26,18 +26,17 @@ class AttentionStatistics(NamedTuple):
     segments: float  # runs of neighbours with exactly equal weight
     segment_length: float  # positions in a segment, over all segments
     clusters: float  # different weights
+    long_segments: float  # the share of segments that are longer than one position
     n_rows: int
 
 
 def attention_statistics(maps: Iterable[AttentionMap]) -> AttentionStatistics | None:
     """Counts over all rows and heads of the maps; returns None if there are none. Zero weights are not counted."""
-    counts = [
-        row_counts(each.weights.flatten(0, -2), always_positive=each.always_positive)
-        for each in maps
-        if each.weights.numel()
-    ]
+    maps = [each for each in maps if each.weights.numel()]
+    counts = [row_counts(each.weights.flatten(0, -2), always_positive=each.always_positive) for each in maps]
     if not sum(map(len, counts)):
         return None
+    counted = [count_weights(each.weights, always_positive=each.always_positive) for each in maps]
     support, share, segments, clusters = torch.cat(counts).double().unbind(-1)
     n_rows = len(support)
     return AttentionStatistics(
@@ -46,30 +45,9 @@ def attention_statistics(maps: Iterable[AttentionMap]) -> AttentionStatistics | 
         segments=float(segments.mean()),
         segment_length=float(support.sum() / segments.sum()),
         clusters=float(clusters.mean()),
+        long_segments=sum(each.long_segments for each in counted) / max(1, sum(each.segments for each in counted)),
         n_rows=n_rows,
     )
-
-
-def row_counts(weights: Tensor, *, always_positive: bool = False) -> Tensor:
-    """Counts support, its share, segments and clusters, (rows, 4), of the rows (rows, K) that have any weight.
-
-    Weights of softmax are `always_positive`: its zeros are small weights that were rounded, each different from others.
-
-    >>> row_counts(torch.tensor([[0.25, 0.25, 0.0, 0.25, 0.25], [0.5, 0.3, 0.2, 0.0, 0.0]]))
-    tensor([[4.0000, 0.8000, 2.0000, 1.0000],
-            [3.0000, 0.6000, 3.0000, 3.0000]])
-    """
-    weights = weights[(weights > 0).any(-1)]
-    positive = weights >= 0 if always_positive else weights > 0
-    before = torch.nn.functional.pad(weights, (1, 0))[:, :-1]
-    rounded = positive & (weights == 0)
-    starts = positive & ((weights != before) | rounded)
-    ordered = weights.sort(-1).values
-    differs = torch.nn.functional.pad(ordered, (1, 0))[:, :-1] != ordered  # zeros come first and differ from nothing
-    support = positive.sum(-1)
-    clusters = differs.sum(-1) + rounded.sum(-1)
-    counted = [support, support / max(1, weights.shape[-1]), starts.sum(-1), clusters]
-    return torch.stack([each.to(torch.get_default_dtype()) for each in counted], -1)
 
 
 def mean_of(several: Sequence[Mapping[str, float]]) -> dict[str, float]:

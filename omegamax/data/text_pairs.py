@@ -27,6 +27,7 @@ class PairOfTexts(NamedTuple):
 
     source: str
     targets: tuple[str, ...]
+    sentences: tuple[str, ...] = ()  # of the source, where a list of them was read
 
 
 def read_text_pairs(path: str | Path, source: str, target: str) -> dict[str, list[PairOfTexts]]:
@@ -115,12 +116,12 @@ def _pairs(where: str, sources: Iterator[str], targets: Iterator[str]) -> Iterat
         raise ValueError(f"{where}: the target has {n_more} more lines than the source; align the files")
 
 
-def _checked(where: str, source: str, targets: tuple[str, ...]) -> PairOfTexts:
+def _checked(where: str, source: str, targets: tuple[str, ...], sentences: tuple[str, ...] = ()) -> PairOfTexts:
     source, targets = " ".join(source.split()), tuple(" ".join(target.split()) for target in targets)
     for name, text in (("source", source), *(("target", target) for target in targets)):
         if not text:
             raise ValueError(f"{where}: the {name} is empty; fill it in or remove the line")
-    return PairOfTexts(source, targets)
+    return PairOfTexts(source, targets, tuple(" ".join(each.split()) for each in sentences if each.strip()))
 
 
 def _json_pairs(path: Path, source: str, target: str) -> Iterator[PairOfTexts]:
@@ -135,7 +136,7 @@ def _json_pairs(path: Path, source: str, target: str) -> Iterator[PairOfTexts]:
                 f"{where}: expected a JSON object, got {short_repr(line[:80])}; correct the line"
             ) from None
         from_source = _texts(where, content, source)
-        yield _checked(where, " ".join(from_source), _texts(where, content, target))
+        yield _checked(where, " ".join(from_source), _texts(where, content, target), from_source)
 
 
 def _texts(where: str, content: Any, name: str) -> tuple[str, ...]:

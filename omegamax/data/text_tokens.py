@@ -43,6 +43,10 @@ class TextTokens(ABC):
     def n_characters(self) -> list[int] | None:
         """Returns for each token how many characters it stands for; None where unknown tokens make that unknown."""
 
+    def tokenizer_files(self, name: str) -> dict[str, bytes]:
+        """Returns `name`.json in the format of the package `tokenizers`; nothing for characters and words."""
+        return {}
+
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
         """Returns the values from which `restore_tokens` makes the same tokens."""
@@ -151,6 +155,9 @@ class Subwords(TextTokens):
         begins = {sign for sign, byte in _byte_of_sign().items() if byte & 0xC0 != 0x80}
         counts = [sum(sign in begins for sign in token) for token in self.vocabulary.to_json()]
         return [1 if number == END else 0 if number < len(SPECIAL) else n for number, n in enumerate(counts)]
+
+    def tokenizer_files(self, name: str) -> dict[str, bytes]:
+        return {f"{name}.json": self._tokenizer.to_str(pretty=True).encode()}
 
     def to_json(self) -> dict[str, Any]:
         return {"vocabulary": self.vocabulary.to_json(), "merges": [list(pair) for pair in self.merges]}

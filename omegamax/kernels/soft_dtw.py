@@ -19,12 +19,21 @@ _LOCAL = (hardmax, softmax, sparsemax)  # by the number of Ω
 
 @kernel
 def soft_dtw_of_points(
-    x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, omega: Omega, to_x: bool, to_y: bool
+    x: Tensor,
+    y: Tensor,
+    lengths: Tensor | None,
+    gamma: float,
+    omega: Omega,
+    to_x: bool,
+    to_y: bool,
+    band: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Computes −γ DP_Ω(−|x_i − y_j|² / γ), (batch,), of x (batch, M, D) and y (batch, N, D), and wanted gradients.
 
     `lengths` (batch, 2) are integers; `omega` is Hard, Shannon or SquaredNorm. With E the expected
-    alignment ∂/∂x_i = 2 Σ_j E_ij (x_i − y_j). What is beyond the lengths is not read and has gradient zero.
+    alignment ∂/∂x_i = 2 Σ_j E_ij (x_i − y_j). What is beyond the lengths is not read and has gradient zero. `band` is
+    the first and the last column of each row, (batch, M) int32 each. Memory grows with M + N: of a long grid a few rows
+    are stored, and the sweep down computes the others again.
     """
     dtype, x, y = x.dtype, x.double(), y.double()  # values grow along a path, and weights are made of differences
     (n_items, m, _), n = x.shape, y.shape[1]
@@ -34,6 +43,9 @@ def soft_dtw_of_points(
     values[:, 0, 0] = 0
     weights = x.new_zeros(n_items, m, n, 3)
     scores = pairwise_squared.reference(x, y) * (-1 / gamma)
+    if band is not None:
+        j = torch.arange(n)
+        scores = torch.where((j >= band[0].unsqueeze(2)) & (j <= band[1].unsqueeze(2)), scores, -torch.inf)
     diagonals = [torch.arange(max(0, t - n + 1), min(m, t + 1)) for t in range(m + n - 1)]
     for t, i in enumerate(diagonals):
         j = t - i
@@ -61,28 +73,45 @@ def soft_dtw_of_points(
 
 @soft_dtw_of_points.twin
 def _(
-    x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, omega: Omega, to_x: bool, to_y: bool
+    x: Tensor,
+    y: Tensor,
+    lengths: Tensor | None,
+    gamma: float,
+    omega: Omega,
+    to_x: bool,
+    to_y: bool,
+    band: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    value, *gradients = _native(x.contiguous(), y.contiguous(), lengths, gamma, omega, to_x, to_y)
+    value, *gradients = _native(x.contiguous(), y.contiguous(), lengths, gamma, omega, to_x, to_y, band)
     if x.dtype is torch.float32 and bool(((value.abs() > _LARGE * gamma) & value.isfinite()).any()):
-        value, *gradients = _native(x.double().contiguous(), y.double().contiguous(), lengths, gamma, omega, to_x, to_y)
+        wide = x.double().contiguous(), y.double().contiguous()
+        value, *gradients = _native(*wide, lengths, gamma, omega, to_x, to_y, band)
     along_x, along_y = (None if gradient is None else gradient.to(x.dtype) for gradient in gradients)
     return value.to(x.dtype), along_x, along_y
 
 
 def _native(
-    x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, omega: Omega, to_x: bool, to_y: bool
+    x: Tensor,
+    y: Tensor,
+    lengths: Tensor | None,
+    gamma: float,
+    omega: Omega,
+    to_x: bool,
+    to_y: bool,
+    band: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Runs the compiled sweeps; the value is float64."""
     (n_items, m, d), n = x.shape, y.shape[1]
     value = x.new_empty(n_items, dtype=torch.float64)
     along_x = torch.empty_like(x) if to_x else None
     along_y = torch.empty_like(y) if to_y else None
-    routing.native.soft_dtw(
+    entry = routing.native.soft_dtw if band is None else routing.native.banded_soft_dtw
+    entry(
         x.itemsize,
         routing.address(x),
         routing.address(y),
         0 if lengths is None else routing.address(lengths),
+        *(() if band is None else (routing.address(band[0]), routing.address(band[1]))),
         -1 / gamma,
         omega,
         m,
@@ -92,7 +121,7 @@ def _native(
         0 if along_x is None else routing.address(along_x),
         0 if along_y is None else routing.address(along_y),
         n_items,
-        m * n,
+        m * n if band is None else int((band[1] - band[0] + 1).clamp(min=0).sum(1).max()) + m,
         torch.get_num_threads(),
     )
     return value, along_x, along_y

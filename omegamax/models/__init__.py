@@ -27,6 +27,7 @@ from omegamax.models.sequence_model import DecoderStep, SequenceModel
 from omegamax.models.sequence_tagger import SequenceTagger, WordReader
 from omegamax.models.token_distribution import TokenDistribution
 from omegamax.models.transformer_encoder_decoder import TransformerEncoderDecoder
+from omegamax.models.word_by_word_lstm import WordByWordLSTM
 from omegamax.models.word_features import CharacterCNN, CharacterLSTM, WordBatch, WordFeatures
 from omegamax.spelling import install as _install
 
@@ -71,6 +72,7 @@ __all__ = [
     "TransformerEncoderDecoder",
     "WordAlignment",
     "WordBatch",
+    "WordByWordLSTM",
     "WordFeatures",
     "WordReader",
     "WordStates",

@@ -152,10 +152,11 @@ class MatchingAligner(StructuredAligner):
 class SequenceAligner(StructuredAligner):
     """Chooses a partner for each word in turn; how far the partner moves from word to word has a learned score.
 
-        score(a_1 ... a_H) = Σ_i scores[i, a_i] + Σ_i steps[a_i − a_{i−1}]
+        score(a_1 ... a_H) = Σ_i scores[i, a_i] + starts[a_1] + Σ_i steps[a_i − a_{i−1}] + ends[P − a_H]
 
-    Steps of two or more words to the left share a score, and so do those to the right. NULL is one more partner, with
-    scores for going there, staying and coming back.
+    Steps of two or more words to the left share a score, and so do those to the right, partners of the first word from
+    the second one on, and partners of the last word up to the one before the last: as in the authors' own code, with a
+    range of 2. NULL is one more partner, with scores for going there, staying and coming back.
 
     Arguments:
         gamma: temperature: larger mixes more structures
@@ -168,6 +169,8 @@ class SequenceAligner(StructuredAligner):
         super().__init__(gamma=gamma, null=null, both_ways=both_ways, atol=atol)
         n_directions = 2 if both_ways else 1
         self.steps = nn.Parameter(torch.zeros(n_directions, 2 * _FARTHEST + 1))
+        self.starts = nn.Parameter(torch.zeros(n_directions, _FARTHEST))  # the first partner: from the first word on
+        self.ends = nn.Parameter(torch.zeros(n_directions, _FARTHEST))  # the last partner: from the last word back
         self.null_steps = nn.Parameter(torch.zeros(n_directions, 3)) if null else None
 
     def forward(self, scores: Tensor, hypothesis_lengths: Tensor, premise_lengths: Tensor) -> WordAlignment:
@@ -181,14 +184,16 @@ class SequenceAligner(StructuredAligner):
         place = torch.arange(scores.shape[2], device=scores.device)
         moved = (place - place.unsqueeze(1)).clamp(-_FARTHEST, _FARTHEST)  # [from, to]
         transitions = self.steps[side][moved + _FARTHEST]
+        start = self.starts[side][place.clamp(max=_FARTHEST - 1)]
+        end = self.ends[side][(of.unsqueeze(-1) - 1 - place).clamp(0, _FARTHEST - 1)]  # (B, words): lengths differ
         if self.null is not None and self.null_steps is not None:
             emissions = torch.cat([self.null[side].to(scores.dtype).expand(*scores.shape[:2], 1), emissions], 2)
             there, stay, back = self.null_steps[side]
             n_places = scores.shape[2]
             first = torch.cat([stay.expand(1, 1), back.expand(1, n_places)], 1)
             transitions = torch.cat([first, torch.cat([there.expand(n_places, 1), transitions], 1)], 0)
-        nothing = emissions.new_zeros(emissions.shape[-1])
-        chain = FactoredChain(emissions / self.gamma, transitions.to(scores.dtype) / self.gamma, nothing, nothing)
+            start, end = (nn.functional.pad(each, (1, 0)) for each in (start, end))
+        chain = FactoredChain(*(each.to(scores.dtype) / self.gamma for each in (emissions, transitions, start, end)))
         weights = SparseMAP(Chain(), atol=self.atol).argmax(chain, lengths=lengths).emissions
         return Reading(weights, None) if self.null is None else Reading(weights[..., 1:], weights[..., 0])
 

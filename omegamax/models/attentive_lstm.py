@@ -11,6 +11,8 @@ GRUs for LSTMs.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -67,17 +69,50 @@ class AttentiveLSTM(nn.Module):
             premise_lengths: (B,)
             hypothesis_lengths: (B,)
         """
-        states, last = self.of_premise(_packed(premise, premise_lengths))
-        _, (query, _) = self.of_hypothesis(_packed(hypothesis, hypothesis_lengths), last)
-        query = query.transpose(0, 1)  # (B, 1, hidden)
+        states = read_pair(
+            self.of_premise, self.of_hypothesis, premise, hypothesis, premise_lengths, hypothesis_lengths
+        )
+        query = states.last.unsqueeze(1)  # (B, 1, hidden)
         if self.attention is None:
             return PairOutput(self._logits(query), None)
-        keys, _ = pad_packed_sequence(states, batch_first=True, total_length=premise.shape[1])
-        context, weights = self.attention(query, keys, lengths=premise_lengths)
+        context, weights = self.attention(query, states.premise, lengths=premise_lengths)
         return PairOutput(self._logits(torch.cat([context, query], -1)), WordAlignment(Reading(weights, None), None))
 
     def _logits(self, read: Tensor) -> Tensor:
         return self.out(self.dropout(self.combine(self.dropout(read)).tanh())).squeeze(1)
+
+
+class PairStates(NamedTuple):
+    """States of both sentences, zero beyond their lengths."""
+
+    premise: Tensor  # (B, P, hidden)
+    hypothesis: Tensor  # (B, H, hidden)
+    last: Tensor  # (B, hidden), after the last word of the hypothesis
+
+
+def read_pair(
+    of_premise: nn.LSTM,
+    of_hypothesis: nn.LSTM,
+    premise: Tensor,
+    hypothesis: Tensor,
+    premise_lengths: Tensor,
+    hypothesis_lengths: Tensor,
+) -> PairStates:
+    """Reads the premise, and then the hypothesis from the state in which the premise ended.
+
+    Arguments:
+        of_premise: reads the premise
+        of_hypothesis: reads the hypothesis
+        premise: features of its words, (B, P, features)
+        hypothesis: features of its words, (B, H, features)
+        premise_lengths: (B,)
+        hypothesis_lengths: (B,)
+    """
+    states, last = of_premise(_packed(premise, premise_lengths))
+    others, (ending, _) = of_hypothesis(_packed(hypothesis, hypothesis_lengths), last)
+    padded, _ = pad_packed_sequence(states, batch_first=True, total_length=premise.shape[1])
+    other, _ = pad_packed_sequence(others, batch_first=True, total_length=hypothesis.shape[1])
+    return PairStates(padded, other, ending.squeeze(0))
 
 
 def _packed(words: Tensor, lengths: Tensor) -> nn.utils.rnn.PackedSequence:

@@ -74,8 +74,8 @@ class EncoderDecoder(SequenceModel):
         """Computes log p(y_t | y_<t, x), or the bound that hard attention maximises, (B, T)."""
         return self(source, lengths, target)
 
-    def encode(self, source: Tensor, lengths: Tensor) -> SourceStates:
-        """Encodes the source into states that the decoder reads."""
+    def encode(self, source: Tensor, lengths: Tensor | None) -> SourceStates:
+        """Encodes the source into states that the decoder reads; `lengths` is None if there is no padding."""
         return self.encoder(self.dropout(self.source_embedding(source)), lengths)
 
     def start(self, encoded: SourceStates) -> Tensor:

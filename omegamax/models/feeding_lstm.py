@@ -125,14 +125,18 @@ class FeedingLSTM(SequenceModel):
         self.combine = nn.Linear(2 * hidden_size, hidden_size, bias=False)
         self.dropout = nn.Dropout(dropout)
 
-    def encode(self, source: Tensor, lengths: Tensor) -> LSTMMemory:
+    def encode(self, source: Tensor, lengths: Tensor | None) -> LSTMMemory:
         embedded = self.dropout(self.source_embedding(source))
-        lengths = checks.check_lengths(type(self).__name__, tuple(source.shape[:1]), lengths).to(source.device)
-        packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        states, last = self.encoder(packed)
-        states, _ = pad_packed_sequence(states, batch_first=True, total_length=source.shape[1])
+        if lengths is None:
+            states, last = self.encoder(embedded)
+            allowed = torch.ones_like(source, dtype=torch.bool)
+        else:
+            lengths = checks.check_lengths(type(self).__name__, tuple(source.shape[:1]), lengths).to(source.device)
+            packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
+            states, last = self.encoder(packed)
+            states, _ = pad_packed_sequence(states, batch_first=True, total_length=source.shape[1])
+            allowed = torch.arange(source.shape[1], device=source.device) < lengths.unsqueeze(-1)
         hidden, cell = (tuple(torch.cat([a, b], -1) for a, b in zip(each[::2], each[1::2])) for each in last)
-        allowed = torch.arange(source.shape[1], device=source.device) < lengths.unsqueeze(-1)
         return LSTMMemory(self.key(states), states, allowed, hidden, cell, source)
 
     def start(self, encoded: LSTMMemory) -> LSTMState:

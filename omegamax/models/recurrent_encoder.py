@@ -16,7 +16,7 @@ class SourceStates(NamedTuple):
 
     states: Tensor  # (B, K, features), one for each token; zero beyond the length
     last: Tensor  # (B, features): the end of each direction, the lecture's single fixed vector
-    lengths: Tensor  # (B,)
+    lengths: Tensor | None  # (B,); None if there is no padding
 
 
 class RecurrentEncoder(nn.Module):
@@ -39,8 +39,11 @@ class RecurrentEncoder(nn.Module):
             )
         self.gru = nn.GRU(in_features, hidden_size // 2, batch_first=True, bidirectional=True)
 
-    def forward(self, embedded: Tensor, lengths: Tensor) -> SourceStates:
-        """Computes the states of all tokens."""
+    def forward(self, embedded: Tensor, lengths: Tensor | None) -> SourceStates:
+        """Computes the states of all tokens; `lengths` is None if there is no padding."""
+        if lengths is None:
+            states, last = self.gru(embedded)
+            return SourceStates(states, torch.cat([last[0], last[1]], -1), None)
         lengths = checks.check_lengths("RecurrentEncoder", tuple(embedded.shape[:1]), lengths).to(embedded.device)
         packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
         states, last = self.gru(packed)

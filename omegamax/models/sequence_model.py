@@ -35,8 +35,12 @@ class SequenceModel(nn.Module, ABC):
         """Computes log p(y_t | y_<t, x) of each token of `target` (B, T + 1) after the first, (B, T)."""
 
     @abstractmethod
-    def encode(self, source: Tensor, lengths: Tensor) -> Any:
-        """Encodes `source` into tensors with B rows each, a NamedTuple of them; decoding never changes it."""
+    def encode(self, source: Tensor, lengths: Tensor | None) -> Any:
+        """Encodes `source` into tensors with B rows each, a NamedTuple of them; decoding never changes it.
+
+        `lengths` is None if no source has padding: then nothing depends on values of tensors, and a graph can be
+        exported.
+        """
 
     @abstractmethod
     def start(self, encoded: Any) -> Any:

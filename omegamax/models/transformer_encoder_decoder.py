@@ -85,12 +85,15 @@ class TransformerEncoderDecoder(SequenceModel):
         scores = self.transformer.embedding.logits(self._decode(source, lengths, target).output)
         return self.distribution.log_likelihood(scores, target[:, 1:])
 
-    def encode(self, source: Tensor, lengths: Tensor) -> TransformerMemory:
-        lengths = lengths.to(source.device)
+    def encode(self, source: Tensor, lengths: Tensor | None) -> TransformerMemory:
+        lengths = None if lengths is None else lengths.to(source.device)
         cache = self.transformer.start(source, source_lengths=lengths)
         keys = tuple(cast(Tensor, layer.memory_key) for layer in cache.layers)
         values = tuple(cast(Tensor, layer.memory_value) for layer in cache.layers)
-        allowed = torch.arange(source.shape[1], device=source.device) < lengths[:, None, None, None]
+        if lengths is None:
+            allowed = torch.ones_like(source, dtype=torch.bool)[:, None, None]
+        else:
+            allowed = torch.arange(source.shape[1], device=source.device) < lengths[:, None, None, None]
         return TransformerMemory(keys, values, allowed)
 
     def start(self, encoded: TransformerMemory) -> DecoderCache:

@@ -19,6 +19,8 @@ from omegamax.plots.attention_bars import attention_bars as attention_bars
 from omegamax.plots.attention_lines import attention_lines as attention_lines
 from omegamax.plots.attention_overview import attention_overview as attention_overview
 from omegamax.plots.denoising import denoising as denoising
+from omegamax.plots.distance_matrices import distance_matrix as distance_matrix
+from omegamax.plots.distance_matrices import series_dendrogram as series_dendrogram
 from omegamax.plots.draw_window import draw_window as draw_window
 from omegamax.plots.explore import explore as explore
 from omegamax.plots.explore import explore_row as explore_row
@@ -37,6 +39,9 @@ from omegamax.plots.screened_row import screened_row as screened_row
 from omegamax.plots.simplex import simplex_levels as simplex_levels
 from omegamax.plots.supports import support_histograms as support_histograms
 from omegamax.plots.surfaces import argmax_surfaces as argmax_surfaces
+from omegamax.plots.time_series import aligned_series as aligned_series
+from omegamax.plots.time_series import series_barycenter as series_barycenter
+from omegamax.plots.time_series import series_clusters as series_clusters
 from omegamax.plots.trees import dependency_arcs as dependency_arcs
 from omegamax.spelling import install as _install
 

@@ -113,6 +113,9 @@ class Language(Task):
     def assets(self) -> dict[str, Any]:
         return self.tokens.to_json()
 
+    def tokenizer_files(self) -> dict[str, bytes]:
+        return self.tokens.tokenizer_files("tokenizer")
+
     def examples(self, split: str) -> Sequence[TextBlock]:
         """Returns the blocks of a split, in the order of the text."""
         if split not in self._blocks:

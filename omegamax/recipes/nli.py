@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from omegamax import checks
+from omegamax.attention.weight_counts import WeightCounts, count_weights, weight_metrics
 from omegamax.data.printable import short_repr
 from omegamax.data.scenes import LABELS, generate_scene_pairs
 from omegamax.data.sentence_pairs import MAX_LABELS, SentencePair, make_pair, read_pair_splits
@@ -156,7 +157,7 @@ class Entailment(Task):
                 found: dict[str, Any] = {"loss": float(losses[place, self._numbers.get(pair.target, 0)])}
                 if alignment is not None:
                     readings = [alignment.hypothesis, alignment.premise]
-                    found |= self._counts([each for each in readings if each is not None], pair, place)
+                    found["counts"] = self._counts([each for each in readings if each is not None], pair, place)
                 lines.append(f"{self.labels[best[place]]}\t{json.dumps(found)}")
         return lines
 
@@ -170,16 +171,15 @@ class Entailment(Task):
             part = examples[start : start + at_once]
             yield part, model(self.batch_for(model, part))
 
-    def _counts(self, readings: Sequence[Reading], pair: SentencePair, place: int) -> dict[str, int]:
-        """Counts the rows of attention, the weights in them, and the weights above zero."""
-        counts = {"rows": 0, "weights": 0, "support": 0}
+    def _counts(self, readings: Sequence[Reading], pair: SentencePair, place: int) -> list[WeightCounts]:
+        """Counts the rows of attention, the weights in them, those above zero, and segments, for each reading."""
+        counts = []
         sides = [len(pair.premise), len(pair.hypothesis)]
         for reading, n_columns, n_words in zip(readings, sides, reversed(sides)):
             n_rows = min(n_words, reading.weights.shape[1])  # one where the hypothesis is read as a whole
             weights = reading.weights[place, :n_rows, :n_columns]
-            counts["rows"] += n_rows
-            counts["weights"] += weights.numel()
-            counts["support"] += weights.numel() if self._always_positive() else int((weights > 0).sum())
+            counted = count_weights(weights, always_positive=self._always_positive())
+            counts.append(counted._replace(rows=n_rows, positions=weights.numel()))  # a row may read NULL alone
         return counts
 
     def score(self, examples: Sequence[SentencePair], predictions: Sequence[str]) -> dict[str, float]:
@@ -193,10 +193,7 @@ class Entailment(Task):
         scores |= {f"accuracy_{label}": right[label] / n_gold[label] for label in self.labels if n_gold[label]}
         f1 = [2 * right[label] / max(1, n_gold[label] + n_given[label]) for label in self.labels]
         scores |= {"macro_f1": sum(f1) / len(f1), "loss": sum(each["loss"] for each in found) / max(1, len(found))}
-        if found and "rows" in found[0]:
-            n_rows, n_weights, support = (sum(each[key] for each in found) for key in ("rows", "weights", "support"))
-            scores |= {"zeros": 1 - support / max(1, n_weights), "support": support / max(1, n_rows)}
-        return scores
+        return scores | weight_metrics(WeightCounts(*each) for line in found for each in line.get("counts", ()))
 
     def attend(self, model: nn.Module, examples: Sequence[SentencePair]) -> list[AttentionMap]:
         """Returns what each word of the hypothesis reads of the premise, or what the whole hypothesis does.

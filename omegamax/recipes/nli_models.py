@@ -2,6 +2,7 @@
 
     model          attention                  alignment                    NULL, direction
     lstm           any normalizer, or none    -                            -
+    word-by-word   any normalizer             -                            -
     decomposable   any normalizer             rows, matching, sequence     yes
     esim           any normalizer             rows, matching, sequence     yes
 
@@ -18,6 +19,7 @@ from omegamax.models.aligners import Aligner, MatchingAligner, RowAligner, Seque
 from omegamax.models.attentive_lstm import AttentiveLSTM
 from omegamax.models.decomposable_attention import DecomposableAttention
 from omegamax.models.esim import ESIM
+from omegamax.models.word_by_word_lstm import WordByWordLSTM
 from omegamax.recipes.normalizers import HARD, NONE, NORMALIZERS, check_attention, make_normalizer
 from omegamax.recipes.settings import NLISettings
 
@@ -30,6 +32,9 @@ def make_classifier(settings: NLISettings, size: int, n_labels: int) -> nn.Modul
         if settings.attention != NONE:
             attention = Attention(Additive(hidden_size, hidden_size), normalizer=make_normalizer(settings))
         return AttentiveLSTM(size, n_labels, attention=attention, hidden_size=hidden_size, dropout=dropout)
+    if settings.model == "word-by-word":
+        normalizer = make_normalizer(settings)
+        return WordByWordLSTM(size, n_labels, normalizer=normalizer, hidden_size=hidden_size, dropout=dropout)
     kind = DecomposableAttention if settings.model == "decomposable" else ESIM
     return kind(size, n_labels, aligner=_aligner(settings), hidden_size=hidden_size, dropout=dropout)
 
@@ -50,9 +55,10 @@ def check_nli_settings(settings: NLISettings) -> None:
         raise ValueError(
             f"nli: attention must be one of {names}, or none with --model lstm, got {settings.attention!r}; change it"
         )
-    if settings.model == "lstm" and (settings.alignment != "rows" or settings.null == "yes"):
+    if settings.model in ("lstm", "word-by-word") and (settings.alignment != "rows" or settings.null == "yes"):
+        how = "once and aligns no words" if settings.model == "lstm" else "for one word at a time"
         raise ValueError(
-            "nli: the model lstm looks at the premise once and aligns no words, got an alignment or NULL; choose "
+            f"nli: the model {settings.model} looks at the premise {how}, got an alignment or NULL; choose "
             "--model esim or --model decomposable for them"
         )
     if settings.alignment != "rows" and settings.attention != "softmax":

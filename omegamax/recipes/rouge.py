@@ -2,96 +2,78 @@
 
     precision = common / of the summary,   recall = common / of the reference,   F = 2 P R / (P + R)
 
-Words are runs of a to z and 0 to 9 in lower case, without stemming, as in the package rouge-score with its defaults. Of
-several references the one with the best F counts, as in that package. Lin, "ROUGE: a package for automatic evaluation
-of summaries", 2004.
+All numbers are those of the package rouge-score with its defaults: words are runs of a to z and 0 to 9 in lower case,
+without stemming. Lin, "ROUGE: a package for automatic evaluation of summaries", 2004.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
 
-_WORD = re.compile(r"[a-z0-9]+")
+from omegamax.extras import how_to_install
+
 DUC_BYTES = 75  # of a summary, all that the evaluation of DUC 2004 looks at
+_KINDS = {"rouge1": "rouge1", "rouge2": "rouge2", "rouge_l": "rougeL"}  # our names, and those of the package
 
 
-class Rouge(NamedTuple):
-    """Precision, recall and their harmonic mean, from 0 to 1."""
-
-    precision: float
-    recall: float
-    f: float
-
-
-def rouge_words(text: str) -> list[str]:
-    """Returns the words of a text that count.
-
-    >>> rouge_words("The cat's 2 hats!")
-    ['the', 'cat', 's', '2', 'hats']
-    """
-    return _WORD.findall(text.lower())
+def import_rouge() -> Any:
+    """Imports the module of rouge-score that compares texts. Called before training, so that it is not missed after."""
+    try:
+        from rouge_score import rouge_scorer
+    except ImportError:
+        raise ImportError(f"ROUGE needs rouge-score; {how_to_install('nlp')}") from None
+    return rouge_scorer
 
 
-def rouge_n(summary: str, reference: str, n: int) -> Rouge:
-    """Compares sequences of n words, as often as they occur.
+def rouge_signature() -> str:
+    """Returns how ROUGE is computed, with the version of the package."""
+    import_rouge()
+    return f"stemming: no|references: best|recalls: first {DUC_BYTES} bytes|rouge-score: {version('rouge-score')}"
 
-    >>> rouge_n("the cat sat", "the cat ate", 1).f
+
+def rouge_scores(summaries: Sequence[str], references: Sequence[Sequence[str]]) -> list[dict[str, float]]:
+    """Computes ROUGE of each summary, from 0 to 1: F of "rouge1", "rouge2" and "rouge_l", and recalls.
+
+    F is that of the best reference. The recalls, such as "rouge1_recall_75", are those of the first 75 bytes of the
+    summary, also for the best reference, which may be another one.
+
+    Arguments:
+        summaries: one for each source
+        references: the texts that are right for each source, at least one
+
+    >>> rouge_scores(["the cat sat"], [["a dog ran", "the cat ate"]])[0]["rouge1"]
     0.6666666666666666
     """
-    counts = [Counter(zip(*(words[at:] for at in range(n)))) for words in map(rouge_words, (summary, reference))]
-    return _rouge(sum((counts[0] & counts[1]).values()), *(sum(each.values()) for each in counts))
-
-
-def rouge_l(summary: str, reference: str) -> Rouge:
-    """Compares by the longest sequence of words that both have in this order, with others between them or not."""
-    written, wanted = rouge_words(summary), rouge_words(reference)
-    return _rouge(_longest_common(written, wanted), len(written), len(wanted))
+    scorer = import_rouge().RougeScorer(list(_KINDS.values()))
+    found = []
+    for summary, some in zip(summaries, references):
+        whole = [scorer.score(reference, summary) for reference in some]
+        cut = first_bytes(summary, DUC_BYTES)
+        short = whole if cut == summary else [scorer.score(reference, cut) for reference in some]
+        scores = {name: max(each[kind].fmeasure for each in whole) for name, kind in _KINDS.items()}
+        for name, kind in _KINDS.items():
+            scores[f"{name}_recall_{DUC_BYTES}"] = max(each[kind].recall for each in short)
+        found.append(scores)
+    return found
 
 
 def mean_rouge(summaries: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Computes the mean F of ROUGE-1, -2 and -L, and recalls of the first 75 bytes, each from 0 to 100.
+    """Computes the means of `rouge_scores` over all summaries, each from 0 to 100.
 
     Arguments:
         summaries: one for each source
         references: the texts that are right for each source, at least one
     """
-    kinds: dict[str, Callable[[str, str], Rouge]] = {
-        "rouge1": lambda a, b: rouge_n(a, b, 1),
-        "rouge2": lambda a, b: rouge_n(a, b, 2),
-        "rouge_l": rouge_l,
-    }
-    scores = {}
-    short = [_first_bytes(summary, DUC_BYTES) for summary in summaries]
-    for name, compare in kinds.items():
-        scores[name] = _mean([max(compare(a, b).f for b in some) for a, some in zip(summaries, references)])
-    for name, compare in kinds.items():
-        recalls = [max(compare(a, b).recall for b in some) for a, some in zip(short, references)]
-        scores[f"{name}_recall_{DUC_BYTES}"] = _mean(recalls)
-    return scores
+    return mean_scores(rouge_scores(summaries, references))
 
 
-def _rouge(n_common: int, n_summary: int, n_reference: int) -> Rouge:
-    precision, recall = n_common / max(1, n_summary), n_common / max(1, n_reference)
-    return Rouge(precision, recall, 2 * precision * recall / (precision + recall) if n_common else 0.0)
+def mean_scores(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Returns the mean of each entry, times 100; nothing for no scores."""
+    return {name: 100 * sum(each[name] for each in scores) / len(scores) for name in (scores[0] if scores else ())}
 
 
-def _longest_common(a: Sequence[str], b: Sequence[str]) -> int:
-    """The table of all beginnings, one row at a time."""
-    above = [0] * (len(b) + 1)
-    for word in a:
-        row = [0]
-        for place, other in enumerate(b):
-            row.append(above[place] + 1 if word == other else max(above[place + 1], row[place]))
-        above = row
-    return above[-1]
-
-
-def _first_bytes(text: str, count: int) -> str:
+def first_bytes(text: str, count: int) -> str:
+    """Returns the beginning of a text that fits into so many bytes of UTF-8; a character is not divided."""
     return text.encode()[:count].decode(errors="ignore")
-
-
-def _mean(values: Sequence[float]) -> float:
-    return 100 * sum(values) / max(1, len(values))

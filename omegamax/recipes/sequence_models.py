@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from omegamax.attention.transformer.embeddings import LearnedPositions, SinusoidalPositions
 from omegamax.models import LSTMEncoderDecoder, SequenceModel, TokenDistribution, TransformerEncoderDecoder
 from omegamax.recipes.normalizers import HARD, NONE, NORMALIZERS, check_attention, make_normalizer
 from omegamax.recipes.settings import AttentionSettings, TranslateSettings
@@ -46,7 +47,11 @@ def sequence_model(settings: TranslateSettings, n_source: int, n_target: int) ->
             n_heads=settings.n_heads,
             n_layers=settings.n_layers,
             hidden_size=settings.feed_forward_size,
+            key_size=settings.key_size or None,
             dropout=settings.dropout,
+            positions=SinusoidalPositions()
+            if settings.max_positions is None
+            else LearnedPositions(settings.max_positions, settings.hidden_size),
         )
     return LSTMEncoderDecoder(
         n_source,

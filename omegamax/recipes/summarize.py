@@ -16,12 +16,10 @@ from typing import Any, ClassVar, NamedTuple
 from omegamax.data.small_reports import generate_reports
 from omegamax.models import CopyingLSTM, SequenceModel
 from omegamax.recipes.normalizers import NONE, make_normalizer
-from omegamax.recipes.rouge import mean_rouge
+from omegamax.recipes.rouge import import_rouge, mean_rouge, rouge_signature
 from omegamax.recipes.settings import SummarizeSettings
-from omegamax.recipes.text_to_text import Texts
+from omegamax.recipes.text_to_text import Texts, TextToText
 from omegamax.recipes.translate import Translate
-
-_SIGNATURE = "words: [a-z0-9]+ in lower case|stemming: no|references: best|implementation: omegamax"
 
 
 class SummaryPair(NamedTuple):
@@ -40,6 +38,11 @@ class Summarize(Translate):
     settings_type: ClassVar[type] = SummarizeSettings
     settings: SummarizeSettings
     generate = staticmethod(generate_reports)
+
+    @classmethod
+    def prepare(cls, settings: Any) -> TextToText:
+        import_rouge()
+        return super().prepare(settings)
 
     @classmethod
     def check_settings(cls, settings: Any) -> None:
@@ -76,10 +79,10 @@ class Summarize(Translate):
         """Cuts a long source."""
         return SummaryPair(source[: settings.max_source], texts.target, texts.more)
 
-    def score(self, examples: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:
+    def score_texts(self, examples: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:
         """Computes ROUGE against the best of all references."""
         scores = mean_rouge(predictions, [[example.target, *example.more] for example in examples])
         return {self.metric: scores.pop(self.metric), **scores}
 
     def signatures(self, examples: Sequence[Any]) -> dict[str, str]:
-        return {"rouge": _SIGNATURE}
+        return {"rouge": rouge_signature()}

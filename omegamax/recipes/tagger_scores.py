@@ -14,7 +14,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from omegamax.spans import Span, choose_spans
+
 Entity = tuple[int, int, str]  # first word, word after the last, type
+
+
+THRESHOLDS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)  # of probabilities of entities
 
 
 class Bin(NamedTuple):
@@ -51,6 +56,26 @@ def entity_f1(found: Sequence[Iterable[Entity]], wanted: Sequence[Iterable[Entit
         either = counts["found"][kind] + counts["wanted"][kind]
         scores[f"f1_{kind}"] = 2 * counts["right"][kind] / max(1, either)
     return scores
+
+
+def best_threshold(likely: Sequence[Sequence[Span]], wanted: Sequence[Iterable[Entity]]) -> float:
+    """Returns the threshold with the highest F1 of the entities whose probability is above it.
+
+    It needs the gold entities, so it is chosen on the dev data. Of several the smallest is returned.
+
+    Arguments:
+        likely: ranked entities of each sentence with their probabilities
+        wanted: its gold entities
+
+    >>> best_threshold([[Span(0, 1, "place", 0.3), Span(2, 3, "place", 0.04)]], [[(0, 1, "place")]])
+    0.05
+    """
+    gold = [set(spans) for spans in wanted]
+
+    def f1(threshold: float) -> float:
+        return entity_f1([{span[:3] for span in choose_spans(spans, threshold)} for spans in likely], gold)["f1"]
+
+    return max(THRESHOLDS, key=f1)  # the first of several
 
 
 def reliability(pairs: Iterable[tuple[float, bool]], *, n_bins: int = 10) -> list[Bin]:

@@ -16,7 +16,7 @@ def limit_lengths(pairs: dict[str, list[Any]], settings: Any, target: TextTokens
     kept = {**pairs, "train": keep_short(pairs["train"], settings, target)}
     for split in ("dev", "test"):
         try:
-            check_lengths(pairs[split], target, target)
+            check_lengths(pairs[split], target, target, most_tokens(settings))
         except ValueError as error:
             raise ValueError(f"{settings.data}, {split} split, {error}") from None
     return kept
@@ -37,13 +37,18 @@ def keep_short(pairs: list[Any], settings: Any, target: TextTokens) -> list[Any]
     return short
 
 
-def check_lengths(pairs: Sequence[Any], source: TextTokens, target: TextTokens) -> None:
+def most_tokens(settings: Any) -> int:
+    """Returns how many tokens a text may have: what can be encoded at all, or the positions that a model has."""
+    return min(MAX_TOKENS, getattr(settings, "max_positions", None) or MAX_TOKENS)
+
+
+def check_lengths(pairs: Sequence[Any], source: TextTokens, target: TextTokens, most: int = MAX_TOKENS) -> None:
     """Raises ValueError, with its line, for a text that is too long to be encoded in reasonable time and memory."""
     lengths = map(len, target.split([pair.target for pair in pairs]))
     for number, (pair, length) in enumerate(zip(pairs, lengths), start=1):
         longest = max(len(pair.source), length)
-        if longest > MAX_TOKENS:
+        if longest > most:
             beginning = short_repr(source.join(pair.source[:20]))
             raise ValueError(
-                f"line {number} ({beginning} …): expected at most {MAX_TOKENS} tokens, got {longest}; shorten the text"
+                f"line {number} ({beginning} …): expected at most {most} tokens, got {longest}; shorten the text"
             )

@@ -7,6 +7,7 @@ have an LSTM with input feeding or a Transformer.
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from omegamax.attention.weight_counts import WeightCounts, count_weights, weight_metrics
 from omegamax.data.text_tokens import PlainTokens, Subwords, TextTokens
 from omegamax.data.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary
 from omegamax.models import SequenceModel
@@ -22,11 +24,12 @@ from omegamax.recipes.decoding import Hypothesis, SearchResult, search_outputs
 from omegamax.recipes.metrics import corpus_bleu, edit_distances, exact_match, import_sacrebleu
 from omegamax.recipes.normalizers import check_attention, make_normalizer
 from omegamax.recipes.settings import Seq2SeqSettings
-from omegamax.recipes.text_lengths import check_lengths, limit_lengths
+from omegamax.recipes.text_lengths import check_lengths, limit_lengths, most_tokens
 from omegamax.training.task import AttentionMap, Loss, Task
 
 _MAX_CHOICES = 50_000_000  # hypotheses times tokens of the vocabulary, all of which a step of beam search compares
 _SUBWORD = "subword"
+_TAB = "\t"
 
 
 class Texts(NamedTuple):
@@ -161,6 +164,13 @@ class TextToText(Task):
         """Returns the tokens of both sides: a list of them, and with sub-words also the merges."""
         return {"source": _tokens_as_json(self.source_tokens), "target": _tokens_as_json(self.target_tokens)}
 
+    def tokenizer_files(self) -> dict[str, bytes]:
+        """Returns the tokenizer of each side, or of both, in the format of the package `tokenizers`, for sub-words."""
+        if self.source_tokens is self.target_tokens:
+            return self.source_tokens.tokenizer_files("tokenizer")
+        sides = {"source_tokenizer": self.source_tokens, "target_tokenizer": self.target_tokens}
+        return {file: content for name, side in sides.items() for file, content in side.tokenizer_files(name).items()}
+
     def examples(self, split: str) -> Sequence[TextPair]:
         """Returns the pairs of a split, in the order of the file."""
         if self._splits is None:
@@ -185,7 +195,7 @@ class TextToText(Task):
     def make_examples(self, texts: Sequence[Texts]) -> list[TextPair]:
         """Splits texts into tokens; ValueError, with the line, for one that is far too long."""
         pairs = self._split(self.settings, self.source_tokens, texts)
-        check_lengths(pairs, self.source_tokens, self.target_tokens)
+        check_lengths(pairs, self.source_tokens, self.target_tokens, most_tokens(self.settings))
         return pairs
 
     def length(self, example: TextPair) -> int:
@@ -211,8 +221,11 @@ class TextToText(Task):
 
     def predict(self, model: nn.Module, examples: Sequence[TextPair]) -> list[str]:
         """Returns the best output of beam search, which is greedy with one beam."""
-        outputs = [found.best for found in self.search(model, examples)]
-        return [self.target_tokens.join(self.target.tokens(output.tokens)) for output in outputs]
+        return self.texts_of(model, examples, self.search(model, examples))
+
+    def texts_of(self, model: nn.Module, examples: Sequence[TextPair], found: Sequence[SearchResult]) -> list[str]:
+        """Returns the text of the best output for each example."""
+        return [self.target_tokens.join(self.target.tokens(each.best.tokens)) for each in found]
 
     def search(self, model: nn.Module, examples: Sequence[TextPair]) -> list[SearchResult]:
         """Searches for the outputs of each example: as many examples at a time as fit; all of a usual batch do."""
@@ -240,7 +253,27 @@ class TextToText(Task):
         totals = torch.where(written, values, 0).sum(-1)
         return list(zip(totals.tolist(), written.sum(-1).tolist()))
 
+    def inspect(self, model: nn.Module, examples: Sequence[TextPair]) -> list[str]:
+        """Returns each output, and after a tab as JSON how sparse and structured its attention is, if it has any."""
+        found = self.search(model, examples)
+        texts = self.texts_of(model, examples, found)
+        maps = self.attention_maps(model, examples, [each.best for each in found])
+        if not maps:
+            return texts
+        counts = [count_weights(each.weights, always_positive=each.always_positive) for each in maps]
+        return [f"{text.replace(_TAB, ' ')}{_TAB}{json.dumps(each)}" for text, each in zip(texts, counts)]
+
     def score(self, examples: Sequence[TextPair], predictions: Sequence[str]) -> dict[str, float]:
+        """Computes the metrics of texts; of the lines of `inspect` also those of attention weights."""
+        texts, counts = [], []
+        for line in predictions:
+            text, tab, more = line.rpartition(_TAB)
+            if tab and more.startswith("["):
+                counts.append(WeightCounts(*json.loads(more)))
+            texts.append(text if tab and more.startswith("[") else line)
+        return {**self.score_texts(examples, texts), **weight_metrics(counts)}
+
+    def score_texts(self, examples: Sequence[TextPair], predictions: Sequence[str]) -> dict[str, float]:
         """Computes BLEU, exact match, and the edit distance in tokens, also per token of the target."""
         written = self.target_tokens.split(predictions)
         wanted = self.target_tokens.split([example.target for example in examples])
@@ -258,7 +291,12 @@ class TextToText(Task):
 
     def attend(self, model: nn.Module, examples: Sequence[TextPair]) -> list[AttentionMap]:
         """Returns the attention weights of each output token, and of the end of the text if the output has one."""
-        outputs = [found.best for found in self.search(model, examples)]
+        return self.attention_maps(model, examples, [found.best for found in self.search(model, examples)])
+
+    def attention_maps(
+        self, model: nn.Module, examples: Sequence[TextPair], outputs: Sequence[Hypothesis]
+    ) -> list[AttentionMap]:
+        """Returns the attention behind given outputs; an empty list if the model has none."""
         weights = self.attention_weights(model, examples, outputs)
         if weights is None:
             return []

@@ -21,7 +21,7 @@ from omegamax.data.text_pairs import PairOfTexts, read_text_pairs
 from omegamax.data.tsv import SPLITS
 from omegamax.data.vocabulary import JOINER, PADDING, SPECIAL, START, UNKNOWN
 from omegamax.models import SequenceModel
-from omegamax.recipes.decoding import Hypothesis
+from omegamax.recipes.decoding import Hypothesis, SearchResult
 from omegamax.recipes.metrics import TranslationScores, exact_match, translation_scores
 from omegamax.recipes.sequence_models import check_model, sequence_model
 from omegamax.recipes.settings import TranslateSettings
@@ -85,7 +85,10 @@ class Translate(TextToText):
 
     def assess(self, model: nn.Module, examples: Sequence[TextPair]) -> list[str]:
         """Returns the best translation of each."""
-        return self.write_texts(model, examples, [found.best for found in self.search(model, examples)])
+        return self.texts_of(model, examples, self.search(model, examples))
+
+    def texts_of(self, model: nn.Module, examples: Sequence[TextPair], found: Sequence[SearchResult]) -> list[str]:
+        return self.write_texts(model, examples, [each.best for each in found])
 
     def write_texts(self, model: nn.Module, examples: Sequence[TextPair], outputs: Sequence[Hypothesis]) -> list[str]:
         """Returns the texts of outputs; an unknown token becomes the source token with the most attention."""
@@ -98,7 +101,7 @@ class Translate(TextToText):
                 tokens[place] = _copied(tokens[place], examples[place].source, looked)
         return [self.target_tokens.join(each) for each in tokens]
 
-    def score(self, examples: Sequence[TextPair], predictions: Sequence[str]) -> dict[str, float]:
+    def score_texts(self, examples: Sequence[TextPair], predictions: Sequence[str]) -> dict[str, float]:
         """Computes BLEU and chrF by sacrebleu, and the share of outputs that are right as a whole."""
         found = self._scores(examples, predictions)
         right = exact_match(predictions, [example.target for example in examples])

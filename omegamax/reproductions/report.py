@@ -44,15 +44,16 @@ def heading(claim: Claim, width: int = 120) -> str:
 
 def comparison(rows: Sequence[Row]) -> str:
     """Writes published numbers beside ours, one quantity in a line."""
-    return _table([_HEAD, *((*row[:4], _VERDICTS[row.agrees]) for row in rows)])
+    return table([_HEAD, *((*row[:4], _VERDICTS[row.agrees]) for row in rows)])
 
 
 def published_only(claim: Claim) -> str:
     """Writes the published numbers of a claim that cannot be run."""
-    return _table([("quantity", "published"), *((name, short(number)) for name, number in claim.published.items())])
+    return table([("quantity", "published"), *((name, short(number)) for name, number in claim.published.items())])
 
 
-def _table(cells: Sequence[Sequence[str]]) -> str:
+def table(cells: Sequence[Sequence[str]]) -> str:
+    """Writes rows of cells in columns, with a line under the first row."""
     widths = [max(len(cell) for cell in column) for column in zip(*cells)]
     lines = [_line(row, widths) for row in cells]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])

@@ -11,7 +11,8 @@ get their mean.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -105,18 +106,12 @@ def soft_dtw_barycenter(
     return Barycenter(z.detach().to(each[0].dtype), losses, converged)
 
 
-def _minimise(objective: Any, z: Tensor, max_iter: int, tol: float) -> tuple[Tensor, bool]:
+def _minimise(objective: Callable[[], Tensor], z: Tensor, max_iter: int, tol: float) -> tuple[Tensor, bool]:
     """Runs L-BFGS one iteration at a time, so that each is recorded."""
     optimizer = torch.optim.LBFGS([z], max_iter=1, max_eval=30, history_size=10, line_search_fn="strong_wolfe")
-
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        loss = objective()
-        loss.backward()
-        return loss
-
+    evaluation = _Evaluation(objective, z)
     with torch.enable_grad():
-        losses = [objective().detach()]
+        losses = [evaluation()]
         if not bool(losses[0].isfinite()):
             raise ValueError(
                 f"{_WHO}: the objective must be finite at the start, got {float(losses[0])}; look for NaN and inf in "
@@ -124,8 +119,8 @@ def _minimise(objective: Any, z: Tensor, max_iter: int, tol: float) -> tuple[Ten
             )
         best = z.detach().clone()
         for _ in range(max_iter):
-            optimizer.step(closure)
-            losses.append(objective().detach())
+            optimizer.step(evaluation)  # type: ignore[arg-type]
+            losses.append(evaluation())
             gain = float(losses[-2] - losses[-1])
             if not gain > tol * max(1.0, abs(float(losses[-1]))):
                 if gain < 0:  # a line search that found nothing better
@@ -134,6 +129,29 @@ def _minimise(objective: Any, z: Tensor, max_iter: int, tol: float) -> tuple[Ten
                 return torch.stack(losses), not math.isnan(gain)
             best.copy_(z.detach())
     return torch.stack(losses), False
+
+
+class _Evaluation:
+    """The objective and its gradient, computed once for each point.
+
+    An iteration of L-BFGS asks again for points of the line search before it, and so do we.
+    """
+
+    def __init__(self, objective: Callable[[], Tensor], z: Tensor) -> None:
+        self._objective, self._z = objective, z
+        self._known: deque[tuple[Tensor, Tensor, Tensor]] = deque(maxlen=8)  # points, losses, gradients
+
+    def __call__(self) -> Tensor:
+        for point, loss, gradient in reversed(self._known):
+            if torch.equal(point, self._z.detach()):
+                self._z.grad = gradient.clone()
+                return loss
+        with torch.enable_grad():
+            loss = self._objective()
+            (gradient,) = torch.autograd.grad(loss, self._z)
+        self._known.append((self._z.detach().clone(), loss.detach(), gradient))
+        self._z.grad = gradient.clone()
+        return loss.detach()
 
 
 def _read(series: Any, lengths: Any) -> list[Tensor]:

@@ -5,7 +5,8 @@
 With Shannon's Ω this is soft-DTW (Cuturi & Blondel, ICML 2017), with the squared norm its sparse form (Mensch &
 Blondel, ICML 2018), with Hard it is DTW. Its gradient in C is the expected alignment, which differentiates once more.
 A native program reads the costs as they are, no copy negated or scaled; a band without lengths is stored as a band.
-Features under the squared distance need no matrix of costs: the sweeps compute costs as they go, and the gradients too.
+Features under the squared distance need no matrix of costs, in a band or not: the sweeps compute costs as they go, and
+the gradients too, and their memory grows with M + N.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.scaled import Scaled
 from omegamax.operators.shannon import Shannon
 from omegamax.smoothmax import SmoothMax
-from omegamax.structures.alignment import Alignment
+from omegamax.structures.alignment import Alignment, check_band
 from omegamax.structures.banded_alignment import BandedAlignment
 from omegamax.structures.bands import Band
 from omegamax.structures.problem import Problem, is_mild
@@ -81,8 +82,8 @@ def soft_dtw(
     """
     smoothing = smoothing_of("soft_dtw", Scaled(regularizer, gamma))
     x, y = _of_one_type("soft_dtw", x, y)
-    if band is None and distance is squared_euclidean:
-        direct = _of_points(x, y, smoothing, lengths)
+    if distance is squared_euclidean:
+        direct = _of_points(x, y, smoothing, lengths, band)
         if direct is not None:
             return direct
     structure, costs = _costs("soft_dtw", x, y, distance, lengths, band)
@@ -195,7 +196,7 @@ def soft_dtw_divergence(
     return soft_dtw(x, y, gamma, lengths=lengths, **options) - (own_x + own_y) / 2
 
 
-def _of_points(x: Tensor, y: Tensor, smoothing: Smoothing, lengths: Any) -> Tensor | None:
+def _of_points(x: Tensor, y: Tensor, smoothing: Smoothing, lengths: Any, band: Band | None) -> Tensor | None:
     """Computes soft-DTW without a matrix of costs; returns None for inputs that the kernel does not take."""
     omega, gamma = compiled_omega(smoothing.regularizer), smoothing.gamma
     if (
@@ -217,21 +218,40 @@ def _of_points(x: Tensor, y: Tensor, smoothing: Smoothing, lengths: Any) -> Tens
         lengths = torch.stack(given, 1).contiguous()
     if len(batch) != 1:
         x, y = x.reshape(-1, *x.shape[-2:]), y.reshape(-1, *y.shape[-2:])
+    check_band("soft_dtw", band)
     if routing.needs_grad(x, y):
-        value = _OfPoints.apply(x, y, lengths, gamma, smoothing.regularizer)
+        value = _OfPoints.apply(x, y, lengths, gamma, smoothing.regularizer, band)
     else:
-        value = soft_dtw_of_points(x, y, lengths, gamma, omega, False, False)[0]
+        rows = _band_rows(band, x, y, lengths)
+        value = soft_dtw_of_points(x, y, lengths, gamma, omega, False, False, rows)[0]
     return value if len(batch) == 1 else value.reshape(batch)
+
+
+def _band_rows(band: Band | None, x: Tensor, y: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor] | None:
+    """Returns the first and the last column of each row of every item, for the kernel."""
+    if band is None:
+        return None
+    sizes = torch.tensor([x.shape[1], y.shape[1]]).expand(x.shape[0], 2) if lengths is None else lengths
+    first, last = band.rows(x.shape[1], *sizes.unbind(1))
+    return first.int().contiguous(), last.int().contiguous()
 
 
 class _OfPoints(torch.autograd.Function):
     """Computes the gradients together with the value. Second derivatives are computed from a matrix of costs."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor, lengths: Tensor | None, gamma: float, regularizer: Regularizer) -> Any:
-        wanted = ctx.needs_input_grad
-        found = soft_dtw_of_points(x, y, lengths, gamma, compiled_omega(regularizer), *wanted[:2])
-        ctx.lengths, ctx.smoothing = lengths, Smoothing(regularizer, gamma)
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        y: Tensor,
+        lengths: Tensor | None,
+        gamma: float,
+        regularizer: Regularizer,
+        band: Band | None,
+    ) -> Any:
+        wanted, rows = ctx.needs_input_grad, _band_rows(band, x, y, lengths)
+        found = soft_dtw_of_points(x, y, lengths, gamma, compiled_omega(regularizer), *wanted[:2], rows)
+        ctx.lengths, ctx.smoothing, ctx.band = lengths, Smoothing(regularizer, gamma), band
         ctx.save_for_backward(x, y, *found[1:])
         return found[0]
 
@@ -241,12 +261,12 @@ class _OfPoints(torch.autograd.Function):
         if torch.is_grad_enabled():
             x, y = x.view_as(x), y.view_as(y)  # two tensors even where x is y
             lengths = None if ctx.lengths is None else ctx.lengths.unbind(1)
-            value = _value(*_costs("soft_dtw", x, y, squared_euclidean, lengths, None), ctx.smoothing, lengths)
+            value = _value(*_costs("soft_dtw", x, y, squared_euclidean, lengths, ctx.band), ctx.smoothing, lengths)
             wanted = [points for points, gradient in zip((x, y), gradients) if gradient is not None]
             again = iter(torch.autograd.grad(value, wanted, grad, create_graph=True))
-            return (*(None if gradient is None else next(again) for gradient in gradients), None, None, None)
+            return (*(None if gradient is None else next(again) for gradient in gradients), None, None, None, None)
         factor = grad.reshape(-1, 1, 1)
-        return (*(None if gradient is None else factor * gradient for gradient in gradients), None, None, None)
+        return (*(None if gradient is None else factor * gradient for gradient in gradients), None, None, None, None)
 
 
 def _value(structure: Alignment | BandedAlignment, costs: Tensor, smoothing: Smoothing, lengths: Any) -> Tensor:

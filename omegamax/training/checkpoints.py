@@ -1,7 +1,7 @@
 """Checkpoints: each is a directory of two safetensors files and a JSON card, written whole or not at all.
 
     model.safetensors       parameters and buffers, never sharded; all that prediction needs
-    training.safetensors    AdamW's moments by parameter name, the state of the random numbers of every process
+    training.safetensors    the optimizer's moments by parameter name, the state of the random numbers of every process
     checkpoint.json         task, settings, assets, position, versions, and the SHA-256 of everything
 
 There is no pickle, so reading a stranger's checkpoint runs no code, and no file name or import path is taken from its
@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from omegamax.errors import CheckpointError, os_error_text
 from omegamax.extras import import_for_training
 
 FORMAT = 1
-_MAX_CARD = 1 << 28  # bytes: vocabularies of a million words fit
+MAX_CARD = 1 << 28  # bytes: vocabularies of a million words fit
 _MAX_PROCESSES = 65_536
 MODEL_FILE, TRAINING_FILE, CARD_FILE = "model.safetensors", "training.safetensors", "checkpoint.json"
 
@@ -55,23 +55,30 @@ class Card:
 
 def write_checkpoint(path: Path, card: Card, model: Mapping[str, Tensor], training: Mapping[str, Tensor]) -> None:
     """Writes a checkpoint at a path that does not exist yet; after an OSError nothing is left there."""
-    to_bytes = import_for_training("safetensors.torch").save
-    files = {MODEL_FILE: to_bytes(_copies(model)), TRAINING_FILE: to_bytes(_copies(training))}
+    files = {MODEL_FILE: tensor_bytes(model), TRAINING_FILE: tensor_bytes(training)}
     content = {
         "format": FORMAT,
         **{each.name: getattr(card, each.name) for each in fields(Card)},
-        "files": {
-            name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()
-        },
+        "files": sizes_and_sums(files),
     }
     signed = {"sha256": _digest(content), "content": content}
     write_directory(path, {**files, CARD_FILE: json.dumps(signed, indent=1, allow_nan=False).encode()})
 
 
+def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """Returns the content of a safetensors file."""
+    return import_for_training("safetensors.torch").save(_copies(tensors))
+
+
+def sizes_and_sums(files: Mapping[str, bytes]) -> dict[str, dict[str, Any]]:
+    """Returns the size and the SHA-256 of each file, by its name."""
+    return {name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
+
+
 def read_card(path: Path) -> tuple[Card, dict[str, Any]]:
     """Reads the card of a checkpoint, and the sizes and checksums of its files."""
     try:
-        signed = json.loads(_read(path, CARD_FILE, _MAX_CARD))
+        signed = json.loads(read_limited(path, CARD_FILE, MAX_CARD))
         content, checksum = signed["content"], signed["sha256"]
         found = content["format"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -80,38 +87,48 @@ def read_card(path: Path) -> tuple[Card, dict[str, Any]]:
         raise CheckpointError(f"{path} has format {short_repr(found)}, and this version of omegamax reads {FORMAT}")
     if set(signed) != {"content", "sha256"} or checksum != _digest(content):
         raise CheckpointError(f"{path / CARD_FILE} is damaged: its checksum does not fit its contents")
+    return make_card(path / CARD_FILE, content, also={"format", "files"}), _check_sums(path, content["files"])
+
+
+def make_card(file: Path, content: Mapping[str, Any], *, also: Collection[str] = ()) -> Card:
+    """Makes a card of JSON; raises CheckpointError unless it has all fields, each of its type, and those of `also`."""
     names = {each.name for each in fields(Card)}
-    wrong = set(content) ^ names ^ {"format", "files"}
+    wrong = set(content) ^ names ^ set(also)
     if wrong:
-        raise CheckpointError(f"{path / CARD_FILE} has a missing or an unknown entry {short_repr(min(wrong))}")
+        raise CheckpointError(f"{file} has a missing or an unknown entry {short_repr(min(wrong))}")
     kinds = {"n_processes": int, "run": str, "task": str, "data": str}
     for name in names:
         kind = kinds.get(name, dict)
         if not isinstance(content[name], kind) or isinstance(content[name], bool):
-            raise CheckpointError(f"{path / CARD_FILE}: entry {name!r} must be of type {kind.__name__}")
+            raise CheckpointError(f"{file}: entry {name!r} must be of type {kind.__name__}")
     if not 1 <= content["n_processes"] <= _MAX_PROCESSES:
         raise CheckpointError(
-            f"{path / CARD_FILE}: n_processes must be from 1 to {_MAX_PROCESSES}, "
-            f"got {short_repr(content['n_processes'])}"
+            f"{file}: n_processes must be from 1 to {_MAX_PROCESSES}, got {short_repr(content['n_processes'])}"
         )
-    return Card(**{name: content[name] for name in names}), _check_sums(path, content["files"])
+    return Card(**{name: content[name] for name in names})
 
 
 def read_tensors(path: Path, files: Mapping[str, Any], name: str) -> dict[str, Tensor]:
     """Reads the tensors of one file of a checkpoint; `files` are the sizes and checksums from `read_card`."""
     safetensors = import_for_training("safetensors.torch")
+    content = read_checked(path, files, name)
+    try:
+        return safetensors.load(content)
+    except Exception as error:  # safetensors raises its own type, and others for odd headers
+        raise CheckpointError(f"{path / name} is not a safetensors file ({error})") from error
+
+
+def read_checked(path: Path, files: Mapping[str, Any], name: str) -> bytes:
+    """Reads a file of a directory; raises CheckpointError unless its size and checksum are those of `files`."""
     size = files[name]["size"]
     file = path / name
     if file.is_file() and file.stat().st_size != size:  # before anything is read: it may be of any size
         there = file.stat().st_size
         raise CheckpointError(f"{file} is damaged: it has {there} bytes and should have {short_repr(size)}")
-    content = _read(path, name, size)
+    content = read_limited(path, name, size)
     if hashlib.sha256(content).hexdigest() != files[name]["sha256"]:
         raise CheckpointError(f"{path / name} is damaged: its checksum does not fit its contents")
-    try:
-        return safetensors.load(content)
-    except Exception as error:  # safetensors raises its own type, and others for odd headers
-        raise CheckpointError(f"{path / name} is not a safetensors file ({error})") from error
+    return content
 
 
 def load_model_tensors(model: nn.Module, tensors: Mapping[str, Tensor], source: Path) -> None:
@@ -154,17 +171,23 @@ def _digest(content: Any) -> str:
 
 
 def _check_sums(path: Path, files: Any) -> dict[str, Any]:
-    def is_complete(entry: Any) -> bool:
-        return isinstance(entry, dict) and set(entry) == {"size", "sha256"} and type(entry["size"]) is int
-
-    if isinstance(files, dict) and set(files) == {MODEL_FILE, TRAINING_FILE} and all(map(is_complete, files.values())):
+    if has_sums(files) and set(files) == {MODEL_FILE, TRAINING_FILE}:
         return files
     raise CheckpointError(
         f"{path / CARD_FILE} must list {MODEL_FILE} and {TRAINING_FILE} with their sizes and checksums"
     )
 
 
-def _read(path: Path, name: str, limit: int) -> bytes:
+def has_sums(files: Any) -> bool:
+    """Returns whether JSON is a list of files as `sizes_and_sums` makes it."""
+
+    def is_complete(entry: Any) -> bool:
+        return isinstance(entry, dict) and set(entry) == {"size", "sha256"} and type(entry["size"]) is int
+
+    return isinstance(files, dict) and all(map(is_complete, files.values()))
+
+
+def read_limited(path: Path, name: str, limit: int) -> bytes:
     """Reads a file, and no more of it than expected, since a stranger's file may be endless."""
     try:
         return read_regular_file(path / name, limit)

@@ -1,4 +1,4 @@
-"""One training step: the gradient of the mean loss over a batch, AdamW, and the learning rate over time.
+"""One training step: the gradient of the mean loss over a batch, the optimizer, and the learning rate over time.
 
 However a batch is cut into parts and dealt out to processes, parts and processes add up sums of losses, and one
 division by the number of items of the whole batch follows. So the result is that of one pass over the batch, to
@@ -130,13 +130,13 @@ def learning_rate(settings: TrainingSettings, *, step: int, n_steps: int, platea
     return settings.learning_rate
 
 
-# AdamW, and its state as named tensors, which are the same however the model is sharded
+# The optimizer, and its state as named tensors, which are the same however the model is sharded
 
 
-def adamw(
+def make_optimizer(
     model: nn.Module, settings: TrainingSettings, rate_factor: Callable[[str], float] = lambda name: 1.0
-) -> torch.optim.AdamW:
-    """Returns AdamW for a model. Decay shrinks matrices only: a small bias or gain is no simpler than a large one.
+) -> torch.optim.Optimizer:
+    """Returns AdamW or plain SGD for a model. Decay shrinks matrices only: a small bias is no simpler than a large one.
 
     `rate_factor` gives, by the name of a parameter, what its learning rate is multiplied by.
     """
@@ -146,12 +146,13 @@ def adamw(
             decay = settings.weight_decay if parameter.dim() > 1 else 0.0
             groups.setdefault((rate_factor(name), decay), []).append(parameter)
     if not groups:
-        raise ValueError("adamw: the model must have a parameter that requires a gradient, got none")
+        raise ValueError("make_optimizer: the model must have a parameter that requires a gradient, got none")
     fused = all(parameter.device.type in ("cpu", "cuda") for group in groups.values() for parameter in group)
     options = [
         {"params": group, "weight_decay": decay, "rate_factor": factor} for (factor, decay), group in groups.items()
     ]
-    return torch.optim.AdamW(options, lr=settings.learning_rate, fused=fused)
+    kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.SGD
+    return kind(options, lr=settings.learning_rate, fused=fused)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
@@ -167,16 +168,19 @@ def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dic
         for name, parameter in model.named_parameters()
         if parameter in optimizer.state
         for key in _KEYS
+        if key in optimizer.state[parameter]  # plain SGD has no state
     }
 
 
 def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """Loads what `optimizer_tensors` returned, sharded as the parameters are; ValueError if it does not fit."""
     rest = dict(tensors)
+    if rest and not isinstance(optimizer, torch.optim.AdamW):
+        raise ValueError(f"the optimiser has no state, but there is a tensor {min(rest)!r}")
     for name, parameter in model.named_parameters():
         found = {key: rest.pop(f"optimizer.{key}.{name}") for key in _KEYS if f"optimizer.{key}.{name}" in rest}
         if not found:
-            continue  # the parameter had no gradient yet
+            continue  # the parameter had no gradient yet, or the optimizer has no state
         for key in _KEYS:
             shape = () if key == "step" else tuple(parameter.shape)
             if key not in found or tuple(found[key].shape) != shape:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from omegamax.errors import CheckpointError
-from omegamax.training import checkpoints, random_state
+from omegamax.training import checkpoints, exports, random_state
 from omegamax.training.checkpoints import Card
 from omegamax.training.processes import SINGLE_PROCESS, Processes
 from omegamax.training.resources import model_shapes
@@ -39,7 +39,7 @@ class TrainedModel(NamedTuple):
 
 
 def read_saved_model(path: Path, which: str = "best", *, average: int = 1) -> SavedModel:
-    """Reads the best or the latest checkpoint of a run directory, or the checkpoint at a path.
+    """Reads the best or the latest checkpoint of a run directory, or the checkpoint or exported model at a path.
 
     With `average` above 1, parameters are the means of those of that many latest checkpoints, which a run with `keep`
     has: steps of stochastic gradients scatter around a point that is often better than each of them.
@@ -53,6 +53,10 @@ def read_saved_model(path: Path, which: str = "best", *, average: int = 1) -> Sa
 
 
 def _read_saved_model(path: Path, which: str, average: int) -> SavedModel:
+    if exports.is_export(path):
+        if average != 1:
+            raise CheckpointError(f"{path} is an exported model, not the checkpoints of a run; leave --average out")
+        return SavedModel(path, *exports.read_export(path))
     chosen = _choose_checkpoint(path, which if average == 1 else "latest")
     card, files = checkpoints.read_card(chosen)
     if average == 1:

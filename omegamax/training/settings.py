@@ -19,6 +19,7 @@ Settings = TypeVar("Settings")
 MAX_THREADS = 1024
 MAX_NUMBER = 1e30  # fits into float32, with room for arithmetic
 _MAX_TEXT = 10_000  # characters of a path or a list of names
+_ALWAYS_THERE = object()
 
 
 def option(
@@ -29,14 +30,16 @@ def option(
     most: float | None = None,
     choices: Sequence[str] | None = None,
     metavar: str | None = None,
+    before: Any = _ALWAYS_THERE,
 ) -> Any:
     """Returns a dataclass field with the help that the command line shows and the values that it may have.
 
     Settings also come from files of strangers, so every number has a largest value, beyond which a run would never end
-    or would need more memory than there is.
+    or would need more memory than there is. An option that is added to a task gets `before`: the value with which the
+    task does what it did before there was this option. Checkpoints without it then mean that value.
     """
     metadata = {"help": help, "choices": choices, "metavar": metavar, "least": least, "most": most}
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata=metadata if before is _ALWAYS_THERE else {**metadata, "before": before})
 
 
 def check_fields(settings: Any) -> None:
@@ -76,8 +79,11 @@ def to_dict(settings: Any) -> dict[str, Any]:
 def from_dict(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
     """Makes a settings dataclass from JSON values: the inverse of `to_dict`.
 
-    Raises ValueError for unknown or missing names, values of another type, and numbers out of bounds.
+    A missing name has the value `before` of its option. Raises ValueError for unknown names, for missing ones without
+    such a value, for values of another type, and for numbers out of bounds.
     """
+    added = {each.name: each.metadata["before"] for each in fields(kind) if "before" in each.metadata}  # type: ignore[arg-type]
+    values = {**added, **values}
     hints, names = get_type_hints(kind), {each.name for each in fields(kind)}  # type: ignore[arg-type]
     for wrong, what in ((set(values) - names, "unknown"), (names - set(values), "missing")):
         if wrong:
@@ -124,7 +130,10 @@ class TrainingSettings:
         least=1,
         most=1_000_000,
     )
-    learning_rate: float = option(1e-3, "largest learning rate of AdamW", least=0, most=1e6)
+    optimizer: str = option(
+        "adamw", "adamw, or sgd: plain gradient descent, without moments", choices=("adamw", "sgd"), before="adamw"
+    )
+    learning_rate: float = option(1e-3, "largest learning rate", least=0, most=1e6)
     schedule: str = option(
         "cosine", "how the learning rate changes over time", choices=("constant", "cosine", "linear", "plateau")
     )
@@ -135,9 +144,7 @@ class TrainingSettings:
         least=1,
         most=1_000_000,
     )
-    weight_decay: float = option(
-        0.0, "weight decay of AdamW on matrices; biases and gains have none", least=0, most=1e6
-    )
+    weight_decay: float = option(0.0, "weight decay on matrices; biases and gains have none", least=0, most=1e6)
     clip: float = option(1.0, "largest norm of the gradient; 0 switches clipping off", least=0, most=MAX_NUMBER)
     patience: int = option(
         0, "stop after this many epochs without a better metric; 0 never stops early", least=0, most=1_000_000

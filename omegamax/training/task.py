@@ -147,6 +147,10 @@ class Task(ABC):
         """Returns figures of the metrics by name, from the lines of `inspect`; none by default."""
         return {}
 
+    def tokenizer_files(self) -> dict[str, bytes]:
+        """Returns files by name, for other programs, that an exported model has beside `assets`; none by default."""
+        return {}
+
     def rate_factor(self, name: str) -> float:
         """Returns what the learning rate of the parameter of this name is multiplied by."""
         return 1.0

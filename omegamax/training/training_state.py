@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from omegamax.data.printable import short_repr
 from omegamax.errors import CheckpointError
 from omegamax.training import checkpoints, random_state
-from omegamax.training.optimization import Plateau, adamw, load_optimizer
+from omegamax.training.optimization import Plateau, load_optimizer, make_optimizer
 from omegamax.training.processes import Processes, distribute_model, unwrap_model
 from omegamax.training.settings import TrainingSettings, from_dict
 from omegamax.training.task import Task
@@ -109,7 +109,7 @@ def start_training(
 ) -> tuple[nn.Module, torch.optim.Optimizer]:
     """Returns a new model, the same on every process, and its optimizer; seeds the random numbers."""
     model = distribute_model(task, _new_model(task, settings, processes), processes, sharding=settings.sharding)
-    optimizer = adamw(unwrap_model(model), settings, task.rate_factor)
+    optimizer = make_optimizer(unwrap_model(model), settings, task.rate_factor)
     random_state.seed_all(settings.seed, DROPOUT, processes.rank)
     return model, optimizer
 
@@ -122,7 +122,7 @@ def resume_training(
     model = _new_model(task, settings, processes)
     checkpoints.load_model_tensors(model, _read_tensors(path, sums, checkpoints.MODEL_FILE), path)
     model = distribute_model(task, model, processes, sharding=settings.sharding)
-    optimizer = adamw(unwrap_model(model), settings, task.rate_factor)
+    optimizer = make_optimizer(unwrap_model(model), settings, task.rate_factor)
     tensors = _read_tensors(path, sums, checkpoints.TRAINING_FILE)
     try:
         state = from_dict(TrainingState, {"threads": 0, **card.state})  # checkpoints of 0.1.0 have no such number

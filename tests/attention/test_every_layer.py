@@ -30,6 +30,10 @@ def plain(layer, run):
 torch.manual_seed(0)
 LAYERS = {
     "marginalize": hard(om.attention.Marginalize()),
+    "hopfield": plain(
+        om.attention.HopfieldMemory(normalizer=SPARSE, n_steps=2),
+        lambda model, query, key: model(query, key, lengths=LENGTHS).output,
+    ),
     "turing": plain(
         om.attention.MemoryController(4, 2, om.attention.TuringMemory(5, n_slots=4, width=3, normalizer=SPARSE)),
         lambda model, query, key: model(key[:, :2], lengths=torch.tensor([2, 1])).outputs,

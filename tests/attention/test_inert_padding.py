@@ -106,6 +106,7 @@ def window():
 
 
 CASES = {
+    "hopfield": called(om.attention.HopfieldMemory(normalizer=SPARSE, n_steps=2), lengths=LENGTHS),
     "multihead": multihead({"key_padding_mask": ~THERE}),
     "multihead, added": multihead({"key_padding_mask": WHITE}),
     "multihead, attn_mask": multihead({"attn_mask": ~ROWS.expand(2, 3, 5).repeat_interleave(2, 0)}),

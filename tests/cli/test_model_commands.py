@@ -19,7 +19,9 @@ def test_evaluation_repeats_what_training_found(command, trained):
     record = json.loads((trained / "evaluation.json").read_text())
     metrics = json.loads(out)
     assert metrics.pop("tokens_per_second") > 0 and metrics.pop("examples_per_second") > 0
+    attention = {name: metrics.pop(name) for name in ("zeros", "support", "segments", "long_segments")}
     assert metrics == record["evaluation"]["test"]
+    assert 0 < attention["zeros"] < 1 <= attention["segments"] <= attention["support"]
     code, out, _ = command("evaluate", trained, "--split", "dev", "--beam", 2)
     assert code == 0 and "exact_match" in out and "dev" in out
 

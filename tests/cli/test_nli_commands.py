@@ -63,3 +63,12 @@ def test_settings_that_do_not_fit_are_said(command, tmp_path):
     assert code != 0 and "the model lstm looks at the premise once" in err
     code, _, err = command("train", "nli", "--data", tmp_path / "none.tsv", "--out", tmp_path / "b")
     assert code != 0 and "no such file" in err
+
+
+def test_runs_are_drawn_beside_each_other(command, trained, tmp_path):
+    pytest.importorskip("matplotlib")
+    pair = "A dog runs .\tAn animal moves ."
+    code, _, err = command("attend", trained, pair, "--beside", trained)
+    assert code == 2 and "add --out FILE" in err
+    code, out, _ = command("attend", trained, pair, "--beside", trained, "--out", tmp_path / "two.png")
+    assert code == 0 and (tmp_path / "two.png").stat().st_size > 1000 and "two.png" in out

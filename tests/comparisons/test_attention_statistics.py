@@ -7,8 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omegamax.attention.weight_counts import WeightCounts, count_weights, row_counts, weight_metrics
 from omegamax.comparisons.page import Page
-from omegamax.comparisons.statistics import attention_statistics, row_counts
+from omegamax.comparisons.statistics import attention_statistics
 from omegamax.training.task import AttentionMap
 
 LEVELS = st.sampled_from([0.0, 0.0, 0.125, 0.25, 0.5])
@@ -62,3 +63,27 @@ def test_a_page_escapes_what_it_shows():
 
 def test_maps_without_any_weight_have_no_statistics():
     assert attention_statistics([AttentionMap(["a"], ["b", "c"], torch.zeros(1, 2))]) is None
+
+
+def test_long_segments_are_those_that_a_loop_finds():
+    torch.manual_seed(0)
+    weights = torch.randint(0, 3, (2, 40, 7)) / 7
+    runs = [
+        [(weight, len(list(run))) for weight, run in itertools.groupby(row.tolist())]
+        for row in weights.reshape(-1, 7)
+        if row.any()
+    ]
+    segments = [length for row in runs for weight, length in row if weight > 0]
+    counted = count_weights(weights)
+    assert counted.rows == len(runs) and counted.positions == 7 * len(runs)
+    assert counted.support == sum(segments) and counted.segments == len(segments)
+    assert counted.long_segments == sum(length > 1 for length in segments)
+    found = weight_metrics([counted, WeightCounts(0, 0, 0, 0, 0)])
+    assert found["long_segments"] == pytest.approx(sum(n > 1 for n in segments) / len(segments))
+    assert found["zeros"] == pytest.approx(1 - sum(segments) / (7 * len(runs)))
+
+
+def test_rounded_zeros_of_softmax_are_segments_of_one():
+    assert count_weights(torch.tensor([[1.0, 0.0, 0.0]]), always_positive=True) == WeightCounts(1, 3, 3, 3, 0)
+    assert count_weights(torch.zeros(0, 4)) == WeightCounts(0, 0, 0, 0, 0)
+    assert weight_metrics([]) == {} and weight_metrics([count_weights(torch.zeros(3, 4))]) == {}

@@ -127,11 +127,15 @@ def test_matchings_are_the_mean_of_the_best_distribution(null, gamma):
 
 
 def sequences(n_words, n_states, aligner, *, side=0):
-    """All sequences of partners with the scores of their steps; with NULL it is the first state."""
+    """All sequences of partners with the scores of their steps and ends; with NULL it is the first state."""
     null = aligner.null is not None
-    steps = aligner.steps[side].tolist()
+    steps, starts, ends = (each[side].tolist() for each in (aligner.steps, aligner.starts, aligner.ends))
+    n_partners = n_states - null
     for chosen in product(range(n_states), repeat=n_words):
         extra = 0.0
+        first, last = (state - null for state in (chosen[0], chosen[-1]))  # -1 is NULL
+        extra += (starts[0] if first == 0 else starts[1]) if first >= 0 else 0.0
+        extra += (ends[0] if last == n_partners - 1 else ends[1]) if last >= 0 else 0.0
         for before, after in pairwise(chosen):
             if null and 0 in (before, after):
                 there, stay, back = aligner.null_steps[side].tolist()

@@ -14,6 +14,7 @@ from omegamax.models import (
     RowAligner,
     SequenceAligner,
     WordBatch,
+    WordByWordLSTM,
     WordFeatures,
 )
 from omegamax.models.sequence_tagger import WordReader
@@ -28,6 +29,7 @@ MODELS = {
     "lstm": lambda: AttentiveLSTM(
         5, 3, attention=om.Attention(om.Additive(6, 6), normalizer=om.SquaredNorm()), hidden_size=6
     ),
+    "word by word": lambda: WordByWordLSTM(5, 3, normalizer=om.SquaredNorm(), hidden_size=6),
     "lstm none": lambda: AttentiveLSTM(5, 3, attention=None, hidden_size=6),
     **{
         f"{kind.__name__} {name} {options}": lambda kind=kind, name=name, options=options: kind(
@@ -94,6 +96,25 @@ def test_the_attentive_lstm_by_hand():
     logits = model.out(model.combine(torch.cat([read, query])).tanh())
     torch.testing.assert_close(found.alignment.hypothesis.weights[0, 0], weights)
     torch.testing.assert_close(found.logits[0], logits)
+
+
+def test_word_by_word_attention_by_hand():
+    model = WordByWordLSTM(5, 3, normalizer=om.SquaredNorm(), hidden_size=6).double().eval()
+    premise, hypothesis = torch.randn(1, 4, 5).double(), torch.randn(1, 3, 5).double()
+    logits, alignment = model(premise, hypothesis, torch.tensor([4]), torch.tensor([3]))
+    states, last = model.of_premise(premise[0])
+    others, _ = model.of_hypothesis(hypothesis[0], last)
+    read = torch.zeros(6).double()
+    for place in range(3):
+        scores = []
+        for state in states:
+            inside = model.key(state) + model.query.weight @ others[place] + model.read.weight @ read
+            scores.append(model.score.weight[0] @ inside.tanh())
+        weights = om.sparsemax(torch.stack(scores))
+        torch.testing.assert_close(alignment.hypothesis.weights[0, place], weights)
+        read = sum(w * s for w, s in zip(weights, states)) + (model.carry.weight @ read).tanh()
+    expected = model.out(model.combine(torch.cat([read, others[-1]])).tanh())
+    torch.testing.assert_close(logits[0], expected)
 
 
 def test_decomposable_attention_by_hand():

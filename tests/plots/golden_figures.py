@@ -76,8 +76,25 @@ def _series() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.sin(6 * time), torch.sin(6 * time[:12] ** 1.5)
 
 
+def _aligned_series() -> Figure:
+    x, y = _series()
+    path = [[i, min(i, 11)] for i in range(16)]
+    return plots.aligned_series(x, y, path, names=("one", "two"), distance=0.25)
+
+
+def _bundle() -> list[torch.Tensor]:
+    x, y = _series()
+    return [x, y, -x, x + 0.3, 0.5 - x]
+
+
+def _distances() -> torch.Tensor:
+    points = _scores(8, 3)
+    return torch.cdist(points, points)
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
     "accuracy_by_length": lambda: plots.accuracy_by_length({"softmax": {5: 0.9, 10: 0.7}, "none": {5: 0.5, 10: 0.2}}),
+    "aligned_series": _aligned_series,
     "alignment_comparison": lambda: plots.alignment_comparison(*_series(), gamma=0.2),
     "argmax_surfaces": lambda: plots.argmax_surfaces({"sparsemax": om.SquaredNorm(), "fusedmax": om.Fused(0.5)}),
     "attention_bars": _attention_bars,
@@ -88,6 +105,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "binary_losses": plots.binary_losses,
     "denoising": lambda: plots.denoising(_scores(60).cumsum(0) / 4, 1.0),
     "dependency_arcs": _arcs,
+    "distance_matrix": lambda: plots.distance_matrix(_distances(), labels=list("abbaabca"), title="t"),
     "draw_window": _draw_window,
     "figure2": plots.figure2,
     "learning_curves": lambda: plots.learning_curves({"softmax": [0.2, 0.6, 0.8], "mine": [0.1, 0.3]}),
@@ -97,6 +115,9 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "reliability_plot": lambda: plots.reliability_plot({"crf": [(9, 0.1, 0.2), (30, 0.8, 0.7)], "l2": [(5, 0.5, 1.0)]}),
     "row_comparison": lambda: plots.row_comparison(_scores(7), regularizers={"fusedmax": om.Fused(0.3)}),
     "screened_row": lambda: plots.screened_row(_scores(16), _scores(40, 16)),
+    "series_barycenter": lambda: plots.series_barycenter(_bundle(), {"a": _bundle()[0], "b": _bundle()[1]}),
+    "series_clusters": lambda: plots.series_clusters(_bundle(), [0, 0, 1, 0, 1], _bundle()[1:3]),
+    "series_dendrogram": lambda: plots.series_dendrogram(_distances(), names=list("abcdefgh"), n_clusters=3),
     "simplex_levels": lambda: plots.simplex_levels(regularizers={"softmax": om.Shannon(), "fusedmax": om.Fused(0.3)}),
     "support_histograms": lambda: plots.support_histograms({"sparsemax": om.sparsemax(_scores(60, 12))}),
     "tag_lattice": _tag_lattice,

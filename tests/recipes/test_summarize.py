@@ -1,17 +1,20 @@
-"""Summaries: ROUGE against the package's numbers and by hand, references, cut sources, a run on JSON lines."""
+"""Summaries: ROUGE by hand, baselines, references, cut sources, a run on JSON lines."""
 
-import itertools
+import builtins
 import json
 
 import pytest
 import torch
 
 pytest.importorskip("sacrebleu")
+pytest.importorskip("rouge_score")
 pytest.importorskip("safetensors")
 
 from omegamax.data.small_reports import generate_reports
+from omegamax.data.text_pairs import read_text_pairs
 from omegamax.recipes import load
-from omegamax.recipes.rouge import mean_rouge, rouge_l, rouge_n, rouge_words
+from omegamax.recipes.extractive_baselines import extractive_baselines
+from omegamax.recipes.rouge import first_bytes, mean_rouge, rouge_scores
 from omegamax.recipes.settings import SummarizeSettings
 from omegamax.recipes.summarize import Summarize
 from omegamax.training.loop import train
@@ -19,36 +22,26 @@ from omegamax.training.progress import Silent
 from omegamax.training.runs import RunDirectory
 from omegamax.training.settings import TrainingSettings
 
-# By rouge-score 0.1.2, RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=False).score(reference, summary)
-PUBLISHED = [
-    ("The cat's 2 hats, sat!", "A cat sat; the hats (2)", (5 / 6, 5 / 6), (0.0, 0.0), (1 / 3, 1 / 3)),
+# Counted by hand: F of ROUGE-1, -2 and -L.
+BY_HAND = [
+    ("The cat's 2 hats, sat!", "A cat sat; the hats (2)", 5 / 6, 0.0, 1 / 3),
     (
+        # 8 words, all 7 of the reference, 4 of its pairs, and "we propose a new method"
         "we propose a new method for sparse attention",
         "We propose sparse attention, a new method.",
-        (0.875, 1.0),
-        (0.5714285714285714, 0.6666666666666666),
-        (0.625, 0.7142857142857143),
+        2 * 7 / 15,
+        2 * 4 / 13,
+        2 * 5 / 15,
     ),
-    ("naïve x_y", "x y naive", (0.5, 2 / 3), (1 / 3, 0.5), (0.5, 2 / 3)),
+    ("naïve x_y", "x y naive", 2 * 2 / 7, 2 * 1 / 5, 2 * 2 / 7),  # "na", "ve", "x", "y"
 ]
 SMALL = {"level": "word", "embedding_size": 8, "hidden_size": 16, "dropout": 0.0, "max_length": 20}
 
 
-@pytest.mark.parametrize(("summary", "reference", "one", "two", "long"), PUBLISHED)
-def test_rouge_is_that_of_the_package(summary, reference, one, two, long):
-    for found, expected in zip((rouge_n(summary, reference, 1), rouge_n(summary, reference, 2)), (one, two)):
-        assert (found.precision, found.recall) == pytest.approx(expected)
-    assert rouge_l(summary, reference)[:2] == pytest.approx(long)
-
-
-def test_the_longest_common_subsequence_is_that_of_enumeration():
-    texts = [" ".join(words) for n in range(4) for words in itertools.product("ab", repeat=n)]
-    for a, b in itertools.product(texts, repeat=2):
-        words, others = a.split(), b.split()
-        parts = {p for n in range(len(words) + 1) for p in itertools.combinations(words, n)}
-        common = parts & {p for n in range(len(others) + 1) for p in itertools.combinations(others, n)}
-        longest = max(map(len, common))
-        assert rouge_l(a, b).recall == pytest.approx(longest / max(1, len(others)))
+@pytest.mark.parametrize(("summary", "reference", "one", "two", "long"), BY_HAND)
+def test_rouge_counts_words_pairs_and_common_subsequences(summary, reference, one, two, long):
+    (scores,) = rouge_scores([summary], [[reference]])
+    assert [scores["rouge1"], scores["rouge2"], scores["rouge_l"]] == pytest.approx([one, two, long])
 
 
 def test_the_best_reference_counts_and_only_75_bytes_of_a_summary():
@@ -58,7 +51,38 @@ def test_the_best_reference_counts_and_only_75_bytes_of_a_summary():
     scores = mean_rouge([long + "late"], [["late", "early"]])
     assert scores["rouge1"] > 0 and scores["rouge1_recall_75"] == 0
     scores = mean_rouge(["late " + long + "é"], [["late"]])
-    assert scores["rouge1_recall_75"] == 100 and set(rouge_words("Ä b")) == {"b"}
+    assert scores["rouge1_recall_75"] == 100
+    assert first_bytes("aé", 2) == "a" and first_bytes("aé", 3) == "aé" and first_bytes("", 75) == ""
+    assert mean_rouge([], []) == {}
+    assert set(mean_rouge([""], [["x"]]).values()) == {0.0}
+
+
+def test_without_the_package_nothing_is_trained(monkeypatch):
+    real = builtins.__import__
+
+    def refuse(name, *rest, **named):
+        if name.startswith("rouge_score"):
+            raise ImportError(name)
+        return real(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(ImportError, match="ROUGE needs rouge-score; install it with"):
+        Summarize.prepare(SummarizeSettings(examples=60, **SMALL))
+
+
+def test_baselines_copy_one_sentence(tmp_path):
+    rows = [
+        {"source": ["a b", "c d e f", " "], "target": ["c d"]},
+        {"source": ["g h"], "target": ["g h", "x"]},
+    ]
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pairs = read_text_pairs(tmp_path, "source", "target")["test"]
+    assert [pair.sentences for pair in pairs] == [("a b", "c d e f"), ("g h",)]
+    found = extractive_baselines([pair.sentences for pair in pairs], [pair.targets for pair in pairs])
+    assert {name: scores["rouge1"] for name, scores in found.items()} == pytest.approx(
+        {"lead-1": 50.0, "random": 50 * (1 + 1 / 3), "oracle": 50 * (1 + 2 / 3)}
+    )
 
 
 def test_generated_reports_are_summarized_by_their_own_words():

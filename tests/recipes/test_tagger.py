@@ -20,8 +20,8 @@ from omegamax.recipes.tag_distribution import TagDistribution
 from omegamax.recipes.tagger import TaggerTask
 from omegamax.recipes.tagger_losses import tagger_loss
 from omegamax.recipes.tagger_output import write_tagging
-from omegamax.recipes.tagger_scores import calibration_error, entity_f1, reliability
-from omegamax.spans import TagReader, write_tags
+from omegamax.recipes.tagger_scores import best_threshold, calibration_error, entity_f1, reliability
+from omegamax.spans import Span, TagReader, choose_spans, write_tags
 from omegamax.structures import Chain
 from omegamax.structures.tagging_scheme import allowed_transitions
 from omegamax.training.loop import train
@@ -200,6 +200,30 @@ def test_calibration_by_hand():
     assert [each.n_entities for each in bins] == [1, 2, 1] and bins[1].probability == pytest.approx(0.35)
     assert calibration_error(bins) == pytest.approx((0.05 + 2 * 0.15 + 0) / 4)
     assert calibration_error([]) == 0
+
+
+def test_the_best_threshold_is_that_of_all_thresholds():
+    likely = [
+        [Span(0, 1, "a", 0.6), Span(2, 4, "b", 0.32), Span(3, 4, "b", 0.12)],
+        [Span(1, 2, "a", 0.28), Span(0, 2, "b", 0.08)],
+        [],
+    ]
+    gold = [[(0, 1, "a"), (2, 4, "b")], [(1, 2, "b")], [(0, 1, "a")]]
+    found = best_threshold(likely, gold)
+    values = {
+        t: entity_f1([{span[:3] for span in choose_spans(spans, t)} for spans in likely], gold)["f1"]
+        for t in [n / 1000 for n in range(1, 1000)]
+    }
+    assert found == 0.3 and values[found] == max(values.values())
+    assert best_threshold([[]], [[]]) == 0.02  # any is as good
+
+
+def test_boundaries_count_without_types():
+    task = TaggerTask.prepare(TaggerSettings(**SMALL))
+    sentence = from_words(("a", "b", "c"))._replace(spans=((0, 1, "person"), (1, 3, "place")))
+    line = json.dumps({"spans": [(0, 1, "firm"), (1, 2, "place")]})
+    scores = task.score([sentence], [line])
+    assert scores["f1"] == 0 and scores["boundary_f1"] == 0.5
 
 
 @pytest.mark.parametrize("loss", ["crf", "l2"])

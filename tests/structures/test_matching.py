@@ -175,3 +175,19 @@ def test_an_accepted_gap_leaves_the_marginals_near():
     assert bool((distance <= (2 * found.gap).sqrt() + 1e-6).all()) and float(distance.max()) > 1e-3
     with pytest.raises(ValueError, match="atol"):
         om.SparseMAP(om.Matching(), atol=-1.0).argmax(scores)
+
+
+def test_small_float32_scores_with_a_repeated_row_come_to_an_end():
+    """Square and nearly flat: mu is solved for, and taken apart until rounding leaves a row with nothing."""
+    scipy = pytest.importorskip("scipy.optimize")
+    generator = torch.Generator().manual_seed(0)
+    for place in range(22):
+        n = 11 + place % 6
+        rows = torch.relu(0.05 * torch.randn(n, 64, generator=generator, dtype=torch.float32))
+        rows[n - 1] = rows[0]
+        columns = torch.relu(0.05 * torch.randn(n, 64, generator=generator, dtype=torch.float32))
+        scores = rows @ columns.T
+        mean = om.SparseMAP(om.Matching()).argmax(scores.double())  # it warns where it stops early
+        left = scores.double() - mean
+        best = left[scipy.linear_sum_assignment(-left.numpy())].sum()
+        assert float(best - (left * mean).sum()) < 1e-10

@@ -36,6 +36,7 @@ TRAINING = [
     "epochs",
     "batch_size",
     "accumulate",
+    "optimizer",
     "learning_rate",
     "schedule",
     "warmup",

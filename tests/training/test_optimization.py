@@ -7,7 +7,7 @@ import torch
 from toy_task import Sums, SumsSettings
 
 from omegamax.errors import DivergedError
-from omegamax.training.optimization import adamw, load_optimizer, optimizer_tensors, take_step
+from omegamax.training.optimization import load_optimizer, make_optimizer, optimizer_tensors, take_step
 from omegamax.training.processes import Processes
 from omegamax.training.settings import TrainingSettings
 from omegamax.training.task import Loss
@@ -17,7 +17,7 @@ STILL = SumsSettings(dropout=0.0, noise=0.0)
 
 def step(task, model, batch, **settings):
     settings = TrainingSettings(**{"clip": 0.0, **settings})
-    optimizer = adamw(model, settings)
+    optimizer = make_optimizer(model, settings)
     done = take_step(
         task,
         model,
@@ -78,7 +78,7 @@ def test_clipping_keeps_the_direction_and_bounds_the_norm(task):
 
 
 def test_decay_shrinks_matrices_only(task):
-    groups = adamw(task.model(), TrainingSettings(weight_decay=0.3)).param_groups
+    groups = make_optimizer(task.model(), TrainingSettings(weight_decay=0.3)).param_groups
     assert {(group["weight_decay"], parameter.dim() > 1) for group in groups for parameter in group["params"]} == {
         (0.3, True),
         (0.0, False),
@@ -128,7 +128,7 @@ def test_the_state_of_the_optimiser_comes_back(task):
     _, optimizer = step(task, model, [0, 1, 2])
     tensors = optimizer_tensors(model, optimizer)
     assert len(tensors) == 3 * len(list(model.parameters()))
-    other = adamw(model, TrainingSettings())
+    other = make_optimizer(model, TrainingSettings())
     load_optimizer(model, other, {name: tensor.clone() for name, tensor in tensors.items()})
     for name, tensor in optimizer_tensors(model, other).items():
         assert torch.equal(tensor, tensors[name])
@@ -148,4 +148,19 @@ def test_a_state_that_does_not_fit_is_refused(task, spoil):
     tensors = optimizer_tensors(model, optimizer)
     spoil(tensors)
     with pytest.raises(ValueError, match=r"must have shape|unknown tensor"):
-        load_optimizer(model, adamw(model, TrainingSettings()), tensors)
+        load_optimizer(model, make_optimizer(model, TrainingSettings()), tensors)
+
+
+def test_plain_descent_is_the_gradient_times_the_rate(task):
+    torch.manual_seed(0)
+    model = task.model()
+    other = copy.deepcopy(model)
+    _, optimizer = step(task, model, [0, 1, 2], optimizer="sgd", learning_rate=0.1)
+    total, n_items = task.loss(other, task.collate([task.examples("train")[at] for at in [0, 1, 2]]))
+    (total / n_items).backward()
+    for mine, theirs in zip(model.parameters(), other.parameters()):
+        torch.testing.assert_close(mine, theirs - 0.1 * theirs.grad)
+    assert optimizer_tensors(model, optimizer) == {}
+    load_optimizer(model, optimizer, {})
+    with pytest.raises(ValueError, match=r"the optimiser has no state, but there is a tensor 'optimizer\.step\.x'"):
+        load_optimizer(model, optimizer, {"optimizer.step.x": torch.zeros(())})

@@ -1,12 +1,12 @@
 """Settings: they check themselves, and come back from JSON as they were or not at all."""
 
 import json
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 import pytest
 
 from omegamax.recipes.settings import DatesSettings, Seq2SeqSettings
-from omegamax.training.settings import TrainingSettings, from_dict, to_dict
+from omegamax.training.settings import TrainingSettings, from_dict, option, to_dict
 
 
 @pytest.mark.parametrize("kind", [TrainingSettings, Seq2SeqSettings, DatesSettings])
@@ -59,6 +59,24 @@ def test_what_cannot_be_is_refused_with_the_option_to_change(values):
 def test_values_of_another_type_are_refused(change, reason):
     with pytest.raises(ValueError, match=reason):
         from_dict(TrainingSettings, {**to_dict(TrainingSettings()), **change})
+
+
+@dataclass(frozen=True)
+class Grown:
+    """Settings to which an option was added."""
+
+    size: int = option(8, "features", least=1, most=100)
+    added: float = option(0.5, "a share", least=0, most=1, before=0.0)
+
+
+def test_an_option_that_was_added_means_what_older_files_did():
+    assert from_dict(Grown, {"size": 4}) == Grown(4, added=0.0)
+    assert from_dict(Grown, {"size": 4, "added": 0.25}) == Grown(4, added=0.25)
+    assert Grown().added == 0.5
+    with pytest.raises(ValueError, match="missing setting 'size'"):
+        from_dict(Grown, {"added": 0.25})
+    with pytest.raises(ValueError, match="unknown setting 'other'"):
+        from_dict(Grown, {"size": 4, "other": 1})
 
 
 def test_missing_values_are_refused_and_whole_numbers_are_fine():

@@ -1,1 +1,1 @@
-"""Memories that attention reads and writes: Turing machines, DNCs, key-value memories, memory networks."""
+"""Memories that attention reads and writes: Turing machines, DNCs, key-value memories, memory networks, Hopfield."""

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from omegamax import checks
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
-from omegamax.module_repr import shown
+from omegamax.module_repr import shown, unless
 from omegamax.operators.shannon import Shannon
 
 _SHANNON = Shannon()
@@ -188,6 +188,8 @@ class MemoryNetwork(nn.Module):
         embeddings: the tables, `AdjacentEmbeddings(...)` or `LayerWiseEmbeddings(...)`
         encoding: how words make a sentence: `PositionEncoding()` (None) or `BagOfWords()`
         normalizer: what turns scores into weights: a regularizer, a structured SmoothMax or a layer such as `Entmax()`
+        time_noise: in training, the probability of an empty sentence before each one, so that the network learns when
+            something was said from examples with other distances too (the paper's random noise)
     """
 
     def __init__(
@@ -196,15 +198,21 @@ class MemoryNetwork(nn.Module):
         *,
         encoding: WordEncoding | None = None,
         normalizer: Normalizer = _SHANNON,
+        time_noise: float = 0.0,
     ) -> None:
         super().__init__()
         check_normalizer("MemoryNetwork", normalizer)
+        if not 0 <= time_noise <= 1:
+            raise ValueError(
+                f"MemoryNetwork: time_noise must be a probability, from 0 to 1, got {time_noise}; the paper takes 0.1"
+            )
+        self.time_noise = time_noise
         self.embeddings = embeddings
         self.encoding = PositionEncoding() if encoding is None else encoding
         self.normalizer = normalizer
 
     def extra_repr(self) -> str:
-        return shown(encoding=self.encoding, normalizer=self.normalizer)
+        return shown(encoding=self.encoding, normalizer=self.normalizer, time_noise=unless(self.time_noise, 0.0))
 
     def forward(self, story: Tensor, question: Tensor) -> MemoryNetworkOutput:
         """Scores every word as the answer; returns the weights of each hop over the sentences too.
@@ -220,18 +228,36 @@ class MemoryNetwork(nn.Module):
                 "keep the last ones"
             )
         spoken = (story != 0).any(-1)  # (..., sentences)
-        ago = (spoken.long().flip(-1).cumsum(-1).flip(-1) - 1).clamp(min=0)  # the last sentence is 0
+        ago = self._times(spoken)
         state = self._encode(question, self.embeddings.question()).unsqueeze(-2)  # (..., 1, size)
-        seen = []
+        seen: list[Tensor] = []
+        encoded: list[tuple[Tables, Tensor]] = []  # hops share tables: each is used once
         for hop in range(self.embeddings.n_hops):
             memory, content = (
-                self._encode(story, tables.words) + tables.times[ago]
+                self._sentences(story, ago, tables, encoded)
                 for tables in (self.embeddings.inputs(hop), self.embeddings.outputs(hop))
             )
             weights = normalize(self.normalizer, state @ memory.transpose(-1, -2), spoken.unsqueeze(-2))
             state = self.embeddings.carry(state) + weights @ content
             seen.append(weights.squeeze(-2))
         return MemoryNetworkOutput((state @ self.embeddings.answer().T).squeeze(-2), torch.stack(seen, -2))
+
+    def _times(self, spoken: Tensor) -> Tensor:
+        """Returns how many sentences ago each one was said, (..., sentences), from 0 for the last."""
+        steps = spoken.long()
+        if self.training and self.time_noise:
+            empty = torch.rand(spoken.shape, device=spoken.device) < self.time_noise
+            steps = steps + (empty & spoken)
+        ago = steps.flip(-1).cumsum(-1).flip(-1) - steps
+        return ago.clamp(max=self.embeddings.max_sentences - 1)
+
+    def _sentences(self, story: Tensor, ago: Tensor, tables: Tables, encoded: list[tuple[Tables, Tensor]]) -> Tensor:
+        """Returns the vectors (..., sentences, size) of a story under some tables, from `encoded` if it has them."""
+        for known, vectors in encoded:
+            if known.words is tables.words and known.times is tables.times:
+                return vectors
+        encoded.append((tables, self._encode(story, tables.words) + tables.times[ago]))
+        return encoded[-1][1]
 
     def _encode(self, words: Tensor, table: Tensor) -> Tensor:
         """(..., J) to (..., size)."""

@@ -49,7 +49,7 @@ class LocalScores:
 
     def candidates(self) -> Entries:
         """Returns the scores of all keys that can have weight. A row with NaN weights has one entry, which is NaN."""
-        found = [self._native(block) if self._runs_native() else self._dense(block) for block in self._blocks()]
+        found = [self._native(block) if self._in_native_memory() else self._dense(block) for block in self._blocks()]
         if not found:
             return Entries(*(torch.zeros(0, dtype=torch.long, device=self.key.device),) * 2, self.key.new_zeros(0))
         joined = Entries(*map(torch.cat, zip(*found)))
@@ -58,7 +58,7 @@ class LocalScores:
         order = joined.rows.argsort(stable=True)
         return Entries(*(tensor[order] for tensor in joined))
 
-    def _runs_native(self) -> bool:
+    def _in_native_memory(self) -> bool:
         tensors = [t for t in (self.query, self.key, self.parameter, self.mask, self.bias) if t is not None]
         return kernel.can_run(tensors) and 0 < self.key.shape[-1] <= kernel.MAX_SIZE
 

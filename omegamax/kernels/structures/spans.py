@@ -19,12 +19,12 @@ from omegamax.kernels.structures.structure_kernel import launch, structure_kerne
 @structure_kernel
 def span_mass(begin: Tensor, go_on: Tensor, end: Tensor, *, max_length: int) -> Tensor:
     """The mass (batch, N, L, T) of every span; one step for all positions at once."""
-    masses, alive = [], begin
+    masses, unfinished = [], begin
     for length in range(max_length):
         if length:
             step = _shifted(go_on, length)
-            alive = (alive.unsqueeze(-1) * step).sum(-2)
-        masses.append((alive * _shifted(end, length)).sum(-1))
+            unfinished = (unfinished.unsqueeze(-1) * step).sum(-2)
+        masses.append((unfinished * _shifted(end, length)).sum(-1))
     return torch.stack(masses, 2) if masses else begin.new_zeros(*begin.shape[:2], 0, begin.shape[2])
 
 

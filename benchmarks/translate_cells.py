@@ -1,0 +1,89 @@
+"""The cells of benchmarks/translate.py: what is trained, in groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import NamedTuple
+
+NORMALIZERS = ("softmax", "sparsemax", "entmax15", "fusedmax", "oscarmax", "sqpnormmax")
+TRANSFORMER = ("--model", "transformer", "--n-layers", "3", "--n-heads", "4", "--feed-forward-size", "1024")
+MODELS = {"lstm": ("--model", "lstm"), "transformer": TRANSFORMER}
+# Name of the data set's option, the task, what is read and what is written.
+TASKS = {
+    "en-de": ("en_de", "translate", "1", "2"),
+    "de-en": ("en_de", "translate", "2", "1"),
+    "en-fr": ("en_fr", "translate", "1", "2"),
+    "fr-en": ("en_fr", "translate", "2", "1"),
+    "tldr": ("scitldr", "summarize", "source", "target"),
+    "title": ("scitldr", "summarize", "source", "title"),
+    "headline": ("scitldr", "summarize", "source.0", "title"),
+}
+TRANSLATIONS, SUMMARIES = ("en-de", "fr-en"), ("tldr", "headline")
+# Rows of table 3 of "Attention is all you need", at a size that runs here.
+ABLATIONS = {
+    "base": (),
+    "A 1 head": ("--n-heads", "1"),
+    "A 8 heads": ("--n-heads", "8"),
+    "A 16 heads": ("--n-heads", "16"),
+    "B keys of 16": ("--key-size", "16"),
+    "B keys of 32": ("--key-size", "32"),
+    "C 1 layer": ("--n-layers", "1"),
+    "C 6 layers": ("--n-layers", "6"),
+    "C size 128": ("--hidden-size", "128"),
+    "C size 512": ("--hidden-size", "512"),
+    "C feed-forward 256": ("--feed-forward-size", "256"),
+    "C feed-forward 2048": ("--feed-forward-size", "2048"),
+    "D no dropout": ("--dropout", "0"),
+    "D dropout 0.3": ("--dropout", "0.3"),
+    "D no smoothing": ("--label-smoothing", "0"),
+    "D smoothing 0.2": ("--label-smoothing", "0.2"),
+    "E learned positions": ("--positions", "learned"),
+}
+SUMMARY = ("--vocabulary", "joint")
+# The lecture's table (Bahdanau et al., ICLR 2015, table 1): words, so that some are unknown; two caps of the length.
+LECTURE = ("--level", "word", "--max-tokens", "8000", "--unknown", "copy")
+CAPS = ("8", "50")
+# The largest shapes of which an epoch fits into the hour of the bars several times.
+BEST = {
+    "lstm": ("--model", "lstm", "--hidden-size", "384", "--embedding-size", "256", "--dropout", "0.3"),
+    "transformer": (*TRANSFORMER, "--vocabulary", "joint", "--dropout", "0.1"),
+}
+JOEYNMT = "joeynmt"
+
+
+class Cell(NamedTuple):
+    """One run: its name, its task, and options of training beside those that all runs of the command have."""
+
+    name: str
+    task: str  # a key of TASKS
+    options: tuple[str, ...]
+
+    @property
+    def group(self) -> str:
+        return self.name.partition("/")[0]
+
+
+def cells(two_best: Callable[[str], tuple[str, ...]] = lambda group: ()) -> Iterator[Cell]:
+    """All cells; `two_best` names the best normalizers of "paper/TASK/MODEL", once its cells are done."""
+    for task, (model, shape), name in product(TRANSLATIONS, MODELS.items(), NORMALIZERS):
+        yield Cell(f"paper/{task}/{model}/{name}", task, (*shape, "--attention", name))
+    for task, name in product(SUMMARIES, NORMALIZERS):
+        yield Cell(f"paper/{task}/pointer/{name}", task, ("--copy", "pointer", "--attention", name))
+    for task in TRANSLATIONS:
+        repeated = dict.fromkeys(("softmax", *two_best(f"paper/{task}/lstm")))
+        for name, seed in product(repeated, ("1", "2")):
+            options = (*MODELS["lstm"], "--attention", name, "--seed", seed)
+            yield Cell(f"seeds/{task}/lstm/{name}-{seed}", task, options)
+    for task, (model, shape) in product(("en-de", "en-fr"), BEST.items()):
+        yield Cell(f"bars/{task}/{model}", task, (*shape, "--keep", "5"))
+    yield Cell(f"bars/en-de/{JOEYNMT}", "en-de", ())
+    for name, cap in product(("softmax", "none"), CAPS):
+        yield Cell(f"lecture/en-de/{name}-{cap}", "en-de", (*LECTURE, "--attention", name, "--max-length", cap))
+    for name, changed in ABLATIONS.items():
+        yield Cell(f"ablation/en-de/{name}", "en-de", (*TRANSFORMER, *changed))
+    for name in ("softmax", "entmax15", "sparsemax"):
+        yield Cell(f"output/en-de/{name}", "en-de", ("--output", name, "--label-smoothing", "0"))
+    for task in SUMMARIES:
+        yield Cell(f"plain/{task}/lstm", task, SUMMARY)
+    yield Cell("paper/title/pointer/softmax", "title", ("--copy", "pointer"))
