@@ -79,8 +79,10 @@ export class Shell implements Page {
   }
 
   private footer(): HTMLElement {
+    const { serve } = (this.data.attention ?? {}) as { serve?: unknown };
+    const sends = serve ? "It sends what you type for a model to the server on this computer, and nothing anywhere else." : "It sends nothing anywhere.";
     return element("footer", {},
-      element("p", {}, "Everything on this page is computed in this page, by the kernels of omegamax compiled to WebAssembly. It sends nothing anywhere. The address holds what you see: copy it to share it."));
+      element("p", {}, `Rows, simplex and structures are computed in this page, by the kernels of omegamax compiled to WebAssembly. ${sends} The address holds what you see: copy it to share it.`));
   }
 
   private button(name: string, keys: string, path: string, act: () => void): HTMLButtonElement {

@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 
-const VIEWS = ["row", "simplex", "structures"]; // attention.check.mjs has the fourth
+const VIEWS = ["row", "simplex", "structures", "attention"];
 const frame = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
 const hash = (page) => page.evaluate(() => location.hash);
 const go = async (page, address) => {
@@ -13,7 +13,7 @@ const go = async (page, address) => {
 export const checks = [
   ["every view is reached by its tab, and keeps its state", async ({ open, expect }) => {
     const page = await open("#row?g=2");
-    for (const name of ["Simplex", "Structures", "Row"]) {
+    for (const name of ["Simplex", "Attention", "Structures", "Row"]) {
       await page.getByRole("navigation").getByText(name, { exact: true }).click();
       await frame(page);
       expect((await page.locator("nav [aria-current]").textContent()) === name, `the tab of ${name}`);
@@ -49,7 +49,7 @@ export const checks = [
 
   ["nothing is wider than a phone", async ({ open, expect }) => {
     const page = await open("", { viewport: { width: 390, height: 844 } });
-    for (const address of ["#row", "#simplex", ...["chain", "alignment", "matching", "tree", "graph"].map((kind) => `#structures?k=${kind}`)]) {
+    for (const address of ["#row", "#simplex", "#attention", ...["chain", "alignment", "matching", "tree", "graph"].map((kind) => `#structures?k=${kind}`)]) {
       await go(page, address);
       const width = await page.evaluate(() => document.documentElement.scrollWidth);
       expect(width <= 390, `${address} is ${width} pixels wide`);

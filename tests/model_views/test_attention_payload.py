@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from omegamax.errors import CheckpointError, DataError
-from omegamax.model_views.attention import collect_attention
+from omegamax.model_views.attention import _shares, collect_attention
 from omegamax.model_views.encoding import AttentionLayers, encode, rounds_to_zero
 from omegamax.model_views.sources import ModelAttention, RunSource, Source
 
@@ -106,13 +106,8 @@ class FakeSource(Source):
     """A model that attends to letters of the input, with a map for each."""
 
     def __init__(self, name, n_extra=0, examples=("abc",)):
-        self.name, self.normalizer, self.task, self._n_extra, self._examples = (
-            name,
-            "sparsemax",
-            "toy",
-            n_extra,
-            examples,
-        )
+        self.name, self.normalizer = name, "sparsemax"
+        self._n_extra, self._examples = n_extra, examples
 
     def attend(self, lines):
         weights = [torch.eye(len(line)).reshape(1, 1, len(line), -1) for line in lines]
@@ -138,6 +133,15 @@ def test_the_budget_is_that_of_the_whole_page():
     sizes = [model["parts"][0]["n_weights"] for each in data["inputs"] for model in each["models"]]
     assert sizes == [30, 30, 3, 3]  # the largest weight of a row is never left out
     assert collect_attention([FakeSource("one")])["inputs"][0]["text"] == "abc"
+
+
+def test_small_maps_leave_their_share_to_large_ones():
+    def layers_of(size):
+        return layers(torch.softmax(3 * torch.randn(1, 1, size, size), -1), exact=False)
+
+    assert _shares([layers_of(30), layers_of(5), layers_of(20)], 700) == [338, 25, 337]
+    assert _shares([layers_of(30), layers_of(5), layers_of(20)], 2000) == [900, 25, 400]
+    assert _shares([layers_of(30), layers_of(20)], 1) == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +188,7 @@ def run(tmp_path_factory):
 @pytest.mark.slow
 def test_a_run_has_layers_and_heads(run, capsys):
     source = RunSource(run)
-    assert (source.name, source.normalizer, source.task) == ("language", "sparsemax", "language")
+    assert (source.name, source.normalizer) == ("language", "sparsemax")
     (part,) = collect_attention([source], ["the bird sees the red ball"])["inputs"][0]["models"][0]["parts"]
     assert (part["layers"], part["heads"]) == (2, 2) and part["exact_zeros"]
     weights = decoded(part)
