@@ -10,6 +10,7 @@
 #   make explorer  builds the page of `omegamax explore` from explorer/ and csrc/ (needs Node; compiler and packages are fetched)
 #   make test-browser  tries that page in Chromium, against numbers from Python
 #   make docs      builds the documentation into site/; open site/index.html
+#   make notebooks makes a notebook of every tutorial in build/notebooks, and runs it
 #   make serve     shows the documentation at http://127.0.0.1:8000 and follows every change of it
 #   make sanitize  the kernel tests under the address and undefined-behaviour sanitizers
 #   make fuzz      random and adversarial inputs against slow oracles, a minute for each fuzzer (FUZZ_SECONDS, FUZZ_SEED)
@@ -39,7 +40,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check lint lint-format lint-rules lint-types lint-layers quick-tests wheel format bench explorer \
-  test-browser docs serve sanitize fuzz clean
+  test-browser docs notebooks serve sanitize fuzz clean
 
 # Tests run in an empty folder: in this one, Python would import omegamax from here whether or not it is installed.
 elsewhere := build/tests
@@ -159,11 +160,22 @@ test-browser: $(installed)
 	  mkdir -p $(elsewhere) && ( cd $(elsewhere) && $(abspath $(bin))/python $(CURDIR)/tests/browser/cases.py $(abspath $(browser_files)) ) && \
 	  node tests/browser/run.mjs $(browser_files)
 
-docs: $(docs_venv)/.installed
+docs: $(docs_venv)/.installed docs/explorer/page.html
 	$(mkdocs) build --strict
 
-serve: $(docs_venv)/.installed
+notebooks: $(venv)/.notebooks
+	OMP_NUM_THREADS=1 $(bin)/python docs/notebooks.py build/notebooks --execute
+
+$(venv)/.notebooks: $(installed)
+	$(pip) install -q -c constraints.txt nbclient ipykernel
+	@touch $@
+
+serve: $(docs_venv)/.installed docs/explorer/page.html
 	$(mkdocs) serve
+
+# For the live rows of the site.
+docs/explorer/page.html: omegamax/explorer/page.html
+	mkdir -p $(@D) && cp $< $@
 
 # The site is made from the sources as text. So it has an environment of its own, without PyTorch and without kernels.
 $(docs_venv)/.installed: pyproject.toml constraints.txt docs/packages.py
@@ -194,5 +206,5 @@ fuzz: $(installed)
 	$(bin)/python tests/fuzz/run.py --seed $(FUZZ_SEED) --seconds $(FUZZ_SECONDS)
 
 clean:
-	rm -rf .venv .venv-wheel $(docs_venv) $(build_venv) $(explorer_venv) explorer/node_modules build dist report site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-wheel $(docs_venv) $(build_venv) $(explorer_venv) explorer/node_modules docs/explorer build dist report site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	find omegamax tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

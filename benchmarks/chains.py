@@ -138,6 +138,26 @@ def growth(seconds: float) -> list[list[object]]:
     return table
 
 
+def holes(seconds: float) -> list[list[object]]:
+    """`positions=` with every fourth position left out, beside the same chains with those positions cut out before."""
+    table = []
+    for shape in SHAPES:
+        potentials = draw(*shape)
+        kept = (torch.arange(shape[1]) % 4 != 3).expand(*shape[:2])
+        short = draw(shape[0], int(kept[0].sum()), shape[2])
+        for name in ("Shannon", "SquaredNorm"):
+            omega = OMEGAS[name]
+            best = fastest(
+                {
+                    "positions": both_ways(lambda: chain.max(potentials, omega, positions=kept), *potentials),
+                    "cut": both_ways(lambda: chain.max(short, omega), *short),
+                },
+                seconds=seconds,
+            )
+            table.append(["×".join(map(str, shape)), name, best["cut"] * 1e3, best["positions"] / best["cut"]])
+    return table
+
+
 def lists(seconds: float) -> list[list[object]]:
     potentials = fixed(draw(*SHAPES[0]))
     runs = {
@@ -184,6 +204,11 @@ def sections(options: argparse.Namespace) -> list[Section]:
             "Sweeps: the value, and the two others relative to it",
             ["batch × N × C", "form", "Ω", "value, ms", "marginals", "Hessian product"],
             sweeps(seconds),
+        ),
+        (
+            "Holes: forward + backward with `positions=`, every fourth left out, relative to a chain without them",
+            ["batch × N × C", "Ω", "shorter chain, ms", "positions, times that"],
+            holes(seconds),
         ),
         (
             "Growth: µs per position, forward + backward (chains 4×N×32; semi-Markov 2×N×4×4×4, generic engine)",

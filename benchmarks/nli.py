@@ -10,7 +10,9 @@ from its last checkpoint: run the same command again. After each cell, results/n
 --cells takes parts of variants' names, such as "lstm " or "esim matching". --speed times steps of all variants in turns
 in one process. --picture draws figure 3 of the regularized-attention paper for its own sentence pair, or for --pair.
 
-LONG
+How long it takes: on one thread of a busy machine a step of 32 pairs of SNLI took 0.04 s of processor time with `lstm`,
+0.07 s with `word-by-word`, 0.03 s with `decomposable`, 0.08 s with `esim`, 0.09 s with its matching, 0.18 s with its
+sequence: 10 to 50 s for an epoch over SNLI's dev file, about two hours for all variants of one corpus and seed.
 """
 
 from __future__ import annotations

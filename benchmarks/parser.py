@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import itertools
 import json
 import signal
 import subprocess
@@ -64,13 +65,20 @@ def compute(options: argparse.Namespace, loss: str, tags: str) -> dict[str, Any]
     epochs = epochs_of(run)
     cell = {"loss": loss, "tags": tags, "outcome": outcome, "seed": options.seed, "test": test, "epochs": epochs}
     cell["date"] = datetime.date.today().isoformat()
-    cell["options"] = ["--epochs", str(options.epochs), "--threads", str(options.threads), *options.train_options]
+    cell["options"] = ["--epochs", str(options.epochs), "--threads", str(options.threads)]
+    cell["more"] = options.train_options
     (run / CELL).write_text(json.dumps(cell) + "\n")
     return cell
 
 
-def cell_directory(options: argparse.Namespace, loss: str, tags: str) -> Path:
-    return Path(options.runs) / f"{loss}-{tags}-{options.seed}"
+def cell_directory(options: argparse.Namespace, loss: str, tags: str, more: list[str] | None = None) -> Path:
+    more = options.train_options if more is None else more
+    return Path(options.runs) / "-".join([loss, tags, str(options.seed), *(word.removeprefix("--") for word in more)])
+
+
+def name_of(cell: dict[str, Any]) -> str:
+    """Returns the loss, and the further options of a cell that has some."""
+    return " ".join([cell["loss"], *cell.get("more", ())])
 
 
 def epochs_of(run: Path) -> list[dict[str, Any]]:
@@ -86,7 +94,7 @@ def sections(cells: list[dict[str, Any]], options: argparse.Namespace) -> list[t
     how = sorted({(" ".join(cell["options"]), cell["date"], cell["seed"]) for cell in cells})
     rows = [[f"`{given}`", f"`--tags {TAGS['gold']}`", seed, date] for given, date, seed in how]
     found: list[timing.Section] = [("How", ["options beside the defaults", "gold tags", "seed", "date"], rows)]
-    for tags in options.tags:
+    for tags in TAGS:
         mine = [cell for cell in cells if cell["tags"] == tags]
         if mine:
             found += [_scores(mine, tags, options), _speeds(mine, tags)]
@@ -113,7 +121,7 @@ def _scores(cells: list[dict[str, Any]], tags: str, options: argparse.Namespace)
         test, names = cell["test"], ("uas", "las", "uas_without_punctuation", "las_without_punctuation")
         best = max(cell["epochs"], key=lambda record: record["metrics"]["las"])["epoch"]
         more = [test["exact_heads"], test["exact_trees"], f"{best} of {len(cell['epochs'])}", cell["outcome"]]
-        rows.append([cell["loss"], *(test[name] for name in names), *more])
+        rows.append([name_of(cell), *(test[name] for name in names), *more])
     if "english_ewt" in options.data.lower():
         rows.append(["UDPipe 1 (published)", *UDPIPE[tags], *["–"] * 6])
     return (f"Test scores {NAMES[tags]}, in percent", header, rows)
@@ -126,7 +134,13 @@ def _speeds(cells: list[dict[str, Any]], tags: str) -> timing.Section:
         seconds = [record["seconds"] for record in cell["epochs"]]
         each = (seconds[-1] - seconds[0]) / max(1, len(seconds) - 1)
         rows.append(
-            [cell["loss"], seconds[0], each, round(sum(words) / len(words)), round(cell["test"]["examples_per_second"])]
+            [
+                name_of(cell),
+                seconds[0],
+                each,
+                round(sum(words) / len(words)),
+                round(cell["test"]["examples_per_second"]),
+            ]
         )
     header = ["loss", "first epoch, s", "later epochs, s", "training, words/s", "parsing, sentences/s"]
     return (f"Speed {NAMES[tags]} (an epoch includes the evaluation on the dev data)", header, rows)
@@ -135,7 +149,7 @@ def _speeds(cells: list[dict[str, Any]], tags: str) -> timing.Section:
 def _accuracy_by_trees(cells: list[dict[str, Any]]) -> timing.Section:
     names = ("one_tree", "trees", "uas_one_tree", "uas_2_to_5_trees", "uas_more_trees")
     rows = [
-        [f"{cell['loss']}, {NAMES[cell['tags']]}", *(cell["test"].get(name, "–") for name in names)] for cell in cells
+        [f"{name_of(cell)}, {NAMES[cell['tags']]}", *(cell["test"].get(name, "–") for name in names)] for cell in cells
     ]
     header = ["loss", "one tree, %", "mean trees", "UAS, one tree", "UAS, 2 to 5", "UAS, 6 or more"]
     return ("SparseMAP on the test data: how many trees are kept, and the accuracy by it", header, rows)
@@ -148,7 +162,7 @@ def _over_training(cells: list[dict[str, Any]]) -> list[timing.Section]:
         rows = []
         for cell in cells:
             numbers = [record["metrics"][name] for record in cell["epochs"]]
-            rows.append([f"{cell['loss']}, {NAMES[cell['tags']]}", *numbers, *["–"] * (longest - len(numbers))])
+            rows.append([f"{name_of(cell)}, {NAMES[cell['tags']]}", *numbers, *["–"] * (longest - len(numbers))])
         header = ["loss", *map(str, range(1, longest + 1))]
         found.append((f"{title}, on the dev data after each epoch", header, rows))
     return found
@@ -159,7 +173,7 @@ def draw(cells: list[dict[str, Any]], directory: Path, options: argparse.Namespa
     from omegamax.plots import accuracy_by_length, learning_curves
 
     directory.mkdir(parents=True, exist_ok=True)
-    names = {id(cell): f"{cell['loss']}, {NAMES[cell['tags']]}" for cell in cells}
+    names = {id(cell): f"{name_of(cell)}, {NAMES[cell['tags']]}" for cell in cells}
     sparse = [cell for cell in cells if cell["loss"] in SPARSE]
     for name, metric in (("one_tree", "sentences with one tree, %"), ("trees", "mean number of trees")):
         if sparse:
@@ -175,7 +189,7 @@ def draw(cells: list[dict[str, Any]], directory: Path, options: argparse.Namespa
         }
         figure = accuracy_by_length(scores, metric="UAS on the test data", unit="trees that SparseMAP keeps")
         figure.savefig(directory / "parser_by_trees.png")
-        run = cell_directory(options, sparse[0]["loss"], sparse[0]["tags"])
+        run = cell_directory(options, sparse[0]["loss"], sparse[0]["tags"], sparse[0].get("more", []))
         draw_ambiguous_sentence(run).savefig(directory / "parser_ambiguous.png")
 
 
@@ -210,26 +224,28 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="train nothing; write the tables of finished cells")
     parser.add_argument("--train-options", nargs=argparse.REMAINDER, default=[], help="the rest goes to omegamax train")
     options = parser.parse_args()
-    cells = []
-    for tags in options.tags:
-        for loss in options.losses:
-            if options.report and not (cell_directory(options, loss, tags) / CELL).exists():
-                continue
+    for tags, loss in itertools.product(options.tags, options.losses):
+        if not options.report:
             began = time.monotonic()
-            cells.append(compute(options, loss, tags))
-            scores = cells[-1]["test"]
+            scores = compute(options, loss, tags)["test"]
             note = f"{loss}, {tags} tags: UAS {scores['uas']:.2f}, LAS {scores['las']:.2f}"
             print(f"{note} ({(time.monotonic() - began) / 60:.1f} minutes)", file=sys.stderr, flush=True)
-            timing.write(
-                "parser", "Dependency parser", sections(cells, options), peers=()
-            )  # after each cell: nothing is lost
-    wanted = [(loss, tags) for tags in TAGS for loss in LOSSES]
-    left = [f"{loss}-{tags}" for loss, tags in wanted if not (cell_directory(options, loss, tags) / CELL).exists()]
-    print(f"parser: not measured yet: {' '.join(left) or 'nothing'}", file=sys.stderr)
-    if not cells:
-        raise SystemExit("parser: no cell is finished yet; leave out --report")
+            write_tables(options)  # after each cell: nothing is lost
+    cells = write_tables(options)
     if options.pictures:
         draw(cells, options.pictures, options)
+
+
+def write_tables(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Writes the tables of all finished cells, says which are missing, and returns the cells."""
+    there = [json.loads(path.read_text()) for path in sorted(Path(options.runs).glob(f"*/{CELL}"))]
+    known = {(cell["loss"], cell["tags"]) for cell in there if not cell.get("more")}
+    missing = [f"{loss}-{tags}" for tags, loss in itertools.product(TAGS, LOSSES) if (loss, tags) not in known]
+    print(f"parser: not measured yet: {' '.join(missing) or 'nothing'}", file=sys.stderr)
+    if not there:
+        raise SystemExit("parser: no cell is finished yet; leave out --report")
+    timing.write("parser", "Dependency parser", sections(there, options), peers=())
+    return there
 
 
 if __name__ == "__main__":

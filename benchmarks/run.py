@@ -13,6 +13,7 @@ BENCHMARKS = [
     "trees.py",
     "arborescences.py",
     "selections.py",
+    "soft_sorting.py",
     "sparsemap.py",
     "factor_graphs.py",
     "losses.py",

@@ -190,7 +190,7 @@ def tables(results: list[dict[str, Any]]) -> list[timing.Section]:
         by_loss = {loss: several for loss, several in by_loss.items() if several}
         if not by_loss:
             continue
-        title = f"{data}, {'words and letters' if inputs == 'words' else 'pretrained encoder'}: "
+        title = f"{data}, {'no pretrained model' if inputs == 'words' else 'pretrained encoder'}: "
         header = ["loss", "seeds", "dev F1", "test F1", *SHOWN[1:], "s/epoch", "words/s", "stopped"]
         rows = []
         for loss, several in by_loss.items():

@@ -24,6 +24,8 @@ PEERS = (
     "pytorch-crf",
     "torch-struct",
     "tslearn",
+    "aeon",
+    "dtaidistance",
     "pysdtw",
     "soft-dtw",
     "numba",

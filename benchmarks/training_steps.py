@@ -11,7 +11,7 @@ import timing
 
 from omegamax.data.batches import epoch_batches
 from omegamax.training import random_state
-from omegamax.training.optimization import adamw, set_rate, take_step
+from omegamax.training.optimization import make_optimizer, set_rate, take_step
 from omegamax.training.processes import SINGLE_PROCESS
 from omegamax.training.settings import TrainingSettings
 from omegamax.training.task import Task
@@ -25,7 +25,7 @@ def step_seconds(
     for name, task in tasks.items():
         random_state.seed_all(0, 0)
         model = task.model().train()
-        contestants[name] = (task, model, adamw(model, training, task.rate_factor), [])
+        contestants[name] = (task, model, make_optimizer(model, training, task.rate_factor), [])
     first = next(iter(tasks.values()))
     examples = first.examples("train")
     lengths = [first.length(example) for example in examples]

@@ -19,7 +19,11 @@ outputs), `plain` (summaries without copying). --minutes is for all: no cell beg
 stopped, to go on the next time. --cell-minutes is for one cell: its training is stopped, and the best checkpoint so
 far is tested. --speed times training steps of all normalizers in turns.
 
-LONG
+How long it takes: on one thread of a busy machine a training step of 64 pairs of Tatoeba en-de took 0.30 s of processor
+time with the LSTM of `paper` and 0.60 s with its Transformer (0.29 s with fusedmax), so an epoch of 162,944 pairs takes
+13 and 26 minutes there. 24 cells of `paper` × 6 epochs would be two days: --epochs 2 and parts of them by --cells. Most
+of a step is the product with 8000 output tokens: with 4000 the LSTM took 0.63 of the time, in bfloat16 0.69, in
+bfloat16 with batches of 256 0.59 (--options, for all cells: --options --max-tokens 4000 --precision bfloat16).
 """
 
 from __future__ import annotations
@@ -55,7 +59,7 @@ def run_cell(cell: Cell, options: argparse.Namespace, minutes: float) -> bool:
         left = options.cell_minutes - minutes_of(out)
         # An option that is given twice has its last value, so a cell overrules what all cells have.
         common = ["--data", str(data), "--source", source, "--target", target, "--epochs", str(options.epochs)]
-        common += ["--threads", str(options.threads), *cell.options]
+        common += ["--threads", str(options.threads), *options.options, *cell.options]
         stopped = train([task, *common], out, minutes=max(0.0, min(left, minutes)))
         if not stopped.finished and minutes < left:
             return False
@@ -137,6 +141,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="one or two")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="of the whole benchmark")
     parser.add_argument("--cell-minutes", type=float, default=90, help="of training in one cell")
+    parser.add_argument(
+        "--options", nargs=argparse.REMAINDER, default=[], help="further options of training, for all cells; the last"
+    )
     parser.add_argument("--joeynmt", type=Path, help="the Python of an environment with JoeyNMT")
     parser.add_argument("--speed", action="store_true", help="time training steps of all normalizers on --en-de")
     parser.add_argument("--steps", type=int, default=30, help="of --speed, for each normalizer and model")

@@ -39,7 +39,7 @@ def write_corpus(data: Path, folder: Path, *, max_tokens: int) -> Any:
     return task
 
 
-def config(folder: Path, *, beam: int, n_layers: int, size: int) -> str:
+def config(folder: Path, *, beam: int, n_layers: int, size: int, steps_per_epoch: int) -> str:
     """The configuration of a Transformer of our shape; JSON is YAML too."""
     side = {"lang": "src", "level": "word", "lowercase": False, "tokenizer_type": "none", "voc_limit": 20_000}
     side |= {"voc_file": str(folder / "vocab.txt"), "max_length": 100, "normalize": False}
@@ -72,8 +72,8 @@ def config(folder: Path, *, beam: int, n_layers: int, size: int) -> str:
             "batch_type": "sentence",
             "early_stopping_metric": "bleu",
             "epochs": 100,
-            "validation_freq": 2500,
-            "logging_freq": 500,
+            "validation_freq": steps_per_epoch,
+            "logging_freq": max(1, min(100, steps_per_epoch // 2)),
             "overwrite": True,
             "shuffle": True,
             "keep_best_ckpts": 1,
@@ -103,7 +103,8 @@ def config(folder: Path, *, beam: int, n_layers: int, size: int) -> str:
 def measure(python: Path, data: Path, out: Path, *, minutes: float, beam: int, threads: int) -> dict[str, Any]:
     """Trains JoeyNMT for some minutes, translates the test data with its best checkpoint, and scores the texts."""
     task = write_corpus(data, out, max_tokens=8000)
-    (out / "config.yaml").write_text(config(out, beam=beam, n_layers=3, size=256))
+    steps_per_epoch = max(1, len(task.examples("train")) // 64)
+    (out / "config.yaml").write_text(config(out, beam=beam, n_layers=3, size=256, steps_per_epoch=steps_per_epoch))
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     tool = [str(python), "-m", "joeynmt"]
     began = time.monotonic()

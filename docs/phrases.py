@@ -16,6 +16,7 @@ from omegamax.cli.attend import draw_beside
 from omegamax.comparisons.phrases import phrases, richest
 from omegamax.comparisons.statistics import attention_statistics
 from omegamax.data.printable import printable
+from omegamax.data.vocabulary import JOINER
 from omegamax.recipes import load
 
 DOCS = Path(__file__).resolve().parent
@@ -28,7 +29,7 @@ def maps_of(found, examples, batch_size=64):
 
 
 def text_of(tokens) -> str:
-    return printable("".join(tokens).replace("Ġ", " ").strip() if any("Ġ" in t for t in tokens) else " ".join(tokens))
+    return printable(" ".join(tokens).replace(f" {JOINER}", "").removeprefix(JOINER))
 
 
 def main() -> None:

@@ -181,13 +181,13 @@ def soft_quantile(
     falling = _sorted_softly(rows, gamma, dim, regularizer)
     if falling.shape[-1] == 0:
         falling = falling.new_full((*falling.shape[:-1], 1), torch.nan)
-    place = (1 - given.reshape(-1)) * (rows.count - 1).clamp(min=0)  # (..., q), counted from the largest
+    place = (1 - given.reshape(-1)) * (rows.n_allowed - 1).clamp(min=0)  # (..., q), counted from the largest
     low = place.floor()
     share = place - low
     ends = [falling.gather(-1, at.long().clamp(max=falling.shape[-1] - 1)) for at in (low, low + 1)]
     # Where an end has no share it is not read: it may be −inf.
     found = torch.where(share > 0, ends[0] + share * (torch.where(share > 0, ends[1], 0) - ends[0]), ends[0])
-    found = torch.where(rows.wrong | (rows.count == 0), torch.nan, found).to(x.dtype)
+    found = torch.where(rows.wrong | (rows.n_allowed == 0), torch.nan, found).to(x.dtype)
     found = found.movedim(-1, 0)  # (q, ...)
     found = found.unsqueeze(dim if dim < 0 else dim + 1) if keepdim else found
     return found if given.dim() else found[0]
@@ -198,7 +198,7 @@ class _Rows(NamedTuple):
 
     values: Tensor  # (..., n), divided by γ where that is wanted; 0 where an entry is out
     allowed: Tensor  # (..., n)
-    count: Tensor  # (..., 1): how many are allowed
+    n_allowed: Tensor  # (..., 1)
     wrong: Tensor  # (..., 1): rows with NaN or +inf
     dim: int
     dtype: torch.dtype
@@ -206,11 +206,11 @@ class _Rows(NamedTuple):
     @property
     def sorted_allowed(self) -> Tensor:
         """Which places exist once the entries that are out have been moved to the end."""
-        return torch.arange(self.values.shape[-1], device=self.values.device) < self.count
+        return torch.arange(self.values.shape[-1], device=self.values.device) < self.n_allowed
 
     def counting(self) -> Tensor:
-        """Returns count, count − 1, ..., 1, then 0 and below where there is no entry."""
-        return (self.count - torch.arange(self.values.shape[-1], device=self.values.device)).to(self.values.dtype)
+        """Returns n, n − 1, ..., 1 for n entries that are allowed, then 0 and below where there is no entry."""
+        return (self.n_allowed - torch.arange(self.values.shape[-1], device=self.values.device)).to(self.values.dtype)
 
     def finished(self, found: Tensor) -> Tensor:
         """Returns results of the rows in the user's type and with the user's axes."""
@@ -260,7 +260,7 @@ def _project(rows: _Rows, values: Tensor, weights: Tensor, regularizer: Regulari
     key = torch.where(rows.allowed, values.detach(), -torch.inf)
     order = key.argsort(dim=-1, descending=True, stable=True)
     found = _closest(values.gather(-1, order), weights.expand_as(values), rows.sorted_allowed, regularizer)
-    return found.gather(-1, order.argsort(dim=-1))
+    return torch.zeros_like(found).scatter(-1, order, found)
 
 
 def _closest(falling: Tensor, weights: Tensor, there: Tensor, regularizer: Regularizer) -> Tensor:

@@ -85,7 +85,8 @@ def test_the_readme_has_its_row(facts):
 
 @rows
 def test_the_pages_name_it(facts):
-    operators, api = ((ROOT / "docs" / page).read_text() for page in ("operators.md", "api.md"))
+    operators = (ROOT / "docs" / "operators.md").read_text()
+    api = "\n".join((ROOT / "docs" / "reference" / page).read_text() for page in ("operators.md", "losses.md"))
     assert re.search(rf"^## .*\b{facts.function}\b", operators, re.MULTILINE)
     for name in (facts.function, facts.layer, facts.regularizer, facts.loss, facts.loss_function):
         assert name is None or re.search(rf"^::: omegamax\.[\w.]+\.{name}$", api, re.MULTILINE), name

@@ -51,5 +51,18 @@ def test_the_citation_has_the_version():
 def test_the_workflow_runs_what_anyone_can_run():
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
     assert re.findall(r"run: (.*)", workflow) == [".ci/run"]
-    actions = re.findall(r"uses: (\S+)", workflow)
-    assert actions and all(re.search(r"@v\d+\.\d+\.\d+$", action) for action in actions)
+
+
+def test_the_actions_of_workflows_have_versions():
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        actions = re.findall(r"uses: (\S+)", path.read_text(encoding="utf-8"))
+        assert actions and all(re.search(r"@v\d+\.\d+\.\d+$", action) for action in actions), path.name
+
+
+def test_wheels_are_for_every_python_that_is_supported():
+    tomllib = pytest.importorskip("tomllib", reason="part of the standard library from Python 3.11 on")
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    oldest = settings["project"]["requires-python"].removeprefix(">=").replace(".", "")
+    wheels = settings["tool"]["cibuildwheel"]
+    assert wheels["build"][0] == f"cp{oldest}-*" and (ROOT / ".ci" / "smoke.py").exists()
+    assert wheels["test-command"].endswith(".ci/smoke.py")

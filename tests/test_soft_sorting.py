@@ -79,6 +79,7 @@ def test_topk_masks_are_projections(backend, k):
         torch.testing.assert_close(om.soft_topk_mask(row, 1, regularizer=SHANNON), om.softmax(row))
 
 
+@pytest.mark.slow
 @BOTH
 def test_first_and_second_derivatives(backend, regularizer):
     rows = normal(2, 5, seed=5).requires_grad_()
@@ -153,6 +154,7 @@ def test_any_dim_batch_and_layout(backend, regularizer):
     torch.testing.assert_close(hard, torch.quantile(x, torch.tensor([0.1, 0.5]).double(), -1))
 
 
+@pytest.mark.slow
 @BOTH
 def test_transforms_and_traces(regularizer):
     x = normal(3, 5, seed=9)

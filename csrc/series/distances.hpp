@@ -7,20 +7,29 @@
 namespace omegamax {
 namespace OMEGAMAX_ARCH {
 
-constexpr int kMostUnits = 4;  // that are swept together: their recursions do not wait for each other
+// How many units are swept together, so that recursions need not wait for each other: fewer where a cell is much work.
+template <class Omega>
+constexpr int kMostUnits = 1;
+template <>
+inline constexpr int kMostUnits<FiniteThree> = 4;
+template <>
+inline constexpr int kMostUnits<ShannonThree> = 2;
 
 // One series against units of others that lie side by side.
 template <class T, class Omega>
 class OneToMany {
   static constexpr int kL = kLanes<T>;
+  static constexpr bool kCanStop = Omega::kParts == 1;  // a smoothed value may fall below what it was
 
  public:
+  static constexpr int kMost = kMostUnits<Omega>;
+
   static std::int64_t bytes(const SeriesPairs<T>& pairs) {
-    return Buffer::size<T>((pairs.y_size + 1) * Omega::kParts * kMostUnits * kL) +
+    return Buffer::size<T>((pairs.y_size + 1) * Omega::kParts * kMostUnits<Omega> * kL) +
            2 * Buffer::size<std::int32_t>(pairs.x_size);
   }
   OneToMany(const SeriesPairs<T>& pairs, T scale, Buffer& buffer)
-      : pairs_(pairs), scale_(scale), row_(buffer.take<T>((pairs.y_size + 1) * Omega::kParts * kMostUnits * kL)),
+      : pairs_(pairs), scale_(scale), row_(buffer.take<T>((pairs.y_size + 1) * Omega::kParts * kMostUnits<Omega> * kL)),
         first_(buffer.take<std::int32_t>(pairs.x_size)), last_(buffer.take<std::int32_t>(pairs.x_size)) {}
 
   // write(place, distance) for the series in units begin .. end with a length; false if the sweep was abandoned because
@@ -55,10 +64,14 @@ class OneToMany {
       using Own = LaneSweep<T, Omega, decltype(width)::value, decltype(one)::value>;
       const std::int64_t d = pairs_.n_coordinates;
       const T* numbers = units.numbers + begin * units.stride;
-      const bool bounded = most < kInfinity<T>;
-      const bool whole =
-          bounded ? Own::template run<true>(x, m, d, numbers, units.stride, n, first_, last_, scale_, row_, -most)
-                  : Own::template run<false>(x, m, d, numbers, units.stride, n, first_, last_, scale_, row_, -most);
+      bool whole = true;
+      if constexpr (kCanStop) {
+        if (most < kInfinity<T>)
+          whole = Own::template run<true>(x, m, d, numbers, units.stride, n, first_, last_, scale_, row_, -most);
+        else Own::template run<false>(x, m, d, numbers, units.stride, n, first_, last_, scale_, row_, -most);
+      } else {
+        Own::template run<false>(x, m, d, numbers, units.stride, n, first_, last_, scale_, row_, -most);
+      }
       if (!whole) return false;
       for (int lane = 0; lane < Own::kL * decltype(width)::value; ++lane) {
         const std::int64_t place = begin * kL + lane, length = units.lengths[place];
@@ -69,8 +82,10 @@ class OneToMany {
       return true;
     };
     const bool one = pairs_.n_coordinates == 1;
-    if (end - begin == 4) return one ? go(Width<4>{}, Flag<true>{}) : go(Width<4>{}, Flag<false>{});
-    if (end - begin == 2) return one ? go(Width<2>{}, Flag<true>{}) : go(Width<2>{}, Flag<false>{});
+    if constexpr (kMostUnits<Omega> >= 4)
+      if (end - begin == 4) return one ? go(Width<4>{}, Flag<true>{}) : go(Width<4>{}, Flag<false>{});
+    if constexpr (kMostUnits<Omega> >= 2)
+      if (end - begin == 2) return one ? go(Width<2>{}, Flag<true>{}) : go(Width<2>{}, Flag<false>{});
     return one ? go(Width<1>{}, Flag<true>{}) : go(Width<1>{}, Flag<false>{});
   }
   template <int n>
@@ -89,11 +104,11 @@ class OneToMany {
   std::int64_t m_ = -1, n_ = -1;
 };
 
-// Calls f(first unit, end) for runs of 4, 2 or 1 units.
+// Calls f(first unit, end) for runs of 4, 2 or 1 units, but no more than `most`.
 template <class F>
-inline void each_run(std::int64_t begin, std::int64_t end, F f) {
+inline void each_run(std::int64_t begin, std::int64_t end, int most, F f) {
   while (begin < end) {
-    const std::int64_t left = end - begin, some = left >= 4 ? 4 : left >= 2 ? 2 : 1;
+    const std::int64_t left = end - begin < most ? end - begin : most, some = left >= 4 ? 4 : left >= 2 ? 2 : 1;
     f(begin, begin + some);
     begin += some;
   }
@@ -126,7 +141,7 @@ void run(const SeriesDistances<T>& problem, std::int64_t begin, std::int64_t end
       else units.put_nothing(place);
     }
     // A run of units stays in the cache while all series go over it.
-    each_run(0, n_units, [&](std::int64_t unit, std::int64_t after) {
+    each_run(0, n_units, Many::kMost, [&](std::int64_t unit, std::int64_t after) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t from = problem.triangle != 0 ? i : 0;
         if ((skipped + after) * kL <= from) continue;
@@ -140,7 +155,7 @@ void run(const SeriesDistances<T>& problem, std::int64_t begin, std::int64_t end
         };
         // In a triangle the first units of a run may lie before the diagonal.
         const std::int64_t wanted = from / kL - skipped, start = wanted > unit ? wanted : unit;
-        each_run(start, after, [&](std::int64_t u, std::int64_t v) {
+        each_run(start, after, Many::kMost, [&](std::int64_t u, std::int64_t v) {
           many.run(x, pairs.x_lengths[i], units, u, v, kInfinity<T>, write);
         });
       }

@@ -47,7 +47,7 @@ class SeriesUnits {
       : d_(d), stride(size * d * kL), numbers(buffer.take<T>(units * stride)),
         lengths(buffer.take<std::int64_t>(units * kL)), bad(buffer.take<bool>(units * kL)) {}
 
-  // Puts a series into a place; what is beyond its length stays as it is, so call `clear` before.
+  // Puts a series into a place, with zeros after its end.
   void put(std::int64_t place, const T* series, std::int64_t length) {
     T* to = numbers + place / kL * stride + place % kL;
     bool wrong = false;

@@ -165,16 +165,15 @@ def run(options: argparse.Namespace) -> None:
         threads = choose_threads(options, found, examples, processes)
         with threads, progress_bar("evaluating", shown=processes.is_rank_zero) as on_batch:
             began = time.perf_counter()
-            metrics = evaluate(
-                found.task,
-                found.model,
-                examples,
-                batch_size=options.batch_size,
-                processes=processes,
-                on_batch=on_batch,
-            )
-            seconds = time.perf_counter() - began
-            lines = _inspect(options, found, examples, processes, on_batch)
+            how: Any = {"batch_size": options.batch_size, "processes": processes, "on_batch": on_batch}
+            metrics: dict[str, Any] = {}
+            if found.task.inspects_quickly:
+                lines = _inspect(options, found, examples, processes, on_batch)
+                seconds = time.perf_counter() - began
+            else:
+                metrics = evaluate(found.task, found.model, examples, **how)
+                seconds = time.perf_counter() - began
+                lines = _inspect(options, found, examples, processes, on_batch)
         if lines is not None:
             metrics = score_predictions(found.task, examples, lines, processes=processes)
         metrics["tokens_per_second"] = sum(found.task.length(example) for example in examples) / seconds

@@ -13,7 +13,6 @@ from omegamax.data.vocabulary import JOINER
 from omegamax.training.task import AttentionMap
 
 _LEAST = 0.5  # of the weight of a row, that its phrase has
-_BLANK = "Ġ"  # begins a sub-word that begins a word
 
 
 class Phrase(NamedTuple):
@@ -41,7 +40,7 @@ def phrases(attention: AttentionMap, *, least: float = _LEAST) -> list[Phrase]:
         raise ValueError(
             f"phrases: attention must be of one head, got weights {tuple(attention.weights.shape)}; pick a head"
         )
-    begins = _word_starts(attention.columns)
+    begins = [not token.startswith(JOINER) for token in attention.columns]
     found = []
     for row, weights in enumerate(attention.weights.tolist()):
         for start, end, weight in _runs(weights):
@@ -78,10 +77,3 @@ def _runs(weights: Sequence[float]) -> Iterator[tuple[int, int, float]]:
         if weight > 0:
             yield start, end, weight
         start = end
-
-
-def _word_starts(tokens: Sequence[str]) -> list[bool]:
-    """Says which tokens begin a word: of sub-words those after a blank, of words those that are not joined."""
-    if any(token.startswith(_BLANK) for token in tokens):
-        return [place == 0 or token.startswith(_BLANK) for place, token in enumerate(tokens)]
-    return [not token.startswith(JOINER) for token in tokens]

@@ -14,6 +14,8 @@ Replace `from entmax import ...` by `from omegamax.compat.entmax import ...`. Wh
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -280,7 +282,7 @@ class EntmaxBisectLoss(_PackageLoss):
         self.n_iter = n_iter
 
     @property
-    def alpha(self) -> float | Tensor:
+    def alpha(self) -> Any:
         """The order."""
         return self._loss.alpha
 
@@ -302,6 +304,6 @@ class NormmaxBisectLoss(_PackageLoss):
         self.n_iter = n_iter
 
     @property
-    def alpha(self) -> float | Tensor:
+    def alpha(self) -> Any:
         """The order of the norm."""
         return self._loss.alpha

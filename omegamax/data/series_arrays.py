@@ -80,7 +80,10 @@ def array_bytes(path: Path, content: TimeSeriesFile) -> bytes:
             raise ValueError(f"{path}: an .npy file has no room for labels, got {len(content.labels)}; write .npz")
         np.save(file, padded)
     else:
-        np.savez(file, series=padded, **({} if content.labels is None else {"labels": np.array(content.labels)}))
+        arrays = {"series": padded}
+        if content.labels is not None:
+            arrays["labels"] = np.array(content.labels)
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # a mistake of NumPy's stub
     return file.getvalue()
 
 

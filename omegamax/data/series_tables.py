@@ -131,8 +131,8 @@ def table_text(path: Path, content: TimeSeriesFile, separator: str) -> str:
     channels = [f"x{n}" for n in range(1, content.series[0].shape[1] + 1)]
     lines = [separator.join(["series", "time", *channels, *(["label"] if content.labels is not None else [])])]
     for number, one in enumerate(content.series):
-        label = [] if content.labels is None else [content.labels[number]]
+        last = [] if content.labels is None else [content.labels[number]]
         lines += [
-            separator.join([str(number), str(time), *map(repr, row), *label]) for time, row in enumerate(one.tolist())
+            separator.join([str(number), str(time), *map(repr, row), *last]) for time, row in enumerate(one.tolist())
         ]
     return "\n".join(lines) + "\n"

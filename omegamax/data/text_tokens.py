@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from omegamax.data.vocabulary import END, SPECIAL, Vocabulary, join_tokens, split_text
+from omegamax.data.vocabulary import END, JOINER, SPECIAL, Vocabulary, join_tokens, split_text
 from omegamax.extras import import_for_training
 
 LEVELS = ("char", "word", "subword")
@@ -42,6 +42,10 @@ class TextTokens(ABC):
     @abstractmethod
     def n_characters(self) -> list[int] | None:
         """Returns for each token how many characters it stands for; None where unknown tokens make that unknown."""
+
+    def labels(self, tokens: Sequence[str]) -> list[str]:
+        """Returns the tokens of one text as people read them, for pictures; a part that continues a word says so."""
+        return list(tokens)
 
     def tokenizer_files(self, name: str) -> dict[str, bytes]:
         """Returns `name`.json in the format of the package `tokenizers`; nothing for characters and words."""
@@ -155,6 +159,11 @@ class Subwords(TextTokens):
         begins = {sign for sign, byte in _byte_of_sign().items() if byte & 0xC0 != 0x80}
         counts = [sum(sign in begins for sign in token) for token in self.vocabulary.to_json()]
         return [1 if number == END else 0 if number < len(SPECIAL) else n for number, n in enumerate(counts)]
+
+    def labels(self, tokens: Sequence[str]) -> list[str]:
+        texts = [token if token in SPECIAL else self.join([token]) for token in tokens]
+        begins = [place == 0 or text.startswith(" ") or text in SPECIAL for place, text in enumerate(texts)]
+        return [(text.strip() or "␣") if begin else f"{JOINER}{text}" for text, begin in zip(texts, begins)]
 
     def tokenizer_files(self, name: str) -> dict[str, bytes]:
         return {f"{name}.json": self._tokenizer.to_str(pretty=True).encode()}

@@ -76,6 +76,41 @@ def _(
     band: PlainBand,
     triangle: bool,
 ) -> Tensor:
+    if bool((y_lengths != y_lengths[:1]).any()):
+        return _by_length(x, y, x_lengths, y_lengths, gamma, omega, band, triangle)
+    return _native(x, y, x_lengths, y_lengths, gamma, omega, band, triangle)
+
+
+def _by_length(
+    x: Tensor,
+    y: Tensor,
+    x_lengths: Tensor,
+    y_lengths: Tensor,
+    gamma: float,
+    omega: Omega,
+    band: PlainBand,
+    triangle: bool,
+) -> Tensor:
+    """Sorts the series by their lengths, so that those which are swept together have the same one where possible."""
+    order = y_lengths.argsort(stable=True)
+    back = order.argsort()
+    y, y_lengths = y[order], y_lengths[order]
+    if not triangle:
+        return _native(x, y, x_lengths, y_lengths, gamma, omega, band, False)[:, back]
+    found = _native(x[order], y, x_lengths[order], y_lengths, gamma, omega, band, True)
+    return (found + found.triu(1).mT)[back][:, back].triu()
+
+
+def _native(
+    x: Tensor,
+    y: Tensor,
+    x_lengths: Tensor,
+    y_lengths: Tensor,
+    gamma: float,
+    omega: Omega,
+    band: PlainBand,
+    triangle: bool,
+) -> Tensor:
     (n, m, d), (p, columns, _) = x.shape, y.shape
     found = x.new_empty(n, p)
     if found.numel():

@@ -217,7 +217,7 @@ def _export(
                 output.shape = import_module("onnx_ir").Shape(
                     shape
                 )  # the exporter writes LSTMs down as of fixed length
-            program.save(saved)
+            program.save(saved)  # type: ignore[arg-type]  # it writes to any file
     except Exception as error:  # torch.onnx has many types of its own
         raise ValueError(
             f"{who}: ONNX export needs operators that ONNX has, got {_reason(error)}; train with softmax, sparsemax, "

@@ -243,7 +243,10 @@ class Language(Task):
         seen = numbers[:_SHOWN]
         logits, weights = model(torch.tensor([seen], device=device), need_weights=True)
         following = [*numbers[1:], int(logits[0, -1].argmax())][: len(seen)]
-        name = self.tokens.vocabulary.tokens
+
+        def name(numbers: Sequence[int]) -> list[str]:
+            return self.tokens.labels(self.tokens.vocabulary.tokens(numbers))
+
         # Zeros are those of the future, which nobody sees, also where the normalizer is always positive.
         return AttentionMap(name(following), name(seen), torch.cat([each[0] for each in weights]), False)
 

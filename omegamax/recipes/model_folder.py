@@ -56,7 +56,8 @@ def export_model(
         raise CheckpointError(f"{run} is of a task that is not one of {', '.join(TASKS)}; export one of those")
     if scores is None and which == "best" and average == 1:
         scores = _stored_scores(run, found.card)
-    more, names = dict(found.task.tokenizer_files()), {}
+    more = dict(found.task.tokenizer_files())
+    names: dict[str, Any] = {}
     if onnx:
         graphs, names = _onnx_files(found)
         more |= graphs

@@ -170,13 +170,15 @@ class ParserTask(Task):
     def loss(self, model: nn.Module, batch: ParserBatch) -> Loss:
         """Adds the loss of the trees to the cross-entropy of the relations of their arcs.
 
-        Losses over projective trees train on the projective tree that shares the most arcs with the gold one.
+        Losses over projective trees train on the projective tree that shares the most arcs with the gold one. A
+        temperature t makes t L(scores / t) of a loss L: SparseMAP with t Ω in place of Ω.
         """
         scores = model(batch.words, batch.pieces, batch.tags, batch.lengths, batch.heads)
         heads = batch.heads
         if self.settings.loss in PROJECTIVE_LOSSES:
             heads = _projective_heads(heads, batch.lengths)
-        trees = arc_loss(self.settings.loss, scores.arcs, heads, batch.lengths)
+        temperature = self.decoder.temperature
+        trees = temperature * arc_loss(self.settings.loss, scores.arcs / temperature, heads, batch.lengths)
         relations = nn.functional.cross_entropy(
             scores.labels.flatten(0, 1), batch.relations.flatten(), ignore_index=_IGNORED, reduction="sum"
         )
@@ -187,7 +189,9 @@ class ParserTask(Task):
     @property
     def decoder(self) -> ParserDecoder:
         """Returns what chooses trees by scores."""
-        return ParserDecoder(self.settings.loss, self.settings.decoding, self.relations, self.root_relations)
+        settings = self.settings
+        temperature = settings.temperature if settings.loss in SPARSEMAP_LOSSES else 1.0
+        return ParserDecoder(settings.loss, settings.decoding, self.relations, self.root_relations, temperature)
 
     def predict(self, model: nn.Module, examples: Sequence[ConlluSentence]) -> list[str]:
         """Returns each sentence in CoNLL-U, without its last line feed, or as an object of JSON."""

@@ -43,12 +43,14 @@ class ParserDecoder:
         decoding: "projective", "nonprojective", or "auto" for the trees of the loss
         relations: in the order of their scores
         root_relations: those that training had at the root
+        temperature: what scores of arcs are divided by
     """
 
     loss: str
     decoding: str
     relations: tuple[str, ...]
     root_relations: tuple[str, ...]
+    temperature: float = 1.0
 
     @property
     def structure(self) -> DependencyTrees:
@@ -107,6 +109,7 @@ class ParserDecoder:
 
     def _best(self, model: BiaffineParser, inputs: tuple[Any, ...]) -> _Best:
         states = model.states(*inputs)
+        states = states._replace(arcs=states.arcs / self.temperature)
         heads = self.structure.heads(self.structure.map(states.arcs, lengths=inputs[-1]))
         return _Best(states, heads, self._relations(model, states, heads))
 

@@ -39,7 +39,7 @@ from omegamax.recipes.settings import TaggerPrediction, TaggerSettings
 from omegamax.recipes.tag_distribution import TagDistribution, best_tags, of_sentence
 from omegamax.recipes.tagger_losses import tagger_loss
 from omegamax.recipes.tagger_output import Tagging, tagging_of, write_tagging
-from omegamax.recipes.tagger_scores import best_threshold, calibration_error, entity_f1, reliability
+from omegamax.recipes.tagger_scores import best_f1_threshold, calibration_error, entity_f1, reliability
 from omegamax.recipes.word_inputs import SentenceInputs, padded
 from omegamax.spans import Span, TagReader, choose_spans, expected_f1_threshold, write_tags
 from omegamax.structures.chain import FactoredChain
@@ -255,7 +255,7 @@ class TaggerTask(Task):
             chosen = [{span[:3] for span in choose_spans(spans, threshold)} for spans in likely]
             expected = entity_f1(chosen, wanted)
             scores |= {f"expected_{name}": expected[name] for name in ("f1", "precision", "recall")}
-            scores |= {"expected_threshold": threshold, "best_threshold": best_threshold(likely, wanted)}
+            scores |= {"expected_threshold": threshold, "best_threshold": best_f1_threshold(likely, wanted)}
         answers = [(record["answers"], ok) for record, ok in zip(records, right) if "answers" in record]
         if answers:
             one, several = [ok for n, ok in answers if n == 1], [ok for n, ok in answers if n > 1]

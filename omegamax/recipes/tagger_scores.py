@@ -58,7 +58,7 @@ def entity_f1(found: Sequence[Iterable[Entity]], wanted: Sequence[Iterable[Entit
     return scores
 
 
-def best_threshold(likely: Sequence[Sequence[Span]], wanted: Sequence[Iterable[Entity]]) -> float:
+def best_f1_threshold(likely: Sequence[list[Span]], wanted: Sequence[Iterable[Entity]]) -> float:
     """Returns the threshold with the highest F1 of the entities whose probability is above it.
 
     It needs the gold entities, so it is chosen on the dev data. Of several the smallest is returned.
@@ -67,7 +67,7 @@ def best_threshold(likely: Sequence[Sequence[Span]], wanted: Sequence[Iterable[E
         likely: ranked entities of each sentence with their probabilities
         wanted: its gold entities
 
-    >>> best_threshold([[Span(0, 1, "place", 0.3), Span(2, 3, "place", 0.04)]], [[(0, 1, "place")]])
+    >>> best_f1_threshold([[Span(0, 1, "place", 0.3), Span(2, 3, "place", 0.04)]], [[(0, 1, "place")]])
     0.05
     """
     gold = [set(spans) for spans in wanted]

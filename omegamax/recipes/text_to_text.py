@@ -11,7 +11,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -24,45 +24,27 @@ from omegamax.recipes.decoding import Hypothesis, SearchResult, search_outputs
 from omegamax.recipes.metrics import corpus_bleu, edit_distances, exact_match, import_sacrebleu
 from omegamax.recipes.normalizers import check_attention, make_normalizer
 from omegamax.recipes.settings import Seq2SeqSettings
+from omegamax.recipes.text_examples import (
+    SUBWORD,
+    TextBatch,
+    TextPair,
+    Texts,
+    padded,
+    restore_side,
+    tokens_as_json,
+)
 from omegamax.recipes.text_lengths import check_lengths, limit_lengths, most_tokens
 from omegamax.training.task import AttentionMap, Loss, Task
 
 _MAX_CHOICES = 50_000_000  # hypotheses times tokens of the vocabulary, all of which a step of beam search compares
-_SUBWORD = "subword"
 _TAB = "\t"
-
-
-class Texts(NamedTuple):
-    """A source and a target as they stand in the data."""
-
-    source: str
-    target: str
-    first: tuple[str, ...] = ()  # tokens before those of the source, whole
-    more: tuple[str, ...] = ()  # other targets that are as right
-
-
-class TextPair(NamedTuple):
-    """A source as tokens, and the target text, which is "" where it is not known.
-
-    Checkpoints hold a checksum of the repr of all pairs, so the class and its fields must keep their names.
-    """
-
-    source: tuple[str, ...]
-    target: str
-
-
-class TextBatch(NamedTuple):
-    """The numbers of the tokens of some pairs."""
-
-    source: Tensor  # (B, K), filled up with PADDING
-    lengths: Tensor  # (B,)
-    target: Tensor  # (B, T + 1): START, tokens, END, PADDING
 
 
 class TextToText(Task):
     """Learns to write texts from texts. A subclass reads the texts and makes the model."""
 
     settings: Seq2SeqSettings
+    inspects_quickly: ClassVar[bool] = True  # nearly all of the time is that of the search
 
     def __init__(
         self,
@@ -112,7 +94,7 @@ class TextToText(Task):
         cls.check_settings(settings)
         import_sacrebleu()
         texts = cls.read_texts(settings)
-        tokens = cls._learn_subwords(settings, texts["train"]) if settings.level == _SUBWORD else None
+        tokens = cls._learn_subwords(settings, texts["train"]) if settings.level == SUBWORD else None
         splitters = tokens or (PlainTokens(Vocabulary(SPECIAL), settings.level),) * 2  # splitting needs no vocabulary
         splits = cls._make_pairs(settings, *splitters, texts)
         return cls(settings, *(tokens or cls._count_tokens(settings, splits["train"])), splits)
@@ -156,13 +138,13 @@ class TextToText(Task):
     @classmethod
     def restore(cls, settings: Any, assets: Mapping[str, Any]) -> TextToText:
         """Makes the task from the tokens of a checkpoint."""
-        source = _restore_tokens(settings.level, assets["source"])
-        target = source if assets["target"] == assets["source"] else _restore_tokens(settings.level, assets["target"])
+        source = restore_side(settings.level, assets["source"])
+        target = source if assets["target"] == assets["source"] else restore_side(settings.level, assets["target"])
         return cls(settings, source, target)
 
     def assets(self) -> dict[str, Any]:
         """Returns the tokens of both sides: a list of them, and with sub-words also the merges."""
-        return {"source": _tokens_as_json(self.source_tokens), "target": _tokens_as_json(self.target_tokens)}
+        return {"source": tokens_as_json(self.source_tokens), "target": tokens_as_json(self.target_tokens)}
 
     def tokenizer_files(self) -> dict[str, bytes]:
         """Returns the tokenizer of each side, or of both, in the format of the package `tokenizers`, for sub-words."""
@@ -211,7 +193,7 @@ class TextToText(Task):
         source = [self.source.numbers(example.source) or [UNKNOWN] for example in examples]
         target = self.target_tokens.encode([example.target for example in examples])
         lengths = torch.tensor([len(tokens) for tokens in source])
-        return TextBatch(_padded(source), lengths, _padded([[START, *tokens, END] for tokens in target]))
+        return TextBatch(padded(source), lengths, padded([[START, *tokens, END] for tokens in target]))
 
     def loss(self, model: nn.Module, batch: TextBatch) -> Loss:
         """Computes the loss of the target's tokens: the negative log-likelihood, or what the model has in its place."""
@@ -302,10 +284,11 @@ class TextToText(Task):
             return []
         maps, always_positive = [], make_normalizer(self.settings).always_positive
         for example, output, rows in zip(examples, outputs, weights):
-            columns = example.source or ("",)
-            written = [*self.target.tokens(output.tokens), *([SPECIAL[END]] if output.ended else [])]
+            columns = self.source_tokens.labels(example.source or ("",))
+            written = self.target_tokens.labels(self.target.tokens(output.tokens))
+            written += [SPECIAL[END]] if output.ended else []
             rows = rows[..., : len(written), : len(columns)]
-            maps.append(AttentionMap(written, list(columns), rows, always_positive))
+            maps.append(AttentionMap(written, columns, rows, always_positive))
         return maps
 
     def attention_weights(
@@ -315,24 +298,8 @@ class TextToText(Task):
         assert isinstance(model, SequenceModel)
         numbers = [[START, *output.tokens, *([END] if output.ended else [])] for output in outputs]
         batch = self.batch_for(model, examples)
-        return model.attend(batch.source, batch.lengths, _padded(numbers).to(batch.target.device))
+        return model.attend(batch.source, batch.lengths, padded(numbers).to(batch.target.device))
 
 
 def _is_joint(settings: Any) -> bool:
     return getattr(settings, "vocabulary", "separate") == "joint"
-
-
-def _tokens_as_json(tokens: TextTokens) -> Any:
-    content = tokens.to_json()
-    return content if "merges" in content else content["vocabulary"]
-
-
-def _restore_tokens(level: str, content: Any) -> TextTokens:
-    if level == _SUBWORD:
-        return Subwords(Vocabulary(content["vocabulary"]), content["merges"])
-    return PlainTokens(Vocabulary(content), level)
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
-    longest = max(map(len, rows))
-    return torch.tensor([[*row, *[PADDING] * (longest - len(row))] for row in rows])

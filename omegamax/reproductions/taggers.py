@@ -20,6 +20,7 @@ from omegamax.data.tagged_sentences import TaggedSentence
 from omegamax.models.bidirectional_lstm import BidirectionalLSTM
 from omegamax.reproductions.claim import Outcome, Published, at_least, at_most, finds, shown
 from omegamax.spans import TagReader, write_tags
+from omegamax.structures.chain import FactoredChain
 from omegamax.structures.tagging_scheme import allowed_transitions
 
 _TAGS = ["O", *(f"{place}-{kind}" for kind in ("person", "place", "firm") for place in "BIES")]
@@ -52,8 +53,8 @@ class _Network(nn.Module):
         self.emissions = nn.Linear(self.lstm.out_features, len(_TAGS))
         self.crf = om.models.CRF(len(_TAGS), allowed=allowed_transitions(_TAGS, "BIOES"))
 
-    def forward(self, batch: _Batch) -> om.FactoredChain:
-        potentials: om.FactoredChain = self.crf(self.emissions(self.lstm(self.words(batch.words), batch.lengths)))
+    def forward(self, batch: _Batch) -> FactoredChain:
+        potentials: FactoredChain = self.crf(self.emissions(self.lstm(self.words(batch.words), batch.lengths)))
         return potentials
 
 
@@ -83,7 +84,7 @@ def _train(loss_name: str) -> _Trained:
     return _Trained(curve, answers, right)
 
 
-def _answers(potentials: om.FactoredChain, lengths: Tensor, regularizer: om.SmoothMax) -> list[int]:
+def _answers(potentials: FactoredChain, lengths: Tensor, regularizer: om.SmoothMax) -> list[int]:
     found = []
     for place, length in enumerate(lengths.tolist()):
         one = potentials._replace(emissions=potentials.emissions[place, :length])

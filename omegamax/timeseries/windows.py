@@ -2,7 +2,7 @@
 
 None                 everywhere
 a whole number       that many steps
-a fraction, 0 to 1   of the longest series: 0.1 is the 10 % of the UCR archive, rounded down
+a fraction, 0 to 1   of the longest series, rounded up: 0.1 is the 10 % of the UCR archive
 SakoeChiba, Itakura  a band of `omegamax.structures`
 """
 
@@ -42,7 +42,7 @@ def band_of(who: str, window: Any, longest: int) -> Band | None:
         raise ValueError(
             f"{who}: a window that is a fraction must be between 0 and 1, got {window}; a number of steps is an int"
         )
-    return SakoeChiba(math.floor(float(window) * longest + 1e-9))
+    return SakoeChiba(math.ceil(float(window) * longest - 1e-9))
 
 
 def plain_band(who: str, band: Band | None) -> PlainBand:

@@ -95,7 +95,7 @@ def read_export(path: Path) -> tuple[Card, dict[str, Tensor]]:
             f"{file} must be of the format {_FORMAT!r}, got {short_repr(content.get('format'))}; give a directory that "
             "omegamax export has written"
         )
-    files = content.get("files")
+    files: Any = content.get("files")
     if not checkpoints.has_sums(files) or set(files) != _LISTED:
         raise CheckpointError(f"{file} must list {' and '.join(sorted(_LISTED))} with their sizes and checksums")
     assets = _read_json(path, ASSETS_FILE, checkpoints.read_checked(path, files, ASSETS_FILE))

@@ -60,6 +60,7 @@ class Task(ABC):
     settings: Any  # a frozen dataclass of plain values
     prediction_type: ClassVar[type | None] = None  # the class of `prediction`; its fields are options of `predict`
     reads_single_lines: ClassVar[bool] = True  # whether each line is one example; else `read` gets the whole input
+    inspects_quickly: ClassVar[bool] = False  # whether `inspect` takes about as long as `assess`
     keeps_line_ends: ClassVar[bool] = False  # whether `read` gets lines with a carriage return, if they have one
     prediction: Any = None  # how `read` reads input and `predict` writes output, where a task can do so in several ways
 

@@ -35,6 +35,7 @@ def test(tmp_path):
     return tmp_path / "test.csv"
 
 
+@pytest.mark.slow
 def test_distances(command, train, test, tmp_path):
     code, out, err = command("timeseries", "distance", train, test, "--json", "--window", "50%")
     assert (code, err) == (0, "")
@@ -67,6 +68,7 @@ def test_neighbours(command, train, test, tmp_path):
     assert "distances were computed to the end" in command("timeseries", "neighbours", test, train)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -94,6 +96,7 @@ def test_series_without_labels_are_classified(command, train, tmp_path):
     assert command("timeseries", "classify", train, tmp_path / "new.npz")[1] == "0\tup\n1\tdown\n"
 
 
+@pytest.mark.slow
 def test_clusters(command, train, tmp_path):
     arguments = ("timeseries", "cluster", train, "--clusters", 2, "--gamma", 0.1)
     code, out, err = command(*arguments, "--json")
@@ -106,6 +109,7 @@ def test_clusters(command, train, tmp_path):
     assert (tmp_path / "clusters.csv").read_text().splitlines()[0] == "series,cluster"
 
 
+@pytest.mark.slow
 def test_means(command, train, tmp_path):
     arguments = ("timeseries", "barycenter", train, "--gamma", 0.1)
     code, out, err = command(*arguments, "--by-label", "--out", tmp_path / "means.ts", "--json")
@@ -120,6 +124,7 @@ def test_means(command, train, tmp_path):
     assert code == 2 and "one length" in err
 
 
+@pytest.mark.slow
 def test_alignments(command, train, test, tmp_path):
     code, out, err = command("timeseries", "align", train, 0, 3, "--json")
     assert (code, err) == (0, "")
@@ -175,6 +180,7 @@ def test_mistakes_get_one_sentence_and_nothing_is_written(command, train, tmp_pa
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_help_loads_nothing_heavy():
     script = (
         "import sys\n"

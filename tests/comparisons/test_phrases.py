@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from omegamax.comparisons.phrases import Phrase, phrases, richest
+from omegamax.data.vocabulary import JOINER
 from omegamax.training.task import AttentionMap
 
 
@@ -21,7 +22,7 @@ def test_a_phrase_is_a_run_of_equal_weights():
 
 
 def test_the_parts_of_one_word_are_no_phrase():
-    pieces = ["un", "believ", "able", "Ġnews"]
+    pieces = ["un", f"{JOINER}believ", f"{JOINER}able", "news"]
     assert phrases(attention([[0.4, 0.4, 0.2, 0.0]], pieces)) == []
     assert phrases(attention([[0.0, 0.0, 0.5, 0.5]], pieces)) == []  # a half word and a word
     assert [each.n_words for each in phrases(attention([[0.25] * 4], pieces))] == [2]

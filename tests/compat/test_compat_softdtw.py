@@ -1,10 +1,14 @@
 """`compat.softdtw` against the recursion in plain Python, and against tslearn where it is installed."""
 
+import os
+
 import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
 from omegamax.compat.softdtw import SoftDTW, SoftDTWLossPyTorch
+
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # compiling takes tslearn a minute; its code is the same without
 
 
 def recursion(costs, gamma, allowed=lambda i, j: True):
@@ -74,6 +78,7 @@ def test_bands(m, n, radius):
     assert all(each.isfinite().all() for each in names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"normalize": True}, {"dist_func": manhattan}, {"sakoe_chiba_radius": 1}])
 def test_second_derivatives(options):
     x, y = series(3, 3, items=1)
@@ -97,7 +102,7 @@ def test_types_and_errors():
         SoftDTWLossPyTorch(sakoe_chiba_radius=1, itakura_max_slope=2.0)
 
 
-@pytest.mark.slow  # numba compiles
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_against_tslearn():
     theirs = pytest.importorskip("tslearn.metrics").SoftDTWLossPyTorch

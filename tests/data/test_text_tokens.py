@@ -5,7 +5,7 @@ import json
 import pytest
 
 from omegamax.data.text_tokens import LEVELS, Subwords, learn_tokens, restore_tokens
-from omegamax.data.vocabulary import END, SPECIAL, UNKNOWN, Vocabulary
+from omegamax.data.vocabulary import END, JOINER, SPECIAL, UNKNOWN, Vocabulary
 
 LINES = ["the cat sat on the mat.", "the dog sat, too: grüß Gott!"] * 3
 
@@ -72,3 +72,16 @@ def test_too_small_and_damaged_vocabularies_are_refused():
         Subwords(vocabulary, 3)
     with pytest.raises(KeyError):
         restore_tokens("subword", {"vocabulary": list(SPECIAL)})
+
+
+def test_labels_of_sub_words_are_what_people_read():
+    pytest.importorskip("tokenizers")
+    tokens = Subwords.of(["der Lügner lügt ."] * 3, max_size=270)
+    pieces = tokens.split(["Lügner sind da"])[0]
+    labels = tokens.labels([*pieces, "</s>"])
+    whole = " ".join(labels).replace(f" {JOINER}", "")
+    assert "Ġ" not in whole and whole.replace("�", "").startswith("L") and labels[-1] == "</s>"
+    assert tokens.labels(["Ġ"]) == ["␣"] and tokens.labels([]) == []
+    assert [label.startswith(JOINER) for label in tokens.labels(["Ġd", "e", "r"])] == [False, True, True]
+    plain = learn_tokens("word", ["a b"], 10)
+    assert plain.labels(["a", "b"]) == ["a", "b"]

@@ -70,7 +70,7 @@ def test_a_triangle_is_a_part_of_the_square(arch, omega):
     x, _, lengths, _ = lists(70, 1, 9, 1, 1)
     square = series_distances(x, x, lengths, lengths, 1.0, omega, BANDS[0], False)
     triangle = series_distances(x, x, lengths, lengths, 1.0, omega, BANDS[0], True)
-    assert torch.equal(triangle, square.triu())
+    torch.testing.assert_close(triangle, square.triu(), rtol=1e-12, atol=1e-12)
 
 
 def test_equal_series_are_at_distance_zero(twin):
@@ -179,12 +179,12 @@ def test_points_in_a_band(twin, dtype):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("omega", [Omega.SHANNON, Omega.SQUARED_NORM], ids=lambda omega: omega.name)
-def test_rows_that_are_computed_again(arch, omega):
-    """A grid so large that rows are kept for one segment of strips at a time; turned around it has other segments."""
+def test_rows_that_are_computed_again(omega):
+    """A grid so large that rows are kept for one segment of strips at a time; transposed it has other segments."""
     x, y = torch.randn(1, 4100, 1, dtype=torch.float64), torch.randn(1, 8200, 1, dtype=torch.float64)
     value, to_x, to_y = soft_dtw_of_points(x, y, None, 1.0, omega, True, True)
-    other, along_y, along_x = soft_dtw_of_points(y.flip(1), x.flip(1), None, 1.0, omega, True, True)
-    for a, b in ((value, other), (to_x, along_x.flip(1)), (to_y, along_y.flip(1))):
+    other, along_y, along_x = soft_dtw_of_points(y, x, None, 1.0, omega, True, True)
+    for a, b in ((value, other), (to_x, along_x), (to_y, along_y)):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
-    torch.testing.assert_close(to_x.sum() + to_y.sum(), torch.zeros((), dtype=torch.float64), rtol=0, atol=1e-6)
+    assert abs(float(to_x.sum() + to_y.sum())) < 1e-6  # a shift of both changes nothing
     assert to_x.abs().sum() > 1

@@ -17,12 +17,13 @@ from omegamax.errors import CheckpointError, DataError
 from omegamax.recipes import Parser, load
 from omegamax.recipes.parser import ParserTask
 from omegamax.recipes.parser_data_check import check_parser_data
+from omegamax.recipes.parser_losses import arc_loss
 from omegamax.recipes.settings import PARSER_LOSSES, ParserPrediction, ParserSettings
 from omegamax.training.loop import train
 from omegamax.training.prediction import evaluate, predict
 from omegamax.training.progress import Silent
 from omegamax.training.runs import RunDirectory
-from omegamax.training.settings import TrainingSettings
+from omegamax.training.settings import TrainingSettings, from_dict, to_dict
 
 SMALL = {"hidden_size": 32, "n_layers": 1, "word_size": 16, "character_size": 8, "arc_size": 24, "label_size": 8}
 QUICK = {"sentences": 150, "dropout": 0.1, "word_dropout": 0.05, "min_count": 1, **SMALL}
@@ -52,6 +53,35 @@ def test_every_loss_decreases_and_trees_are_valid(loss):
     for parse in parses:
         assert tree_problem(parse.heads) is None
         assert [name == "root" for name in parse.relations] == [head == 0 for head in parse.heads]
+
+
+@pytest.mark.parametrize("loss", ["sparsemap", "margin-sparsemap", "crf"])
+def test_a_temperature_divides_the_scores_of_sparsemap_alone(loss):
+    torch.manual_seed(0)
+    tasks = {t: ParserTask.prepare(ParserSettings(loss=loss, temperature=t, **QUICK)) for t in (1.0, 4.0)}
+    model = tasks[1.0].model().eval()
+    learn(tasks[1.0], model, 2)
+    examples = tasks[1.0].examples("dev")[:6]
+    batch = tasks[1.0].collate(examples)
+    with torch.no_grad():
+        total = tasks[4.0].loss(model, batch).total
+        arcs = tasks[4.0].parse(model, examples, ParserPrediction(probabilities=True))
+        for weight in (model.arc.weight, model.arc.head_weight):
+            weight.mul_(1.0 if loss == "crf" else 0.25)
+        scores = model(batch.words, batch.pieces, batch.tags, batch.lengths, batch.heads)
+        trees = arc_loss(loss, scores.arcs, batch.heads, batch.lengths)
+        rest = tasks[1.0].loss(model, batch).total - trees
+        torch.testing.assert_close(total, (1 if loss == "crf" else 4) * trees + rest)
+        for found, same in zip(arcs, tasks[1.0].parse(model, examples, ParserPrediction(probabilities=True))):
+            assert found.heads == same.heads
+            torch.testing.assert_close(found.arcs, same.arcs, atol=1e-5, rtol=1e-4)
+
+
+def test_checkpoints_from_before_the_temperature_have_none():
+    values = to_dict(ParserSettings(loss="sparsemap"))
+    del values["temperature"]
+    assert from_dict(ParserSettings, values).temperature == 1.0
+    assert ParserSettings().temperature > 1
 
 
 @pytest.fixture(scope="module")

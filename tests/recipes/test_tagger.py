@@ -20,7 +20,7 @@ from omegamax.recipes.tag_distribution import TagDistribution
 from omegamax.recipes.tagger import TaggerTask
 from omegamax.recipes.tagger_losses import tagger_loss
 from omegamax.recipes.tagger_output import write_tagging
-from omegamax.recipes.tagger_scores import best_threshold, calibration_error, entity_f1, reliability
+from omegamax.recipes.tagger_scores import best_f1_threshold, calibration_error, entity_f1, reliability
 from omegamax.spans import Span, TagReader, choose_spans, write_tags
 from omegamax.structures import Chain
 from omegamax.structures.tagging_scheme import allowed_transitions
@@ -209,13 +209,13 @@ def test_the_best_threshold_is_that_of_all_thresholds():
         [],
     ]
     gold = [[(0, 1, "a"), (2, 4, "b")], [(1, 2, "b")], [(0, 1, "a")]]
-    found = best_threshold(likely, gold)
+    found = best_f1_threshold(likely, gold)
     values = {
         t: entity_f1([{span[:3] for span in choose_spans(spans, t)} for spans in likely], gold)["f1"]
         for t in [n / 1000 for n in range(1, 1000)]
     }
     assert found == 0.3 and values[found] == max(values.values())
-    assert best_threshold([[]], [[]]) == 0.02  # any is as good
+    assert best_f1_threshold([[]], [[]]) == 0.02  # any is as good
 
 
 def test_boundaries_count_without_types():

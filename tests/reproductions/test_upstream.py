@@ -1,5 +1,6 @@
 """Reported bugs of other packages: ours is right in every case, and the page says what runs."""
 
+import os
 import re
 from pathlib import Path
 
@@ -12,8 +13,14 @@ from omegamax.reproductions.upstream import page, report
 from omegamax.reproductions.upstream.case import NOT_INSTALLED, UpstreamCase, find
 from omegamax.reproductions.upstream.cases import CASES
 
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # compiling takes tslearn a minute; its code is the same without
 PAGE = Path(__file__).parents[2] / "docs" / "upstream.md"
-SLOW = {"tslearn-second-derivatives", "tslearn-unequal-lengths", "transformers-vanished-mask"}  # slow imports
+SLOW = {
+    "tslearn-second-derivatives",
+    "tslearn-unequal-lengths",
+    "transformers-vanished-mask",
+    "torch-ctc-double-backward",
+}
 ALL = [pytest.param(case, id=name, marks=[pytest.mark.slow] if name in SLOW else []) for name, case in CASES.items()]
 
 

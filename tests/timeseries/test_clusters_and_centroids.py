@@ -25,6 +25,7 @@ def waves(n_each=4, length=14, seed=0, ragged=False):
     return series, np.array(shapes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_clusters_are_the_shapes(distance):
     series, shapes = waves(ragged=distance != "euclidean")
@@ -38,6 +39,7 @@ def test_clusters_are_the_shapes(distance):
     assert model.score(series) == pytest.approx(-model.inertia_)
 
 
+@pytest.mark.slow
 def test_centres_are_means_of_their_series():
     series, _ = waves(ragged=True)
     model = TimeSeriesKMeans(3, gamma=0.1, random_state=0, tol=1e-9).fit(series)

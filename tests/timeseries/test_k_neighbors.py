@@ -80,6 +80,7 @@ def labelled_walks(n, length, seed):
     return bumps * np.where(labels, 2.0, 1.6)[:, None] + 0.3 * random.normal(size=(n, length)), labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_the_learned_window_is_that_of_all_distances(seed):
     series, labels = labelled_walks(14, 13, seed)
@@ -103,6 +104,7 @@ def test_equal_series_are_ties_that_the_first_wins():
     assert found.steps == 0
 
 
+@pytest.mark.slow
 def test_the_classifier_uses_the_learned_window():
     series, labels = labelled_walks(14, 13, 0)
     model = KNeighborsTimeSeriesClassifier(window="learned").fit(series, labels)

@@ -35,6 +35,7 @@ def summed(x, y, local):
     return sum(np.prod([local(x[i], y[j]) for i, j in path]) for path in alignments(len(x), len(y)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", ["squared", "divisible"])
 def test_it_is_the_normalized_global_alignment_kernel(cost):
     gamma = 0.7
@@ -114,6 +115,7 @@ def waves(n=24, length=14, n_channels=1):
     return np.sin(time + phase) * np.arange(1, n_channels + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["divergence", "soft_dtw", "dilate", "squared"])
 def test_training_lowers_every_loss(loss):
     series = waves()
@@ -123,6 +125,7 @@ def test_training_lowers_every_loss(loss):
     np.testing.assert_array_equal(model.predict(series[:, :10]), again.predict(series[:, :10]))
 
 
+@pytest.mark.slow
 def test_a_trained_network_forecasts_waves():
     series = waves(60)
     model = SoftDTWForecaster(loss="divergence", gamma=0.01, max_iter=150, random_state=0)

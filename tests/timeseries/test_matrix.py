@@ -58,10 +58,10 @@ def test_a_file(series, tmp_path):
     found = ts.cdist(series, out=out, block=6)
     assert isinstance(found, np.memmap) and np.array_equal(np.load(out), ts.cdist(series))
     assert [path.name for path in tmp_path.iterdir()] == ["m.npy"]
-    with pytest.raises(ValueError, match="m.npy, which exists; say overwrite=True"):
+    with pytest.raises(ValueError, match=r"m\.npy, which exists; say overwrite=True"):
         ts.cdist(series, out=out)
     assert ts.cdist(series[:3], out=out, overwrite=True).shape == (3, 3)
-    with pytest.raises(ValueError, match="must be the name of a .npy file, got 'm.csv'"):
+    with pytest.raises(ValueError, match=r"must be the name of a \.npy file, got 'm\.csv'"):
         ts.cdist(series, out=tmp_path / "m.csv")
     with pytest.raises(ValueError, match="folder of out must exist"):
         ts.cdist(series, out=tmp_path / "none" / "m.npy")

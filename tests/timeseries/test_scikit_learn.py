@@ -26,10 +26,10 @@ ESTIMATORS = {
     "classifier": timeseries.KNeighborsTimeSeriesClassifier(),
     "regressor": timeseries.KNeighborsTimeSeriesRegressor(3),
     "centroid": timeseries.NearestCentroid(),
-    "k-means": timeseries.TimeSeriesKMeans(3, max_iter_barycenter=10, random_state=0),
+    "k-means": timeseries.TimeSeriesKMeans(3, max_iter_barycenter=5, tol=1e-3, random_state=0),
     "barycenter": timeseries.SoftDTWBarycenter(),
     "kernel": timeseries.SoftDTWKernel(),
-    "forecaster": timeseries.SoftDTWForecaster(max_iter=5, random_state=0),
+    "forecaster": timeseries.SoftDTWForecaster(max_iter=2, hidden=8, random_state=0),
 }
 
 
@@ -78,6 +78,7 @@ def test_nan_padding_is_the_end_of_a_series(name):
     np.testing.assert_array_equal(getattr(listed, method)(padded), getattr(array, method)(series))
 
 
+@pytest.mark.slow
 def test_grid_searches_and_pipelines():
     series, labels = data()
     search = GridSearchCV(timeseries.KNeighborsTimeSeriesClassifier(), {"window": [0, 0.2, None]}, cv=2)

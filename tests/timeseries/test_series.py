@@ -56,9 +56,9 @@ def test_no_series():
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        ([[1.0, float("nan"), 2.0]], "got nan in series 0 of x at time 1, channel 0"),
+        ([[1.0, float("nan"), 2.0]], "got NaN in series 0 of x at time 1, channel 0"),
         ([[1.0], [2.0, float("inf")]], "got inf in series 1 of x at time 1, channel 0"),
-        (np.array([[[1.0, 2.0], [3.0, np.nan]]]), "got nan in series 0 of x at time 1, channel 1"),
+        (np.array([[[1.0, 2.0], [3.0, np.nan]]]), "got NaN in series 0 of x at time 1, channel 1"),
         ([[1.0], [float("nan")]], "series 1 of x with NaN only"),
         ([np.zeros(3), np.zeros(0)], "got shape \\(0, 1\\) for series 1"),
         ([np.zeros((3, 2)), np.zeros((3, 3))], "got 2 in series 0 and 3 in series 1"),
@@ -74,10 +74,10 @@ def test_wrong_values_are_named(data, expected):
 
 
 @pytest.mark.parametrize(
-    "data", [[["a", "b"]], np.array([["1.0"]]), [None], np.zeros((1, 2), complex), {1: 2}], ids=str
+    "data", [[["a", "b"]], np.array([["1.0"]]), [[None]], np.zeros((1, 2), complex), {1: 2}], ids=str
 )
 def test_wrong_kinds_are_named(data):
-    with pytest.raises(TypeError, match="^me: .*must hold .*; "):
+    with pytest.raises(TypeError, match=r"^me: .*must hold .*; "):
         as_series("me", data)
 
 

@@ -23,6 +23,13 @@ class ParserSettings(WordSettings):
         metavar="PATH",
     )
     loss: str = option("crf", "what is minimised", choices=PARSER_LOSSES)
+    temperature: float = option(
+        3.0,
+        "of the SparseMAP losses: scores are divided by it, so the gold tree must lead by as much more",
+        least=0.01,
+        most=1000,
+        before=1.0,
+    )
     decoding: str = option(
         "auto",
         "among which trees the best is chosen; auto takes those of the loss",

@@ -53,9 +53,13 @@ class TranslateSettings(Seq2SeqSettings):
         "features of the queries and keys of a head of the transformer; 0 divides the hidden size by the heads",
         least=0,
         most=65_536,
+        before=0,
     )
     positions: str = option(
-        "sinusoidal", "how the transformer knows the order of tokens", choices=("sinusoidal", "learned")
+        "sinusoidal",
+        "how the transformer knows the order of tokens",
+        choices=("sinusoidal", "learned"),
+        before="sinusoidal",
     )
     self_attention: str = option("softmax", "normalizer of the transformer's self-attention")
     dropout: float = option(0.2, "dropout probability")

@@ -23,9 +23,13 @@ omegamax reproduce entmax-at-one torch-ctc-infeasible
 ```
 
 The page is written by a program, from what ran: `python -m omegamax.reproductions.upstream.page docs/upstream.md`. It
-ran with {versions}, on a CPU. `tests/reproductions/test_upstream.py` runs every case, and checks that our side is right
-and that this page says what runs. Some bugs have been repaired since; they stay, so that ours stay repaired too.
-A case without a thread was found while this library was built.
+ran with
+
+    {versions}, on a CPU.
+
+`tests/reproductions/test_upstream.py` runs every case, and checks that our side is right and that this page says what
+runs. Some bugs have been repaired since; they stay, so that ours stay repaired too. A case without a thread was found
+while this library was built.
 
 Threads that we could not look up are not listed: pytorch/pytorch#110213 and huggingface/transformers#46132.
 """
