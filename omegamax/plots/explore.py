@@ -101,11 +101,9 @@ def _layers(name: str, weights: Any, rows: Sequence[str], columns: Sequence[str]
             f"{name}; pick one item of the batch, as in weights[0]"
         )
     maps = maps.reshape((1,) * (4 - maps.dim()) + maps.shape)
-    named = (
-        _tokens("explore", what, given, n)
-        for what, given, n in zip(("rows", "columns"), (rows, columns), maps.shape[2:])
-    )
-    return AttentionLayers("", *named, maps, not bool(rounded_to_zero(maps, name=name).any()))
+    outputs = _tokens("explore", "rows", rows, maps.shape[2])
+    inputs = _tokens("explore", "columns", columns, maps.shape[3])
+    return AttentionLayers("", outputs, inputs, maps, not bool(rounded_to_zero(maps, name=name).any()))
 
 
 def _tokens(who: str, what: str, given: Sequence[str], count: int) -> list[str]:
