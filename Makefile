@@ -160,7 +160,7 @@ test-browser: $(installed)
 	  mkdir -p $(elsewhere) && ( cd $(elsewhere) && $(abspath $(bin))/python $(CURDIR)/tests/browser/cases.py $(abspath $(browser_files)) ) && \
 	  node tests/browser/run.mjs $(browser_files)
 
-docs: $(docs_venv)/.installed
+docs: $(docs_venv)/.installed docs/explorer/page.html
 	$(mkdocs) build --strict
 
 notebooks: $(venv)/.notebooks
@@ -170,8 +170,12 @@ $(venv)/.notebooks: $(installed)
 	$(pip) install -q -c constraints.txt nbclient ipykernel
 	@touch $@
 
-serve: $(docs_venv)/.installed
+serve: $(docs_venv)/.installed docs/explorer/page.html
 	$(mkdocs) serve
+
+# For the live rows of the site.
+docs/explorer/page.html: omegamax/explorer/page.html
+	mkdir -p $(@D) && cp $< $@
 
 # The site is made from the sources as text. So it has an environment of its own, without PyTorch and without kernels.
 $(docs_venv)/.installed: pyproject.toml constraints.txt docs/packages.py
@@ -202,5 +206,5 @@ fuzz: $(installed)
 	$(bin)/python tests/fuzz/run.py --seed $(FUZZ_SEED) --seconds $(FUZZ_SECONDS)
 
 clean:
-	rm -rf .venv .venv-wheel $(docs_venv) $(build_venv) $(explorer_venv) explorer/node_modules build dist report site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-wheel $(docs_venv) $(build_venv) $(explorer_venv) explorer/node_modules docs/explorer build dist report site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	find omegamax tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -20,13 +20,17 @@ def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError
     return AttributeError(message)
 
 
-_ROOMS = ("attention", "structures", "losses", "operators", "models", "integrations", "smoothmax")
+_ROOMS = ("attention", "structures", "losses", "operators", "models", "integrations", "smoothmax", "estimators")
 
 
 def no_public_name(name: str, known: Iterable[str]) -> AttributeError:
     """Makes the error for a name that `omegamax` does not have: it names the room that has it, or similar names."""
     for room in _ROOMS:
-        if name in vars(import_module(f"omegamax.{room}")):
+        try:
+            names = vars(import_module(f"omegamax.{room}"))
+        except ImportError:  # its extra is not installed
+            continue
+        if name in names:
             return AttributeError(f"module 'omegamax' has no attribute {name!r}; it is omegamax.{room}.{name}")
     return no_attribute("omegamax", name, known)
 

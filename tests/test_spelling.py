@@ -22,6 +22,7 @@ ROOT = Path(__file__).parent.parent
         ("", "fenchel_yong_loss", "fenchel_young_loss"),
         ("", "integration", "integrations"),
         ("", "EncoderDecoder", "it is omegamax.models.EncoderDecoder"),
+        ("", "FenchelYoungClassifier", "it is omegamax.estimators.FenchelYoungClassifier"),
         ("losses", "SparsmaxLoss", "SparsemaxLoss"),
         ("attention", "Atention", "Attention"),
         ("structures", "Matchings", "Matching"),
@@ -34,6 +35,8 @@ ROOT = Path(__file__).parent.parent
 def test_the_right_name_is_suggested(room, typed, meant):
     if room == "plots":
         pytest.importorskip("matplotlib")
+    if "estimators" in meant:
+        pytest.importorskip("sklearn")
     module = getattr(om, room) if room else om
     with pytest.raises(AttributeError, match=f"has no attribute '{typed}'; (did you mean )?{meant}"):
         getattr(module, typed)

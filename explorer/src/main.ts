@@ -2,6 +2,7 @@
 
 import { element } from "./dom";
 import { Kernels } from "./kernels/kernels";
+import { lossOf } from "./row/operators";
 import { Shell } from "./shell";
 import type { ExplorerData } from "./view";
 import { alignmentBuilder } from "./structures/alignment";
@@ -35,7 +36,7 @@ async function start(): Promise<void> {
     const shell = new Shell(root, VIEWS, kernels, readData());
     shell.start();
     document.documentElement.dataset.ready = "true";
-    Object.assign(window, { omegamax: { kernels, builders: BUILDERS } }); // for the console, and for the tests in a browser
+    Object.assign(window, { omegamax: { kernels, builders: BUILDERS, lossOf } }); // for the console, and for the tests in a browser
   } catch (error) {
     root.replaceChildren(
       element("p", { class: "message", role: "alert" },

@@ -4,7 +4,11 @@ import { History, readAddress, writeAddress } from "./address";
 import { element, svg } from "./dom";
 import type { Kernels } from "./kernels/kernels";
 import { Theme } from "./theme";
+import { talkToParent } from "./embedding";
 import type { ExplorerData, Mounted, Page, View } from "./view";
+
+const PAUSE = 400; // milliseconds that a change of the address waits for others
+const MOST_WRITTEN = 20; // changes within ten seconds
 
 export class Shell implements Page {
   private readonly main = element("main", { id: "view", tabindex: -1 });
@@ -15,6 +19,8 @@ export class Shell implements Page {
   private readonly redoButton = this.button("Redo", "Ctrl+Shift+Z", "m15 7 5 5-5 5m5-5H10a6 6 0 0 0-6 6", () => this.redo());
   private current: View;
   private mounted: Mounted | undefined;
+  private waiting: ReturnType<typeof setTimeout> | undefined;
+  private written: number[] = []; // when the address was changed, in the last seconds
 
   constructor(
     private readonly root: HTMLElement,
@@ -32,6 +38,7 @@ export class Shell implements Page {
   start(): void {
     const embedded = this.data.embed === true || new URLSearchParams(location.search).has("embed");
     document.documentElement.classList.toggle("embedded", embedded);
+    if (embedded) talkToParent(this.main);
     this.root.replaceChildren(
       ...(embedded ? [] : [this.header()]),
       this.main,
@@ -45,7 +52,7 @@ export class Shell implements Page {
 
   saveState(text: string, { undoable }: { undoable: boolean }): void {
     this.history().save(text, undoable);
-    this.showAddress();
+    this.showAddress(undoable);
     this.showUndo();
   }
 
@@ -72,8 +79,10 @@ export class Shell implements Page {
   }
 
   private footer(): HTMLElement {
+    const { serve } = (this.data.attention ?? {}) as { serve?: unknown };
+    const sends = serve ? "It sends what you type for a model to the server on this computer, and nothing anywhere else." : "It sends nothing anywhere.";
     return element("footer", {},
-      element("p", {}, "Everything on this page is computed in this page, by the kernels of omegamax compiled to WebAssembly. It sends nothing anywhere. The address holds what you see: copy it to share it."));
+      element("p", {}, `Rows, simplex and structures are computed in this page, by the kernels of omegamax compiled to WebAssembly. ${sends} The address holds what you see: copy it to share it.`));
   }
 
   private button(name: string, keys: string, path: string, act: () => void): HTMLButtonElement {
@@ -96,6 +105,7 @@ export class Shell implements Page {
     }
     const next = this.views.find((view) => view.id === id) ?? this.views[0]!;
     const changed = next !== this.current || !this.mounted;
+    clearTimeout(this.waiting);
     if (changed) {
       this.mounted?.unmount();
       this.main.replaceChildren();
@@ -103,8 +113,8 @@ export class Shell implements Page {
       this.main.className = `view view-${next.id}`;
       this.mounted = next.mount(this.main, this);
       if (state === "") state = this.history().state;
-    } else if (state === this.history().state) {
-      return;
+    } else if (state === this.history().state || !location.hash.includes("?")) {
+      return this.showAddress(); // the tab of this view
     }
     this.history().save(state, !changed);
     this.mounted!.load(state);
@@ -141,15 +151,25 @@ export class Shell implements Page {
     event.preventDefault();
   }
 
-  private showAddress(): void {
+  // Browsers take only so many changes of the address in some seconds, so those of a drag wait, and so do others where
+  // there were many.
+  private showAddress(atOnce = true): void {
+    clearTimeout(this.waiting);
+    const now = performance.now();
+    this.written = this.written.filter((time) => now - time < 10_000);
+    if (atOnce && this.written.length < MOST_WRITTEN) this.writeAddress();
+    else this.waiting = setTimeout(() => this.writeAddress(), PAUSE);
+  }
+
+  private writeAddress(): void {
     const address = writeAddress({ view: this.current.id, state: this.history().state });
     if (address === location.hash) return;
+    this.written.push(performance.now());
     try {
       history.replaceState(null, "", address);
     } catch {
       // A page inside a notebook's frame has no address of its own.
     }
-    this.tabs.get(this.current.id)?.setAttribute("href", address);
   }
 
   private showUndo(): void {

@@ -38,12 +38,13 @@ class Groups {
 
 extern "C" {
 
-// Writes the weights of all rows, the values of their maxima, and what the Jacobian needs: `joined` (fusedmax) says of each
-// position whether it is in the segment of the one before, `labels` (oscarmax) the cluster of each supported position.
+// Writes the weights of all rows, the values of their maxima, and what the Jacobian needs: `joined` (fusedmax) says of
+// each position whether it is in the segment of the one before, `labels` (oscarmax) the cluster of each supported one.
 __attribute__((export_name("omegamax_rows"))) void omegamax_rows(int kind, const float* scores,
-                                                               const std::int32_t* groups, double parameter, int rows,
-                                                               int columns, float* weights, float* value,
-                                                               bool* joined, std::int32_t* labels) {
+                                                                 const std::int32_t* groups, double parameter, int rows,
+                                                                 int columns, float* weights, float* value,
+                                                                 bool* joined, std::int32_t* labels) {
+  const Groups wide(groups, kind == kGroupmax ? columns : 0);
   switch (kind) {
     case kHardmax: return run(Hardmax<float>{scores, weights, {value}, columns}, 0, rows);
     case kSoftmax: return run(Softmax<float>{scores, weights, {value}, columns}, 0, rows);
@@ -54,9 +55,10 @@ __attribute__((export_name("omegamax_rows"))) void omegamax_rows(int kind, const
     case kFusedmax:
       return run(Fusedmax<float>{scores, nullptr, parameter, weights, {value}, {joined}, columns}, 0, rows);
     case kOscarmax:
-      return run(Oscarmax<float>{scores, nullptr, parameter, kInfinity<double>, weights, {value}, labels, columns}, 0, rows);
+      return run(Oscarmax<float>{scores, nullptr, parameter, kInfinity<double>, weights, {value}, labels, columns}, 0,
+                 rows);
     case kGroupmax:
-      return run(Groupmax<float>{scores, Groups(groups, columns).get(), nullptr, parameter, weights, {value}, columns}, 0, rows);
+      return run(Groupmax<float>{scores, wide.get(), nullptr, parameter, weights, {value}, columns}, 0, rows);
   }
 }
 
@@ -64,21 +66,20 @@ __attribute__((export_name("omegamax_rows"))) void omegamax_rows(int kind, const
 __attribute__((export_name("omegamax_row_product"))) void omegamax_row_product(
     int kind, const float* weights, const float* direction, const std::int32_t* groups, double parameter, int columns,
     const bool* joined, const std::int32_t* labels, float* product) {
+  const Groups wide(groups, kind == kGroupmax ? columns : 0);
   switch (kind) {
     case kHardmax:
       for (int i = 0; i < columns; ++i) product[i] = 0;
       return;
     case kSoftmax: return run(SoftmaxProduct<float>{weights, direction, product, columns}, 0, 1);
-    case kEntmax:
-      return run(EntmaxProduct<float>{weights, direction, nullptr, parameter, product, columns}, 0, 1);
+    case kEntmax: return run(EntmaxProduct<float>{weights, direction, nullptr, parameter, product, columns}, 0, 1);
     case kSparsemax: return run(SparsemaxProduct<float>{weights, direction, product, columns}, 0, 1);
     case kSqpnormmax: return run(SqpnormmaxProduct<float>{weights, direction, parameter, product, columns}, 0, 1);
-    case kNormmax:
-      return run(NormmaxProduct<float>{weights, direction, nullptr, parameter, product, columns}, 0, 1);
+    case kNormmax: return run(NormmaxProduct<float>{weights, direction, nullptr, parameter, product, columns}, 0, 1);
     case kFusedmax: return run(FusedmaxProduct<float>{weights, joined, direction, product, columns}, 0, 1);
     case kOscarmax: return run(OscarmaxProduct<float>{weights, labels, direction, product, columns}, 0, 1);
     case kGroupmax:
-      return run(GroupmaxProduct<float>{weights, direction, Groups(groups, columns).get(), nullptr, parameter, product, columns}, 0, 1);
+      return run(GroupmaxProduct<float>{weights, direction, wide.get(), nullptr, parameter, product, columns}, 0, 1);
   }
 }
 

@@ -18,7 +18,7 @@ struct Ask {
 };
 
 constexpr std::int64_t kMostCalls = 10000;  // as in Python
-constexpr double kTolerance = 0;  // beyond rounding
+constexpr double kTolerance = 0;            // beyond rounding
 
 // Writes up to `room` structures with their probabilities; returns how many there are, or minus the kind of ending.
 int solve(const OracleSpec& spec, std::int64_t n_regularized, const double* scores, int room, double* probabilities,

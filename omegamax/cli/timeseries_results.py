@@ -80,8 +80,7 @@ def neighbours(options: argparse.Namespace) -> None:
     if options.out is not None:
         write_user_file(options.out, text.encode())
     if options.json:
-        report = found.pruned._asdict()
-        print(json.dumps({"distances": distances, "indices": indices, "pruned": report}))
+        print(json.dumps({"distances": distances, "indices": indices, "pruned": found.pruned._asdict()}))
     elif options.out is not None:
         print(printable(options.out))
     else:
@@ -148,7 +147,7 @@ def _classifier(options: argparse.Namespace) -> Any:
 
 
 def cluster(options: argparse.Namespace) -> None:
-    """Clusters series."""
+    """Divides series into clusters, and writes their numbers, a table of sizes or a picture."""
     check_out(options, (".csv",))
     given = read(options, options.file)
     from omegamax.timeseries import TimeSeriesKMeans
@@ -181,7 +180,7 @@ def cluster(options: argparse.Namespace) -> None:
 
 
 def barycenter(options: argparse.Namespace) -> None:
-    """Finds means."""
+    """Computes the mean of all series, or one of each class."""
     check_out(options, (".ts", ".csv", ".tsv", ".npz", ".parquet"))
     given = read(options, options.file)
     if options.by_label and given.labels is None:
@@ -240,7 +239,7 @@ def _mean(options: argparse.Namespace, series: Sequence[np.ndarray]) -> tuple[np
 
 
 def align(options: argparse.Namespace) -> None:
-    """Aligns two series."""
+    """Finds which points of two series belong together, and writes or draws the path."""
     check_out(options, (".csv",))
     one = read(options, options.file)
     other = one if options.other is None else read(options, options.other)

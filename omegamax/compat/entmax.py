@@ -283,7 +283,7 @@ class EntmaxBisectLoss(_PackageLoss):
 
     @property
     def alpha(self) -> Any:
-        """The order."""
+        """The order α of the loss: what was given, a number or a tensor."""
         return self._loss.alpha
 
 
@@ -305,5 +305,5 @@ class NormmaxBisectLoss(_PackageLoss):
 
     @property
     def alpha(self) -> Any:
-        """The order of the norm."""
+        """The order α of the norm: what was given, a number or a tensor."""
         return self._loss.alpha

@@ -13,7 +13,7 @@ import tarfile
 import wave
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -30,11 +30,11 @@ class Recording(NamedTuple):
 
     label: str
     speaker: str
-    index: int
+    number: int
     samples: np.ndarray  # float32, from −1 to 1, at RATE
 
 
-def read_wav(file: Path | io.BufferedIOBase, name: str = "") -> np.ndarray:
+def read_wav(file: Path | IO[bytes], name: str = "") -> np.ndarray:
     """Reads an uncompressed WAV file of 8, 16, 24 or 32 bits as float32 at 8 kHz; channels are averaged.
 
     Arguments:
@@ -91,7 +91,7 @@ def read_recordings(path: str | Path) -> list[Recording]:
     found = list(_archived(archive) if archive else _files(path))
     if not found:
         raise ValueError(f"{path}: expected WAV files named LABEL_SPEAKER_INDEX.wav, got none; rename them")
-    return sorted(found, key=lambda each: (each.label, each.speaker, each.index))
+    return sorted(found, key=lambda each: (each.label, each.speaker, each.number))
 
 
 def _files(path: Path) -> Iterator[Recording]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from omegamax.data.printable import printable
@@ -31,33 +31,30 @@ def collect_attention(
     if not found[0]:
         raise DataError("explore: expected an input with some text, got none; write one")
     _check_inputs(sources, found, given=bool(lines))
-    budget = _Budget(max_weights, n_parts=sum(len(each.parts) for of_model in found for each in of_model))
+    shares = iter(_shares([part for of_input in zip(*found) for each in of_input for part in each.parts], max_weights))
     inputs = []
     for place, first in enumerate(found[0]):
-        models = [_model(source, of_model[place], budget) for source, of_model in zip(sources, found)]
+        models = [_model(source, of_model[place], shares) for source, of_model in zip(sources, found)]
         inputs.append({"text": printable(first.text, max_length=_LONGEST_TEXT), "models": models})
     return {"inputs": inputs}
 
 
-class _Budget:
-    """Divides the weights that the page may hold among the parts that are still to come."""
-
-    def __init__(self, n_weights: int, n_parts: int) -> None:
-        self._n_weights, self._n_parts = n_weights, n_parts
-
-    def encode(self, part: AttentionLayers) -> dict[str, Any]:
-        encoded = encode(part, max(1, self._n_weights // self._n_parts))
-        self._n_weights -= encoded["n_weights"]
-        self._n_parts -= 1
-        return encoded
+def _shares(parts: Sequence[AttentionLayers], max_weights: int) -> list[int]:
+    """Returns how many weights of each part the page may hold; what small parts do not need is left to large ones."""
+    sizes = [int(part.weights.count_nonzero()) for part in parts]
+    shares, left = [0] * len(parts), max_weights
+    for n_done, place in enumerate(sorted(range(len(parts)), key=lambda place: sizes[place])):
+        shares[place] = max(1, min(sizes[place], left // (len(parts) - n_done)))
+        left -= shares[place]
+    return shares
 
 
-def _model(source: Source, each: ModelAttention, budget: _Budget) -> dict[str, Any]:
+def _model(source: Source, each: ModelAttention, shares: Iterator[int]) -> dict[str, Any]:
     return {
         "name": printable(source.name),
         "normalizer": printable(source.normalizer),
         "note": printable(each.note),
-        "parts": [budget.encode(part) for part in each.parts],
+        "parts": [encode(part, next(shares)) for part in each.parts],
     }
 
 

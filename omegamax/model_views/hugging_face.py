@@ -36,7 +36,7 @@ class HuggingFaceSource(Source):
 
     def __init__(self, loaded: _Loaded, attention: str, normalizer: str) -> None:
         self._loaded, self._attention = loaded, attention
-        self.name, self.normalizer, self.task = loaded.path.resolve().name, normalizer, "transformers"
+        self.name, self.normalizer = loaded.path.resolve().name, normalizer
 
     def attend(self, lines: Sequence[str]) -> list[ModelAttention]:
         """Returns the attention on each line; a tab divides the two sentences of a pair."""

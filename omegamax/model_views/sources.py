@@ -32,7 +32,6 @@ class Source(ABC):
 
     name: str  # of the run or the folder
     normalizer: str  # "sparsemax", ...; "" if it has no name
-    task: str  # sources of one task read the same inputs
 
     @abstractmethod
     def attend(self, lines: Sequence[str]) -> list[ModelAttention]:
@@ -57,7 +56,6 @@ class RunSource(Source):
         settings = self._found.task.settings
         self.name = Path(path).resolve().name
         self.normalizer = str(getattr(settings, "attention", "") or getattr(settings, "loss", ""))
-        self.task = self._found.task.name
         self._n_heads = getattr(settings, "n_heads", 1)
 
     def attend(self, lines: Sequence[str]) -> list[ModelAttention]:

@@ -1,7 +1,7 @@
 """Draws figures from tensors, arrays and lists; nothing here trains. Needs the extra `plot` (matplotlib).
 
 Every function returns a `matplotlib.figure.Figure` that belongs to no window and no pyplot state: save it with
-`figure.savefig("name.pdf")`, or let a notebook show it.
+`figure.savefig("name.pdf")`, or let a notebook show it. `explore` and `explore_row` return a live page instead.
 """
 
 from omegamax.extras import how_to_install as _how_to_install
@@ -22,6 +22,8 @@ from omegamax.plots.denoising import denoising as denoising
 from omegamax.plots.distance_matrices import distance_matrix as distance_matrix
 from omegamax.plots.distance_matrices import series_dendrogram as series_dendrogram
 from omegamax.plots.draw_window import draw_window as draw_window
+from omegamax.plots.explore import explore as explore
+from omegamax.plots.explore import explore_row as explore_row
 from omegamax.plots.groups import clusters_of as clusters_of
 from omegamax.plots.lattice import tag_lattice as tag_lattice
 from omegamax.plots.learning import learning_curves as learning_curves

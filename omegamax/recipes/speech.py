@@ -252,10 +252,10 @@ def _read(settings: SpeechSettings) -> list[Recording]:
 
 def _places(recordings: Sequence[Recording]) -> dict[str, list[int]]:
     """Divides recordings: an index below 5 is for test, a tenth of the other indices for dev, the rest for training."""
-    others = sorted({each.index for each in recordings if each.index >= N_TEST})
+    others = sorted({each.number for each in recordings if each.number >= N_TEST})
     for_dev = set(others[: max(1, len(others) // 10)])
     splits: dict[str, list[int]] = {"train": [], "dev": [], "test": []}
     for place, each in enumerate(recordings):
-        split = "test" if each.index < N_TEST else "dev" if each.index in for_dev else "train"
+        split = "test" if each.number < N_TEST else "dev" if each.number in for_dev else "train"
         splits[split].append(place)
     return splits

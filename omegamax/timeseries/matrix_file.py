@@ -104,9 +104,9 @@ class MatrixFile:
         try:
             self.matrix = np.lib.format.open_memmap(self.path, mode="r+")
             self.done = np.frombuffer(self._done.read_bytes(), dtype=np.uint8).copy()
+            whole = self.matrix.shape == shape and self.matrix.dtype == dtype and self.done.shape == (n_blocks,)
         except (OSError, ValueError):
-            self.matrix, self.done = None, np.zeros(0, dtype=np.uint8)
-        whole = self.matrix is not None and self.matrix.shape == shape and self.matrix.dtype == dtype
-        if not whole or self.done.shape != (n_blocks,):  # killed before the first block was there
+            whole = False
+        if not whole:  # killed before the first block was there
             self.matrix = np.lib.format.open_memmap(self.path, mode="w+", dtype=dtype, shape=shape)
             self.done = np.zeros(n_blocks, dtype=np.uint8)

@@ -79,7 +79,7 @@ class _Warping(Distance):
 
     def _accumulated(self, x: SeriesBatch, y: SeriesBatch, gamma: float, omega: Omega) -> Tensor:
         costs = squared_costs(x, y)
-        inside = inside_band(self.plain_band(x, y), *costs.shape[1:], x.lengths, y.lengths)
+        inside = inside_band(self.plain_band(x, y), costs.shape[1], costs.shape[2], x.lengths, y.lengths)
         return accumulated(torch.where(inside, costs, torch.inf), gamma, omega)[0]
 
 
@@ -207,7 +207,7 @@ def _check_gamma(distance: Any) -> None:
     gamma, who = distance.gamma, type(distance).__name__
     if isinstance(gamma, bool) or not isinstance(gamma, numbers.Real):
         raise TypeError(f"{who}: gamma must be a number, got {type(gamma).__name__}; smaller is closer to DTW")
-    if not 0 < gamma < math.inf:
+    if not 0 < float(gamma) < math.inf:
         raise ValueError(f"{who}: gamma must be positive and finite, got {gamma}; for gamma = 0 use dtw")
 
 
@@ -234,8 +234,8 @@ def _cells_by_steps(costs: Tensor, steps: tuple[Step, ...], band: Band | None) -
     inside = torch.ones(m, n, dtype=torch.bool)
     if band is not None:
         first, last = band.rows(m, torch.tensor([m]), torch.tensor([n]))
-        j = torch.arange(n)
-        inside = (j >= first[0].unsqueeze(1)) & (j <= last[0].unsqueeze(1))
+        column = torch.arange(n)
+        inside = (column >= first[0].unsqueeze(1)) & (column <= last[0].unsqueeze(1))
     given, allowed, found = costs.tolist(), inside.tolist(), [[math.inf] * n for _ in range(m)]
     for i in range(m):
         for j in range(n):

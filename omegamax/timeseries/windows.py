@@ -38,7 +38,7 @@ def band_of(who: str, window: Any, longest: int) -> Band | None:
         if window < 0:
             raise ValueError(f"{who}: window must be at least 0 steps, got {window}; None allows all")
         return SakoeChiba(int(window))
-    if not 0 <= window <= 1:
+    if not 0 <= float(window) <= 1:
         raise ValueError(
             f"{who}: a window that is a fraction must be between 0 and 1, got {window}; a number of steps is an int"
         )

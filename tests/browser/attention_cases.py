@@ -87,7 +87,7 @@ def write_pages(directory: Path) -> None:
 class Letters(Source):
     """A model whose every letter attends to itself."""
 
-    name, normalizer, task = "letters", "sparsemax", "letters"
+    name, normalizer = "letters", "sparsemax"
 
     def attend(self, lines: Any) -> list[ModelAttention]:
         if "bad" in lines:

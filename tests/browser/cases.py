@@ -16,6 +16,7 @@ from attention_cases import write_pages
 from torch import Tensor
 
 import omegamax as om
+from omegamax import plots
 from omegamax.explorer import explorer_page
 
 PARAMETERS: dict[str, list[dict[str, Any]]] = {
@@ -82,7 +83,11 @@ def row_cases() -> list[dict[str, Any]]:
             product = (
                 torch.autograd.grad(weights, leaf, direction)[0] if name != "hardmax" else torch.zeros_like(scores)
             )
+            target = int((scores > -torch.inf).nonzero()[-1])
+            loss = om.FenchelYoungLoss(smooth, reduction="none")(scores[None], torch.tensor([target]))
             case = {
+                "target": target,
+                "loss": loss.item(),
                 "operator": {"name": name, "parameter": next(iter(parameters.values()), 0), "gamma": gamma},
                 "scores": numbers(scores),
                 "direction": numbers(direction),
@@ -167,6 +172,8 @@ def main(directory: Path) -> None:
     (directory / "page.html").write_text(explorer_page(), encoding="utf-8")
     hostile = {"view": "row", "state": "t=</script><img src=x onerror=alert(1)>", "note": "</script><b>\u2028&"}
     (directory / "hostile.html").write_text(explorer_page(hostile), encoding="utf-8")
+    frame = plots.explore_row([0.5, -torch.inf, 1.0], ["one", "two", "three"], operators=["softmax", "sparsemax"])
+    (directory / "notebook.html").write_text(f"<!DOCTYPE html><p>A notebook</p>{frame._repr_html_()}", encoding="utf-8")
     write_pages(directory)
     print(f"{len(cases['rows'])} rows and {len(cases['structures'])} structures in {directory}")
 

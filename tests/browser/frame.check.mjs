@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 
-const VIEWS = ["row", "simplex", "structures"];
+const VIEWS = ["row", "simplex", "structures", "attention"];
 const frame = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
 const hash = (page) => page.evaluate(() => location.hash);
 const go = async (page, address) => {
@@ -13,7 +13,7 @@ const go = async (page, address) => {
 export const checks = [
   ["every view is reached by its tab, and keeps its state", async ({ open, expect }) => {
     const page = await open("#row?g=2");
-    for (const name of ["Simplex", "Structures", "Row"]) {
+    for (const name of ["Simplex", "Attention", "Structures", "Row"]) {
       await page.getByRole("navigation").getByText(name, { exact: true }).click();
       await frame(page);
       expect((await page.locator("nav [aria-current]").textContent()) === name, `the tab of ${name}`);
@@ -49,7 +49,7 @@ export const checks = [
 
   ["nothing is wider than a phone", async ({ open, expect }) => {
     const page = await open("", { viewport: { width: 390, height: 844 } });
-    for (const address of ["#row", "#simplex", ...["chain", "alignment", "matching", "tree", "graph"].map((kind) => `#structures?k=${kind}`)]) {
+    for (const address of ["#row", "#simplex", "#attention", ...["chain", "alignment", "matching", "tree", "graph"].map((kind) => `#structures?k=${kind}`)]) {
       await go(page, address);
       const width = await page.evaluate(() => document.documentElement.scrollWidth);
       expect(width <= 390, `${address} is ${width} pixels wide`);
@@ -83,6 +83,36 @@ export const checks = [
       reached.add(await page.evaluate(() => document.activeElement.getAttribute("role") ?? document.activeElement.tagName));
     }
     for (const kind of ["BUTTON", "INPUT", "slider"]) expect(reached.has(kind), `${kind} is reached, got ${[...reached]}`);
+  }],
+
+  ["a notebook shows a row in a frame that cannot leave it", async ({ open, expect }) => {
+    const page = await open("", { name: "notebook.html", quiet: true });
+    const frame = page.frameLocator("iframe");
+    await frame.locator(".card").first().waitFor();
+    expect((await frame.locator(".card:visible").count()) === 2, "two operators were asked for");
+    expect((await frame.locator("header.top").count()) === 0, "no header");
+    expect((await frame.locator(".score.masked .token").textContent()) === "two", "the mask");
+    await frame.locator(".score-track").nth(0).focus();
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("ArrowUp");
+    await frame.locator('.score-track[aria-valuenow="0.7"]').waitFor();
+    expect((await page.evaluate(() => location.hash)) === "", "the notebook keeps its address");
+  }],
+
+  ["an embedded page follows the theme around it and says how high it is", async ({ open, expect }) => {
+    const page = await open("", { name: "notebook.html", quiet: true, colorScheme: "light" });
+    const height = await page.evaluate(() => new Promise((done) => {
+      addEventListener("message", ({ data }) => { if (data.omegamaxHeight) done(data.omegamaxHeight); });
+      const frame = document.createElement("iframe");
+      frame.width = 600;
+      frame.src = "page.html?embed&theme=dark#row?v=sparsemax";
+      document.body.append(frame);
+    }));
+    expect(height > 300 && height < 900, `a row and one card are ${height} pixels high`);
+    const inner = page.frames().find((frame) => frame.url().includes("embed"));
+    expect((await inner.evaluate(() => document.documentElement.dataset.theme)) === "dark", "dark, as the address says");
+    await page.evaluate(() => document.querySelectorAll("iframe")[1].contentWindow.postMessage({ omegamaxTheme: "light" }, "*"));
+    await inner.locator('html[data-theme="light"]').waitFor({ state: "attached" });
   }],
 
   ["the first paint comes within a second", async ({ open, expect }) => {

@@ -22,12 +22,13 @@ export const checks = [
   ["rows agree with Python to 1e-6", async ({ open, files, expect }) => {
     const { rows } = JSON.parse(readFileSync(join(files, "cases.json"), "utf8"));
     const page = await open();
-    const inputs = rows.map(({ operator, scores, direction }) => ({ operator, scores, direction }));
-    const found = await page.evaluate((cases) => cases.map(({ operator, scores, direction }) => {
+    const inputs = rows.map(({ operator, scores, direction, target }) => ({ operator, scores, direction, target }));
+    const found = await page.evaluate((cases) => cases.map(({ operator, scores, direction, target }) => {
       const { kernels } = window.omegamax;
       const row = kernels.rows.solve(operator, scores.map((score) => (score === null ? -Infinity : score)));
       const product = kernels.rows.product(operator, row, direction);
-      return { weights: [...row.weights], value: row.value, product: [...product] };
+      const loss = window.omegamax.lossOf(operator, row.value, scores, target, scores.map((score) => score === null));
+      return { weights: [...row.weights], value: row.value, product: [...product], loss };
     }), inputs);
     let most = 0;
     rows.forEach((wanted, i) => {
@@ -36,6 +37,8 @@ export const checks = [
       expect(weights <= 1e-6, `${said}: weights are off by ${weights}`);
       const value = distance([found[i].value], [wanted.value], false);
       expect(value <= 1e-6, `${said}: the value ${found[i].value} is not ${wanted.value}`);
+      const loss = Math.abs(found[i].loss - wanted.loss) / Math.max(1, Math.abs(wanted.value), Math.abs(wanted.scores[wanted.target]));
+      expect(loss <= 2e-6, `${said}: the loss ${found[i].loss} is not ${wanted.loss}`);
       const largest = Math.max(1, ...wanted.product.map(Math.abs));
       const product = distance(found[i].product.map((number) => number / largest), wanted.product.map((number) => number / largest), false);
       expect(product <= 2e-6, `${said}: the Jacobian is off by ${product}`);

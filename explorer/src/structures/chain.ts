@@ -2,7 +2,7 @@
 
 import { element, svg } from "../dom";
 import { LatticeBuilder } from "../kernels/lattice";
-import { weightText } from "../numbers";
+import { clamp, weightText } from "../numbers";
 import { type Kind, readNumbers, readWords, writeNumbers } from "./kind";
 import { ScoreMatrix } from "./score_matrix";
 
@@ -133,13 +133,14 @@ export const chain: Kind<ChainState> = {
 
 function drawTrellis(picture: SVGSVGElement, { words, tags }: ChainState, expected: Float64Array, highlighted: Float64Array | undefined): void {
   const [n, c] = [words.length, tags.length];
-  const [left, top, across, down] = [64, 20, 118, 46];
+  const across = clamp(((picture.parentElement?.clientWidth ?? 700) - 150) / Math.max(1, n - 1), 56, 118);
+  const [left, top, down] = [64, 20, 46];
   const x = (word: number) => left + 40 + word * across;
   const y = (tag: number) => top + 14 + tag * down;
   const [width, height] = [x(n - 1) + 60, y(c - 1) + 56];
   picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
   picture.style.maxWidth = `${width * 1.15}px`;
-  picture.style.minWidth = `${Math.min(width, 520)}px`;
+  picture.style.minWidth = `${Math.min(width, 300)}px`;
   picture.setAttribute("aria-label", "Expected tags: " + words.map((word, i) => `${word} ${tags.map((tag, t) => `${tag} ${weightText(expected[i * c + t]!)}`).join(", ")}`).join("; "));
   const lines: SVGElement[] = [], circles: SVGElement[] = [];
   const pair = (word: number, from: number, to: number) => n * c + c * c + ((word - 1) * c + from) * c + to;
@@ -148,7 +149,7 @@ function drawTrellis(picture: SVGSVGElement, { words, tags }: ChainState, expect
       for (let to = 0; to < c; ++to) {
         const mass = expected[pair(word, from, to)]!;
         const lit = highlighted?.[pair(word, from, to)] === 1;
-        const d = `M${x(word - 1) + 13} ${y(from)}C${x(word - 1) + 55} ${y(from)} ${x(word) - 55} ${y(to)} ${x(word) - 13} ${y(to)}`;
+        const d = `M${x(word - 1) + 13} ${y(from)}C${x(word - 1) + across / 2} ${y(from)} ${x(word) - across / 2} ${y(to)} ${x(word) - 13} ${y(to)}`;
         lines[lit ? "push" : "unshift"](svg("path", { d, class: lit ? "edge lit" : mass === 0 ? "edge none" : "edge", "stroke-width": mass === 0 && !lit ? 1 : Math.max(1, 9 * mass) }));
       }
   for (let word = 0; word < n; ++word) {

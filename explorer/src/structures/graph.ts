@@ -111,6 +111,12 @@ function withScore(text: string, edge: number, score: number): string {
   }).join("\n");
 }
 
+// How far an edge is bent: as little as keeps it clear of other nodes.
+function freestBend(clearance: (bend: number) => number): number {
+  const bends = [0, 30, -30, 60, -60, 90, -90, 120, -120];
+  return bends.find((bend) => clearance(bend) > 30) ?? bends.reduce((best, bend) => (clearance(bend) > clearance(best) ? bend : best));
+}
+
 // Columns by the longest way from the source.
 function drawGraph(picture: SVGSVGElement, { nodes, edges }: Parsed, expected: Float64Array, highlighted: Float64Array | undefined): void {
   const depth = new Map<string, number>();
@@ -119,7 +125,7 @@ function drawGraph(picture: SVGSVGElement, { nodes, edges }: Parsed, expected: F
   for (const name of nodes) (columns[depth.get(name)!] ??= []).push(name);
   const tallest = Math.max(...columns.map((column) => column.length));
   const [across, down] = [124, 74];
-  const [width, height] = [columns.length * across, Math.max(2, tallest) * down + 44];
+  const [width, height] = [columns.length * across, Math.max(2, tallest) * down + 76];
   // Nodes of neighbouring columns are shifted a little, so that an edge over a column does not run through its node.
   const at = (name: string) => {
     const column = columns[depth.get(name)!]!;
@@ -136,9 +142,17 @@ function drawGraph(picture: SVGSVGElement, { nodes, edges }: Parsed, expected: F
     const lit = highlighted?.[i] === 1;
     const length = Math.hypot(b.x - a.x, b.y - a.y);
     const [ux, uy] = [(b.x - a.x) / length, (b.y - a.y) / length];
-    const span = depth.get(head)! - depth.get(tail)!;
-    const bend = span === 1 ? 0 : (a.y + b.y <= height ? 1 : -1) * (22 + 26 * span); // around the columns between
-    const middle = { x: (a.x + b.x) / 2 + uy * bend, y: (a.y + b.y) / 2 - ux * bend };
+    const middleAt = (bend: number) => ({ x: (a.x + b.x) / 2 + uy * bend, y: (a.y + b.y) / 2 - ux * bend });
+    const others = nodes.filter((name) => name !== tail && name !== head).map(at);
+    const middle = middleAt(freestBend((bend) => {
+      const control = middleAt(bend);
+      let nearest = Infinity;
+      for (const t of [0.2, 0.35, 0.5, 0.65, 0.8]) {
+        const [u, v, w] = [(1 - t) ** 2, 2 * t * (1 - t), t * t];
+        for (const other of others) nearest = Math.min(nearest, Math.hypot(u * a.x + v * control.x + w * b.x - other.x, u * a.y + v * control.y + w * b.y - other.y));
+      }
+      return nearest;
+    }));
     const [start, end] = [{ x: a.x + 17 * ux, y: a.y + 17 * uy }, { x: b.x - 21 * ux, y: b.y - 21 * uy }];
     lines[lit ? "push" : "unshift"](svg("g", { class: lit ? "arc lit" : mass === 0 ? "arc none" : "arc" },
       svg("path", { d: `M${start.x} ${start.y}Q${middle.x} ${middle.y} ${end.x} ${end.y}`, class: "edge", "stroke-width": mass === 0 && !lit ? 1 : Math.max(1.2, 8 * mass) }),

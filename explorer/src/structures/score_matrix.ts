@@ -89,7 +89,9 @@ export class ScoreMatrix {
     const steps: Record<string, number> = { "+": 0.1, "=": 0.1, "-": -0.1, PageUp: 0.5, PageDown: -0.5 };
     if (event.shiftKey && (event.key === "ArrowUp" || event.key === "ArrowDown")) steps[event.key] = event.key === "ArrowUp" ? 0.1 : -0.1;
     if (event.key in steps) {
-      this.options!.change(row, column, Number(clamp(score + steps[event.key]!, -MOST, MOST).toFixed(1)), true);
+      const next = Number(clamp(score + steps[event.key]!, -MOST, MOST).toFixed(1));
+      cell.setAttribute("aria-valuenow", String(next)); // at once: the next key may come before the next frame
+      this.options!.change(row, column, next, true);
       event.preventDefault();
       return;
     }

@@ -2,7 +2,7 @@
 
 import { element, svg } from "../dom";
 import { LatticeBuilder } from "../kernels/lattice";
-import { weightText } from "../numbers";
+import { clamp, weightText } from "../numbers";
 import { type Kind, readNumbers, readWords, writeNumbers } from "./kind";
 import { ScoreMatrix } from "./score_matrix";
 
@@ -112,13 +112,13 @@ export const tree: Kind<TreeState> = {
 
 function drawArcs(picture: SVGSVGElement, { words }: TreeState, expected: Float64Array, highlighted: Float64Array | undefined): void {
   const size = words.length + 1;
-  const across = 98;
+  const across = clamp(((picture.parentElement?.clientWidth ?? 700) - 90) / (size - 1), 56, 98);
   const x = (i: number) => 44 + i * across;
   const longest = Math.max(1, ...Array.from(expected.keys()).filter((at) => expected[at]! > 0 || highlighted?.[at] === 1).map((at) => Math.abs(Math.floor(at / size) - (at % size))));
   const height = 66 + 21 * Math.min(5, longest);
   const base = height - 34;
   picture.setAttribute("viewBox", `0 0 ${x(size - 1) + 50} ${height}`);
-  picture.style.minWidth = `${Math.min(x(size - 1) + 50, 480)}px`;
+  picture.style.minWidth = `${Math.min(x(size - 1) + 50, 300)}px`;
   picture.style.maxWidth = `${1.2 * (x(size - 1) + 50)}px`;
   const arcs: SVGElement[] = [], texts: SVGElement[] = [], said: string[] = [];
   for (let h = 0; h < size; ++h)

@@ -258,6 +258,7 @@ class AttentionView implements Mounted {
 
   private move(part: Part, rows: number, columns: number): void {
     const { row, column } = this.state;
+    if (part.rows.length === 0 || part.columns.length === 0) return;
     const next = row === null ? 0 : clamp(row + rows, 0, part.rows.length - 1);
     const across = row === null ? 0 : clamp((column ?? 0) + (column === null && columns !== 0 ? 0 : columns), 0, part.columns.length - 1);
     this.choose({ row: next, column: across });

@@ -52,7 +52,7 @@ class RowView implements Mounted {
         element("div", { class: "field grow" }, element("label", { for: "row-text" }, "Sentence"), this.sentence),
         element("div", { class: "field" }, element("label", { for: "row-preset" }, "Examples"), this.preset),
         element("div", { class: "field" }, element("span", { class: "label" }, "Temperature"), this.gamma.root),
-        element("div", { class: "field" }, element("label", { for: "row-groups" }, "Groups"), this.groups),
+        element("div", { class: "field groups-field" }, element("label", { for: "row-groups" }, "Groups"), this.groups),
       ),
       element("section", { class: "panel", "aria-label": "Scores" },
         this.editor.root,
@@ -128,6 +128,7 @@ class RowView implements Mounted {
     const scale = SCALES.find((each) => each >= largest * 0.999) ?? 1;
     this.editor.update(scores, masked, target);
     this.cards.forEach((card, k) => {
+      card.root.hidden = this.state.shown.length > 0 && !this.state.shown.includes(card.shown.name);
       const { operator, row } = this.solved[k]!;
       const loss = target < 0 ? undefined : lossOf(operator, row.value, scores, target, masked);
       card.draw({ tokens, rightToLeft, masked, operator, row, loss, scale: operator.name === "hardmax" ? 1 : scale });

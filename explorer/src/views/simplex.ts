@@ -10,7 +10,9 @@ import type { Mounted, Page, View } from "../view";
 import { Slider } from "../widgets/slider";
 
 const REACH = 1.75; // of the plane, to each side
-const SIZE = 481; // of its grid
+const QUICK = 121; // its grid while parameters move ...
+const FINE = 361; // ... and when they have come to rest
+const REST = 180; // milliseconds
 const SIDE = 600; // of the picture, in its own units
 const MOST = 4; // of a score
 const NAMES = ["a", "b", "c"];
@@ -56,7 +58,8 @@ class SimplexView implements Mounted {
   private state = initialState();
   private readonly frame = oncePerFrame(() => this.draw());
   private drawnRegions = "";
-  private readonly canvas = element("canvas", { width: SIZE, height: SIZE, "aria-hidden": "true" });
+  private rest: ReturnType<typeof setTimeout> | undefined;
+  private readonly canvas = element("canvas", { "aria-hidden": "true" });
   private readonly levels = svg("g", { class: "levels" });
   private readonly names = svg("g", { class: "regions" });
   private readonly path = svg("path", { class: "path" });
@@ -120,6 +123,7 @@ class SimplexView implements Mounted {
     this.frame.now();
   }
   unmount(): void {
+    clearTimeout(this.rest);
     this.frame.cancel();
   }
 
@@ -192,9 +196,16 @@ class SimplexView implements Mounted {
     const strongest = document.documentElement.dataset.theme ?? (dark ? "dark" : "light");
     if (`${version} ${shade} ${strongest}` === this.drawnRegions) return;
     this.drawnRegions = `${version} ${shade} ${strongest}`;
-    const regions = findRegions(this.page.kernels, operator, REACH, SIZE);
-    this.paint(regions, shade);
-    const scale = SIDE / (SIZE - 1);
+    this.showRegions(operator, shade, QUICK);
+    clearTimeout(this.rest);
+    this.rest = setTimeout(() => this.showRegions(operator, shade, FINE), REST);
+  }
+
+  private showRegions(operator: RowOperator, colour: string, size: number): void {
+    const regions = findRegions(this.page.kernels, operator, REACH, size);
+    this.canvas.width = this.canvas.height = size;
+    this.paint(regions, colour);
+    const scale = SIDE / (size - 1);
     this.levels.replaceChildren(...regions.levels.map(({ lines }) => svg("path", { d: lines.map(([a, b]) => `M${pair(a, scale)}L${pair(b, scale)}`).join("") })));
     this.nameRegions(regions, scale);
   }
@@ -216,20 +227,15 @@ class SimplexView implements Mounted {
 
   // The positions with weight, written in the middle of each region.
   private nameRegions({ size, keys, supports }: Regions, scale: number): void {
-    const sums = new Map<number, { x: number; y: number; n: number }>();
-    for (let cell = 0; cell < keys.length; ++cell) {
-      const sum = sums.get(keys[cell]!) ?? { x: 0, y: 0, n: 0 };
-      sum.x += cell % size;
-      sum.y += Math.floor(cell / size);
-      ++sum.n;
-      sums.set(keys[cell]!, sum);
-    }
     const texts: SVGElement[] = [];
-    for (const [key, { x, y, n }] of sums) {
-      if (n < 0.012 * size * size || sums.size === 1) continue;
-      const at = { x: x / n, y: y / n };
-      if (keys[Math.round(at.y) * size + Math.round(at.x)] !== key) continue; // a region in several pieces
-      texts.push(svg("text", { x: at.x * scale, y: at.y * scale + 5 }, regionName(key)));
+    for (const [key, { x, y, n }] of centres(keys, size, () => true)) {
+      if (n < 0.012 * size * size || n === keys.length) continue;
+      let at = { x, y };
+      const inside = () => keys[Math.round(at.y) * size + Math.round(at.x)] === key;
+      // A region in two pieces has its name in the right or in the upper one.
+      if (!inside()) at = centres(keys, size, (column) => column > x).get(key) ?? at;
+      if (!inside()) at = centres(keys, size, (_, row) => row < y).get(key) ?? at;
+      if (inside()) texts.push(svg("text", { x: at.x * scale, y: at.y * scale + 5 }, regionName(key)));
     }
     this.names.replaceChildren(...texts);
     const kinds = new Set(supports).size;
@@ -251,6 +257,25 @@ class SimplexView implements Mounted {
     }
     if (parameter) this.parameter?.set(this.state.parameters[parameter.key]!);
   }
+}
+
+// The middle of each region, of those cells that count, and how many they are.
+function centres(keys: Uint8Array, size: number, counts: (column: number, row: number) => boolean): Map<number, { x: number; y: number; n: number }> {
+  const sums = new Map<number, { x: number; y: number; n: number }>();
+  for (let cell = 0; cell < keys.length; ++cell) {
+    const [column, row] = [cell % size, Math.floor(cell / size)];
+    if (!counts(column, row)) continue;
+    const sum = sums.get(keys[cell]!) ?? { x: 0, y: 0, n: 0 };
+    sum.x += column;
+    sum.y += row;
+    ++sum.n;
+    sums.set(keys[cell]!, sum);
+  }
+  for (const sum of sums.values()) {
+    sum.x /= sum.n;
+    sum.y /= sum.n;
+  }
+  return sums;
 }
 
 function pair({ x, y }: Point, scale = 1): string {

@@ -111,7 +111,7 @@ class StructDistribution(Distribution):
 
     @property
     def entropy(self) -> Tensor:  # type: ignore[override]
-        """The entropy (*batch)."""
+        """How uncertain the structure is, −E log p, (*batch); differentiable."""
         return self.structure().entropy(self.potentials(), lengths=self.lengths)
 
     def kl(self, other: StructDistribution) -> Tensor:

@@ -136,7 +136,7 @@ class _Same:
 
     @staticmethod
     def from_parts(spans: Tensor) -> tuple[Tensor, None]:
-        """Returns `spans`."""
+        """Returns `spans` as they are, and nothing extra."""
         return spans, None
 
 
