@@ -16,6 +16,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import timing
 import torch
 from timing import write
 
@@ -176,6 +177,7 @@ def main() -> None:
     parser.add_argument("--no-tslearn", action="store_true", help="leave out the comparison with tslearn")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    timing.clock = time.process_time
     warnings.filterwarnings("ignore", message=".*stopped after")
     neighbours, centroids = [], []
     for name in options.sets or sorted((*PUBLISHED, *OTHERS)):
@@ -204,8 +206,13 @@ def main() -> None:
     ]
     if not options.no_tslearn:
         rows = saved(options.out / "tslearn.json", lambda: against_tslearn(options.data))
-        header = ["set", "what", "objective, omegamax", "tslearn", "seconds, omegamax", "tslearn", "times faster"]
-        sections.append(("Means and clusters under soft-DTW: processor time of one thread", header, rows))
+        rows = [[*row[:4], 1000 * row[4], 1000 * row[5], row[6]] for row in rows]
+        header = ["set", "what", "objective, omegamax", "tslearn", "ms, omegamax", "ms, tslearn", "times faster"]
+        heading = (
+            "Means and clusters under soft-DTW, γ = 1: processor time of one thread; in clusters tslearn ends the "
+            "search for a mean at a relative gain of 1e-3, omegamax at 1e-5"
+        )
+        sections.append((heading, header, rows))
     write("ucr", "UCR and UEA sets", sections)
 
 
