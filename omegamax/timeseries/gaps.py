@@ -149,5 +149,5 @@ def cells_with_gaps(costs: Tensor, gap_open: float, gap_extend: float, *, local:
 def _check_number(who: str, name: str, number: Any, least: float) -> None:
     if isinstance(number, bool) or not isinstance(number, numbers.Real):
         raise TypeError(f"{who}: {name} must be a number, got {type(number).__name__}; use for example 1.0")
-    if not least <= number < math.inf:
+    if not least <= float(number) < math.inf:
         raise ValueError(f"{who}: {name} must be finite and at least {least}, got {number}; use for example 1.0")

@@ -228,8 +228,8 @@ def _key(one: SeriesBatch, other: SeriesBatch | None, measure: Distance, condens
     for batch in (one, other):
         if batch is not None:
             digest.update(str(tuple(batch.values.shape)).encode())
-            digest.update(np.ascontiguousarray(batch.values.numpy()))
-            digest.update(np.ascontiguousarray(batch.lengths.numpy()))
+            digest.update(np.ascontiguousarray(batch.values.numpy()).data)
+            digest.update(np.ascontiguousarray(batch.lengths.numpy()).data)
     digest.update(repr((measure, str(one.values.dtype), condensed, plan[:1], len(plan))).encode())
     return digest.hexdigest()
 
