@@ -244,21 +244,17 @@ def _spread(cells: list[dict[str, Any]], split: str) -> str:
 
 
 def draw(results: list[dict[str, Any]], work: Path, directory: Path) -> None:
-    """Draws dev F1 by epoch, and how far probabilities of entities can be trusted, for WNUT17 without an encoder."""
+    """Draws dev F1 by epoch, and how far probabilities of entities can be trusted: WNUT17, seed 0, no encoder."""
     from omegamax.plots import learning_curves, reliability_plot
 
     directory.mkdir(parents=True, exist_ok=True)
     cells = [
         cell for cell in results if (cell["data"], cell["inputs"]) == ("wnut17", "words") and cell["loss"] != SPACY
     ]
-    curves = {}
-    for loss in LOSSES:
-        several = [cell["dev_f1_by_epoch"] for cell in cells if cell["loss"] == loss]
-        if several:
-            curves[loss] = [100 * statistics.mean(values) for values in zip(*several)]
+    first = {cell["loss"]: cell for cell in cells if cell["seed"] == 0}
+    curves = {loss: [100 * f1 for f1 in first[loss]["dev_f1_by_epoch"]] for loss in LOSSES if loss in first}
     learning_curves(curves, metric="F1 on the dev data").savefig(directory / "tagger_dev_f1.png")
-    first = {cell["loss"]: work / "runs" / name_of(cell) for cell in cells if cell["seed"] == 0}
-    bins = {loss: reliability_of(first[loss]) for loss in ("crf", "l2") if loss in first}
+    bins = {loss: reliability_of(work / "runs" / name_of(first[loss])) for loss in ("crf", "l2") if loss in first}
     reliability_plot(bins, of="entities").savefig(directory / "tagger_reliability.png")
 
 
