@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import subprocess
 import sys
 import warnings
@@ -16,7 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from timing import Section, fastest, run
+from timing import RESULTS, Section, fastest, run
 
 from omegamax import timeseries as ts
 
@@ -186,11 +187,11 @@ def sections(options: argparse.Namespace) -> list[Section]:
     if not isinstance(numba, str):
         numba.set_num_threads(min(options.threads, numba.config.NUMBA_NUM_THREADS))
     torch.set_num_threads(options.threads)
-    return [
+    all_sections = [
         (
             "Pairwise distances, float64",
             ["series × length", "series timed", "distance", "peer", "peer, ms", "omegamax, ms", "times faster"],
-            pairwise(options),
+            pairwise,
         ),
         (
             "Nearest neighbour, with pruning and from the full matrix",
@@ -205,28 +206,37 @@ def sections(options: argparse.Namespace) -> list[Section]:
                 "% abandoned",
                 "% computed",
             ],
-            search(options),
+            search,
         ),
         (
             "Memory against n, float32, length 20",
             ["n", "condensed matrix, MB", "peak of cdist, MB", "s", "peak of nearest (k = 5), MB", "s"],
-            memory(options),
+            memory,
         ),
         (
             "Soft-DTW of long series: value and gradient, float32",
             ["grid", "Sakoe–Chiba band", "peak, MB", "processor time, s", "ns per cell"],
-            long_series(options),
+            long_series,
         ),
         (
             "Growth: ns per cell of a matrix",
             ["series", "length", "dtw, float32", "dtw, float64", "soft_dtw, float32", "soft_dtw, float64"],
-            growth(options),
+            growth,
         ),
+    ]
+    if options.only is None:
+        return [(heading, header, measure(options)) for heading, header, measure in all_sections]
+    before = json.loads((RESULTS / "timeseries.json").read_text())["sections"]
+    return [
+        (heading, header, measure(options) if measure.__name__ == options.only else old["rows"])
+        for (heading, header, measure), old in zip(all_sections, before)
     ]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sample", type=float, default=0.15, help="share of the series that is timed")
+    names = ["pairwise", "search", "memory", "long_series", "growth"]
+    parser.add_argument("--only", choices=names, help="measure one section again, and keep the others of the results")
     parser.add_argument("--least", type=int, default=3, help="rounds of every cell (default %(default)s)")
     parser.add_argument("--longest", type=int, default=65536, help="the longest series for soft-DTW with its gradient")
 

@@ -56,7 +56,7 @@ class _Gapped(Distance):
 class Edit(_Gapped):
     """The edit distance of series (EDR): two numbers are equal if all their channels differ by at most `tolerance`.
 
-    It counts; aeon's `edr_distance` divides the count by the longer length.
+    It is a count. aeon's `edr_distance` is another number: it is divided by a length, and differs otherwise too.
     """
 
     tolerance: float = 0.25

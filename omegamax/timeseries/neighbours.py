@@ -1,7 +1,7 @@
 """The nearest series of each query: exactly those of the full matrix of distances, with fewer recursions.
 
 Under DTW with unit steps lower bounds rule most pairs out: LB_Kim by the first and last numbers, LB_Keogh by the
-envelope of either series. The others are swept in the order of their bounds, many at once, and a sweep stops as soon as
+envelope of the query. The others are swept in the order of their bounds, many at once, and a sweep stops as soon as
 no path can be among the nearest. Other distances have no bounds here; all pairs are computed.
 """
 
@@ -180,9 +180,9 @@ def _search(measure: Distance, one: SeriesBatch, other: SeriesBatch, k: int, rad
 
 def _pruned(measure: Dtw, one: SeriesBatch, other: SeriesBatch, k: int, radius: float, dense: bool) -> _Found:
     band = measure.plain_band(one, other)
+    # The envelope of the references would be a second bound. It takes longer than the recursions that it saves.
     kim, keogh = series_bounds(one.values, other.values, one.lengths, other.lengths, band)
-    _, keogh_back = series_bounds(other.values, one.values, other.lengths, one.lengths, band)
-    bound = torch.maximum(torch.maximum(keogh, keogh_back.mT), kim)
+    bound = torch.maximum(keogh, kim)
     # Sums of squares are rounded: a bound must not rule out a pair that it only seems to exceed.
     longest = max(one.values.shape[1], other.values.shape[1]) * one.values.shape[2]
     slack = 1 - 8 * (longest + 4) * torch.finfo(bound.dtype).eps
