@@ -29,6 +29,7 @@ from omegamax.operators.regularizer import Regularizer
 from omegamax.operators.shannon import Shannon
 from omegamax.operators.squared_norm import SquaredNorm
 from omegamax.operators.standard_form import with_dim_last
+from omegamax.wrong_kinds import instead_of, kind_of
 
 _SQUARED_NORM = SquaredNorm()
 
@@ -223,8 +224,13 @@ def _read(
     checks.check_scores(who, x, name="x")
     checks.check_dim(who, x, dim)
     checks.check_gamma(who, gamma)
+    if not isinstance(regularizer, Regularizer):
+        raise TypeError(
+            f"{who}: regularizer must be SquaredNorm() or Shannon(), got {kind_of(regularizer)}; "
+            f"{instead_of(regularizer, 'om.SquaredNorm()')}"
+        )
     if not isinstance(regularizer, (SquaredNorm, Shannon)):
-        kind = regularizer.__name__ if isinstance(regularizer, type) else type(regularizer).__name__
+        kind = type(regularizer).__name__
         raise ValueError(f"{who}: regularizer must be SquaredNorm() or Shannon(), got {kind}; use one of them")
     if mask is not None:
         checks.check_mask(who, x, mask, onto="x")

@@ -69,6 +69,11 @@ MODULES = {
         lambda: om.attention.LocationAware(5, 7, 11, n_filters=13, width=17, normalizer=FUSED),
         "5 7 11 13 17 0.37",
     ),
+    "LinearStart": (lambda: om.attention.LinearStart(FUSED, 23), "0.37 23"),
+    "HopfieldMemory": (
+        lambda: om.attention.HopfieldMemory(normalizer=FUSED, gamma=0.3, n_steps=7),
+        "0.37 gamma=0.3 n_steps=7",
+    ),
     "Marginalize": (om.attention.Marginalize, "Marginalize"),
     "MemoryController": (
         lambda: om.attention.MemoryController(5, 7, om.attention.TuringMemory(9, n_slots=11, width=13)),

@@ -18,6 +18,7 @@ from omegamax.extras import how_to_install
 from omegamax.losses import fenchel_young_loss
 from omegamax.operators import SquaredNorm
 from omegamax.smoothmax import SmoothMax
+from omegamax.wrong_kinds import instead_of, kind_of
 
 try:
     from scipy.optimize import minimize
@@ -154,8 +155,8 @@ class FenchelYoungClassifier(ClassifierMixin, BaseEstimator):
         smooth = SquaredNorm() if self.regularizer is None else self.regularizer
         if not isinstance(smooth, SmoothMax) or smooth.event_ndim != 1:
             raise TypeError(
-                f"{_WHO}: regularizer must be an Ω over rows, got {smooth!r}; "
-                "use om.Shannon(), om.SquaredNorm(), om.Tsallis(1.5), ..."
+                f"{_WHO}: regularizer must be an Ω over rows, got {kind_of(smooth)}; "
+                f"{instead_of(smooth, 'om.Shannon() or om.SquaredNorm()')}"
             )
         return smooth
 

@@ -250,4 +250,5 @@ def test_memory_that_runs_out_is_said(command, trained, monkeypatch):
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: 9 bytes")
 
     monkeypatch.setattr("omegamax.training.prediction.assess", fail)
+    monkeypatch.setattr("omegamax.training.prediction.inspect", fail)  # which the quick inspections of a task call
     refused(command("evaluate", trained), "must fit into memory")

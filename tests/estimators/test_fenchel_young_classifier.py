@@ -133,7 +133,7 @@ def test_it_is_cloned_searched_and_pickled():
 def test_errors_say_what_to_do():
     X, y = problem(3)
     with pytest.raises(
-        TypeError, match="FenchelYoungClassifier: regularizer must be an Ω over rows, got 'sparsemax'; use"
+        TypeError, match="FenchelYoungClassifier: regularizer must be an Ω over rows, got the string 'sparsemax'; use"
     ):
         FenchelYoungClassifier("sparsemax").fit(X, y)
     with pytest.raises(TypeError, match="must be an Ω over rows"):
