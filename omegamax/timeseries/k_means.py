@@ -54,6 +54,7 @@ class TimeSeriesKMeans(TransformerMixin, ClusterMixin, SeriesEstimator):
         max_iter: how many times the centres move at most
         tol: the relative change of the inertia to stop at
         max_iter_barycenter: how many iterations of L-BFGS a move makes at most
+        tol_barycenter: the relative gain of such an iteration to stop at
         random_state: a seed, for the first centres
 
     After `fit`: `cluster_centers_`, a list of arrays (length, channels); `labels_` (n,), `inertia_` and `n_iter_`.
@@ -76,6 +77,7 @@ class TimeSeriesKMeans(TransformerMixin, ClusterMixin, SeriesEstimator):
         max_iter: int = 50,
         tol: float = 1e-6,
         max_iter_barycenter: int = 100,
+        tol_barycenter: float = 1e-5,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -86,6 +88,7 @@ class TimeSeriesKMeans(TransformerMixin, ClusterMixin, SeriesEstimator):
         self.max_iter = max_iter
         self.tol = tol
         self.max_iter_barycenter = max_iter_barycenter
+        self.tol_barycenter = tol_barycenter
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> TimeSeriesKMeans:
@@ -94,7 +97,7 @@ class TimeSeriesKMeans(TransformerMixin, ClusterMixin, SeriesEstimator):
         check_choice(self, (*OBJECTIVES, "euclidean"), distance=self.distance)
         if isinstance(self.init, str):
             check_choice(self, _INITS, init=self.init)
-        check_positive(self, gamma=self.gamma, tol=self.tol)
+        check_positive(self, gamma=self.gamma, tol=self.tol, tol_barycenter=self.tol_barycenter)
         counts = {name: getattr(self, name) for name in ("n_clusters", "n_init", "max_iter", "max_iter_barycenter")}
         check_count(self, **counts)
         if len(batch) < self.n_clusters:
@@ -202,6 +205,7 @@ class TimeSeriesKMeans(TransformerMixin, ClusterMixin, SeriesEstimator):
             omega=omega,
             divergence=divergence,
             max_iter=self.max_iter_barycenter,
+            tol=float(self.tol_barycenter),
         ).series
 
     def _distances(self, batch: SeriesBatch, centres: list[Tensor]) -> Tensor:

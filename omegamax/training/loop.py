@@ -36,7 +36,7 @@ from omegamax.training.processes import (
 from omegamax.training.progress import Progress, Silent, Speed, progress_on
 from omegamax.training.resources import check_memory, threads_for_training, using_threads
 from omegamax.training.runs import RunDirectory, RunFiles
-from omegamax.training.settings import TrainingSettings, to_dict
+from omegamax.training.settings import TrainingSettings, to_dict, values_before
 from omegamax.training.task import Task, data_digest, task_name
 from omegamax.training.training_state import EVALUATION, TrainingState, resume_training, start_training
 
@@ -75,7 +75,8 @@ def train(
     config: dict[str, Any] = {"task": task_name(type(task)), "metric": task.metric}
     config |= {"settings": checkpoints.as_json(to_dict(task.settings)), "training": to_dict(settings)}
     opened: list[RunFiles] = []
-    processes.on_rank_zero(lambda: opened.append(run.open(config)))
+    added = {"settings": values_before(type(task.settings)), "training": values_before(TrainingSettings)}
+    processes.on_rank_zero(lambda: opened.append(run.open(config, added=added)))
     files = opened[0] if processes.is_rank_zero else None
     try:
         with using_threads(settings.threads), StopSignals(repeat_stops_at_once=processes.size == 1) as signals:

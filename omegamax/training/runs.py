@@ -88,8 +88,11 @@ class RunDirectory:
         if (self.path / CHECKPOINTS).is_dir():
             refuse_links((self.path / CHECKPOINTS).iterdir())
 
-    def open(self, config: Mapping[str, Any]) -> RunFiles:
-        """Locks the directory and writes the configuration of a run to it."""
+    def open(self, config: Mapping[str, Any], *, added: Mapping[str, Mapping[str, Any]] | None = None) -> RunFiles:
+        """Locks the directory and writes the configuration of a run to it.
+
+        `added` has, for the groups of settings, the values that a run means that began before an option was there.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.path / LOCK)
@@ -100,7 +103,7 @@ class RunDirectory:
         try:
             self.check()
             stored = read_run_config(self.path)
-            run = self._write_config(stored, config)
+            run = self._write_config(stored, config, added or {})
             files = RunFiles(self.path, lock, run, config.get("training", {}).get("keep", 1))
             if stored is not None and run != stored["run"]:
                 for old in list_checkpoints(self.path):  # of the run that this one replaces
@@ -113,10 +116,13 @@ class RunDirectory:
             lock.release()
             raise
 
-    def _write_config(self, stored: Mapping[str, Any] | None, config: Mapping[str, Any]) -> str:
+    def _write_config(
+        self, stored: Mapping[str, Any] | None, config: Mapping[str, Any], added: Mapping[str, Mapping[str, Any]]
+    ) -> str:
         """Writes config.json, which is when an old run is replaced; returns the random name of the run."""
         if stored is not None and self.existing == "resume":
-            _check_same_settings(self.path, stored, config)
+            meant = {group: {**values, **stored[group]} for group, values in added.items()}
+            _check_same_settings(self.path, {**stored, **meant}, config)
             run = str(stored["run"])
         else:
             run = secrets.token_hex(8)

@@ -76,14 +76,18 @@ def to_dict(settings: Any) -> dict[str, Any]:
     return {each.name: getattr(settings, each.name) for each in fields(settings)}
 
 
+def values_before(kind: type) -> dict[str, Any]:
+    """Returns the options that were added to a settings dataclass, each with the value that older files mean."""
+    return {each.name: each.metadata["before"] for each in fields(kind) if "before" in each.metadata}
+
+
 def from_dict(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
     """Makes a settings dataclass from JSON values: the inverse of `to_dict`.
 
     A missing name has the value `before` of its option. Raises ValueError for unknown names, for missing ones without
     such a value, for values of another type, and for numbers out of bounds.
     """
-    added = {each.name: each.metadata["before"] for each in fields(kind) if "before" in each.metadata}  # type: ignore[arg-type]
-    values = {**added, **values}
+    values = {**values_before(kind), **values}
     hints, names = get_type_hints(kind), {each.name for each in fields(kind)}  # type: ignore[arg-type]
     for wrong, what in ((set(values) - names, "unknown"), (names - set(values), "missing")):
         if wrong:

@@ -110,6 +110,19 @@ def test_other_settings_are_not_resumed(tmp_path, values, name):
         run(tmp_path / "run", "resume", settings=changed(**values))
 
 
+def test_a_run_that_began_before_an_option_was_there_is_resumed(tmp_path):
+    with pytest.raises(Crash):
+        run(tmp_path / "run", progress=CrashAfter(3))
+    file = tmp_path / "run" / "config.json"
+    config = json.loads(file.read_text())
+    assert config["training"].pop("optimizer") == "adamw"
+    file.write_text(json.dumps(config))
+    with pytest.raises(RunDirectoryError, match="began with optimizer = 'adamw', which cannot become 'sgd'"):
+        run(tmp_path / "run", "resume", settings=changed(optimizer="sgd"))
+    run(tmp_path / "run", "resume")
+    assert json.loads(file.read_text())["training"]["optimizer"] == "adamw"
+
+
 def test_another_task_or_its_settings_are_not_resumed(tmp_path):
     class Other(Sums):
         pass
