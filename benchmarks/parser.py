@@ -181,7 +181,7 @@ def draw(cells: list[dict[str, Any]], directory: Path, options: argparse.Namespa
             learning_curves(curves, metric=metric).savefig(directory / f"parser_{name}.png")
     curves = {names[id(cell)]: [epoch["metrics"]["las"] for epoch in cell["epochs"]] for cell in cells}
     learning_curves(curves, metric="LAS on the dev data").savefig(directory / "parser_las.png")
-    buckets = {"one": "uas_one_tree", "2 to 5": "uas_2_to_5_trees", "6 or more": "uas_more_trees"}
+    buckets = {"1": "uas_one_tree", "2–5": "uas_2_to_5_trees", "6+": "uas_more_trees"}
     if sparse:
         scores = {
             names[id(cell)]: {said: cell["test"][name] for said, name in buckets.items() if name in cell["test"]}
