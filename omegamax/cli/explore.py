@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 import tempfile
-import webbrowser
 from pathlib import Path
 
 from omegamax.cli.errors import CommandError
@@ -61,6 +60,8 @@ def run(options: argparse.Namespace) -> None:
             return
     path = _write(explorer_page(data), options.out)
     print(printable(path))
+    import webbrowser  # here, so that --help is quick
+
     if not options.no_open and not webbrowser.open(path.resolve().as_uri()):
         print("omegamax explore: no browser could be started; open the file above in one", file=sys.stderr)
 

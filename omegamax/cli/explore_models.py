@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import threading
-import webbrowser
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -107,6 +106,8 @@ def serve_page(page: str, sources: Sequence[Any], options: argparse.Namespace, *
     def started(address: str) -> None:
         print(f"{printable(address)}\nOnly this computer can open it, with this address. Ctrl-C stops it.", flush=True)
         if opens:
+            import webbrowser  # here, so that --help is quick
+
             _open_later(address, webbrowser.open)
 
     with open_socket(options.port or 0) as listening:
