@@ -8,6 +8,7 @@ the long table of `series_tables.py`: columns `series`, `time`, one for each cha
 from __future__ import annotations
 
 import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,7 @@ def read_arrays(path: Path, missing: str, channels: str) -> TimeSeriesFile:
     except (ValueError, EOFError, KeyError, SyntaxError) as error:  # pickled objects, half a file, other contents
         reason = " ".join(str(error).split())[:120]
         raise ValueError(f"{path}: expected arrays of numbers, got something else ({reason}); save it again") from None
-    except Exception as error:
-        if type(error).__name__ != "BadZipFile":
-            raise
+    except zipfile.BadZipFile:
         raise ValueError(f"{path}: expected a whole .npz file, got a damaged one; save it again") from None
     array, labels = _named(path, arrays)
     if array.dtype.kind not in "fiub" or array.ndim not in (2, 3):
