@@ -39,7 +39,6 @@ from omegamax.recipes.settings import NLISettings
 from omegamax.recipes.train_and_test import train_and_test
 from omegamax.training.settings import TrainingSettings, to_dict
 
-CELLS = timing.RESULTS / "nli_cells.jsonl"
 ROWS = ("softmax", "sparsemax", "entmax15", "fusedmax", "oscarmax", "sqpnormmax")
 VARIANTS: dict[str, dict[str, str]] = {
     **{f"lstm {name}": {"model": "lstm", "attention": name} for name in (*ROWS, "none")},
@@ -117,16 +116,6 @@ def run_directory(options: argparse.Namespace, corpus: str, variant: str, seed: 
 def events(out: Path) -> Iterator[dict[str, Any]]:
     with (out / "metrics.jsonl").open() as file:
         yield from map(json.loads, file)
-
-
-def known_cells() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in CELLS.read_text().splitlines()] if CELLS.exists() else []
-
-
-def keep(cell: dict[str, Any]) -> None:
-    CELLS.parent.mkdir(exist_ok=True)
-    with CELLS.open("a") as file:
-        file.write(json.dumps(cell) + "\n")
 
 
 def bits(cell: dict[str, Any]) -> list[int]:
@@ -272,18 +261,18 @@ def main() -> None:
                     cell = run_cell(options, corpus, data, variant, seed)
                     if cell is None:
                         raise SystemExit("interrupted; the same command goes on from here")
-                    keep(cell)
-                    timing.write("nli", "Natural language inference", sections(known_cells()))
+                    timing.add_cell("nli", cell)
+                    timing.write("nli", "Natural language inference", sections(timing.read_cells("nli")))
         for corpus, data in (each.split("=", 1) for each in options.speed):
-            keep(measure_speed(options, corpus, data))
-    if known_cells():
-        timing.write("nli", "Natural language inference", sections(known_cells()))
+            timing.add_cell("nli", measure_speed(options, corpus, data))
+    if timing.read_cells("nli"):
+        timing.write("nli", "Natural language inference", sections(timing.read_cells("nli")))
     if options.picture is not None:
         draw_figure_3(options, next(iter(corpora)))
 
 
 def of_trained(corpus: str, variant: str) -> list[dict[str, Any]]:
-    return of([cell for cell in known_cells() if "variant" in cell], corpus, variant)
+    return of([cell for cell in timing.read_cells("nli") if "variant" in cell], corpus, variant)
 
 
 if __name__ == "__main__":

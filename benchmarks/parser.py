@@ -1,8 +1,9 @@
 """The dependency parser on a treebank: every loss, with gold tags and without, and the trees that SparseMAP keeps.
 
 Each cell of the table is one run of `omegamax train parser` with the same settings, in a directory of its own. A cell
-that is finished is not computed again, and one that was interrupted is resumed, so the benchmark can be stopped at any
-time. A run that takes more than --minutes is stopped, and its best model so far is evaluated; the table says so.
+that is finished is kept in results/parser_cells.jsonl and not computed again, and one that was interrupted is resumed,
+so the benchmark can be stopped at any time and goes on elsewhere. A run that takes more than --minutes is stopped, and
+its best model so far is evaluated; the table says so. Pictures need the runs.
 
     python benchmarks/parser.py --data treebanks/ud_english_ewt --runs runs/parser
     python benchmarks/parser.py --data ... --runs ... --losses crf sparsemap --tags gold
@@ -27,7 +28,7 @@ import timing
 LOSSES = ("crf", "crf-projective", "l2-projective", "sparsemap", "margin", "margin-sparsemap", "softmax")
 TAGS = {"gold": "upos,xpos,feats", "none": ""}
 SPARSE = ("sparsemap", "margin-sparsemap")
-CELL = "cell.json"  # in the directory of a run, once it is finished
+CURVES = ("las", "one_tree", "trees")  # scores on the dev data that are kept for each epoch
 # UAS and LAS of UDPipe 1 on the test data of UD English-EWT with gold tokens.
 UDPIPE = {"gold": (88.1, 86.2), "none": (84.5, 81.2)}
 NAMES = {"gold": "with gold tags", "none": "without tags"}
@@ -43,9 +44,11 @@ def command(options: argparse.Namespace, loss: str, tags: str, run: Path) -> lis
 
 def compute(options: argparse.Namespace, loss: str, tags: str) -> dict[str, Any]:
     """Trains and evaluates one cell, or reads what an earlier call found."""
+    wanted = {"loss": loss, "tags": tags, "seed": options.seed, "more": options.train_options}
+    for cell in timing.read_cells("parser"):
+        if wanted.items() <= cell.items():
+            return cell
     run = cell_directory(options, loss, tags)
-    if (run / CELL).exists():
-        return json.loads((run / CELL).read_text())
     before = epochs_of(run)[-1]["seconds"] if epochs_of(run) else 0.0
     process = subprocess.Popen(command(options, loss, tags, run), stdout=sys.stderr)
     outcome = "finished"
@@ -62,12 +65,22 @@ def compute(options: argparse.Namespace, loss: str, tags: str) -> dict[str, Any]
         raise SystemExit(f"parser: the run in {run} ended with code {code}; call the same command again to resume it")
     evaluate = [sys.executable, "-m", "omegamax", "evaluate", str(run), "--json", "--threads", str(options.threads)]
     test = json.loads(subprocess.run(evaluate, check=True, capture_output=True, text=True).stdout)
-    epochs = epochs_of(run)
-    cell = {"loss": loss, "tags": tags, "outcome": outcome, "seed": options.seed, "test": test, "epochs": epochs}
-    cell["date"] = datetime.date.today().isoformat()
-    cell["options"] = ["--epochs", str(options.epochs), "--threads", str(options.threads)]
-    cell["more"] = options.train_options
-    (run / CELL).write_text(json.dumps(cell) + "\n")
+    seconds, words = ([epoch[name] for epoch in epochs_of(run)] for name in ("seconds", "items_per_second"))
+    metrics = [epoch["metrics"] for epoch in epochs_of(run)]
+    cell = {
+        **wanted,
+        "outcome": outcome,
+        "date": datetime.date.today().isoformat(),
+        "options": ["--epochs", str(options.epochs), "--threads", str(options.threads)],
+        "test": test,
+        "best_epoch": 1 + max(range(len(metrics)), key=lambda epoch: metrics[epoch]["las"]),
+        "n_epochs": len(metrics),
+        "first_epoch_seconds": seconds[0],
+        "later_epoch_seconds": (seconds[-1] - seconds[0]) / max(1, len(seconds) - 1),
+        "words_per_second": sum(words) / len(words),
+        "by_epoch": {name: [epoch[name] for epoch in metrics] for name in CURVES if name in metrics[0]},
+    }
+    timing.add_cell("parser", cell)
     return cell
 
 
@@ -78,7 +91,7 @@ def cell_directory(options: argparse.Namespace, loss: str, tags: str, more: list
 
 def name_of(cell: dict[str, Any]) -> str:
     """Returns the loss, and the further options of a cell that has some."""
-    return " ".join([cell["loss"], *cell.get("more", ())])
+    return " ".join([cell["loss"], *cell["more"]])
 
 
 def epochs_of(run: Path) -> list[dict[str, Any]]:
@@ -119,8 +132,8 @@ def _scores(cells: list[dict[str, Any]], tags: str, options: argparse.Namespace)
     rows: list[list[Any]] = []
     for cell in sorted(cells, key=lambda cell: -cell["test"]["las"]):
         test, names = cell["test"], ("uas", "las", "uas_without_punctuation", "las_without_punctuation")
-        best = max(cell["epochs"], key=lambda record: record["metrics"]["las"])["epoch"]
-        more = [test["exact_heads"], test["exact_trees"], f"{best} of {len(cell['epochs'])}", cell["outcome"]]
+        best = f"{cell['best_epoch']} of {cell['n_epochs']}"
+        more = [test["exact_heads"], test["exact_trees"], best, cell["outcome"]]
         rows.append([name_of(cell), *(test[name] for name in names), *more])
     if "english_ewt" in options.data.lower():
         rows.append(["UDPipe 1 (published)", *UDPIPE[tags], *["–"] * 6])
@@ -128,20 +141,10 @@ def _scores(cells: list[dict[str, Any]], tags: str, options: argparse.Namespace)
 
 
 def _speeds(cells: list[dict[str, Any]], tags: str) -> timing.Section:
-    rows: list[list[Any]] = []
+    rows = []
     for cell in cells:
-        words = [record["items_per_second"] for record in cell["epochs"]]
-        seconds = [record["seconds"] for record in cell["epochs"]]
-        each = (seconds[-1] - seconds[0]) / max(1, len(seconds) - 1)
-        rows.append(
-            [
-                name_of(cell),
-                seconds[0],
-                each,
-                round(sum(words) / len(words)),
-                round(cell["test"]["examples_per_second"]),
-            ]
-        )
+        rates = [round(cell["words_per_second"]), round(cell["test"]["examples_per_second"])]
+        rows.append([name_of(cell), cell["first_epoch_seconds"], cell["later_epoch_seconds"], *rates])
     header = ["loss", "first epoch, s", "later epochs, s", "training, words/s", "parsing, sentences/s"]
     return (f"Speed {NAMES[tags]} (an epoch includes the evaluation on the dev data)", header, rows)
 
@@ -156,12 +159,12 @@ def _accuracy_by_trees(cells: list[dict[str, Any]]) -> timing.Section:
 
 
 def _over_training(cells: list[dict[str, Any]]) -> list[timing.Section]:
-    longest = max(len(cell["epochs"]) for cell in cells)
+    longest = max(cell["n_epochs"] for cell in cells)
     found = []
     for name, title in (("one_tree", "Sentences with one tree, percent"), ("trees", "Mean number of trees")):
         rows = []
         for cell in cells:
-            numbers = [record["metrics"][name] for record in cell["epochs"]]
+            numbers = cell["by_epoch"][name]
             rows.append([f"{name_of(cell)}, {NAMES[cell['tags']]}", *numbers, *["–"] * (longest - len(numbers))])
         header = ["loss", *map(str, range(1, longest + 1))]
         found.append((f"{title}, on the dev data after each epoch", header, rows))
@@ -177,9 +180,9 @@ def draw(cells: list[dict[str, Any]], directory: Path, options: argparse.Namespa
     sparse = [cell for cell in cells if cell["loss"] in SPARSE]
     for name, metric in (("one_tree", "sentences with one tree, %"), ("trees", "mean number of trees")):
         if sparse:
-            curves = {names[id(cell)]: [epoch["metrics"][name] for epoch in cell["epochs"]] for cell in sparse}
+            curves = {names[id(cell)]: cell["by_epoch"][name] for cell in sparse}
             learning_curves(curves, metric=metric).savefig(directory / f"parser_{name}.png")
-    curves = {names[id(cell)]: [epoch["metrics"]["las"] for epoch in cell["epochs"]] for cell in cells}
+    curves = {names[id(cell)]: cell["by_epoch"]["las"] for cell in cells if "las" in cell["by_epoch"]}
     learning_curves(curves, metric="LAS on the dev data").savefig(directory / "parser_las.png")
     buckets = {"1": "uas_one_tree", "2–5": "uas_2_to_5_trees", "6+": "uas_more_trees"}
     if sparse:
@@ -189,8 +192,9 @@ def draw(cells: list[dict[str, Any]], directory: Path, options: argparse.Namespa
         }
         figure = accuracy_by_length(scores, metric="UAS on the test data", unit="trees that SparseMAP keeps")
         figure.savefig(directory / "parser_by_trees.png")
-        run = cell_directory(options, sparse[0]["loss"], sparse[0]["tags"], sparse[0].get("more", []))
-        draw_ambiguous_sentence(run).savefig(directory / "parser_ambiguous.png")
+        run = cell_directory(options, sparse[0]["loss"], sparse[0]["tags"], sparse[0]["more"])
+        if run.exists():
+            draw_ambiguous_sentence(run).savefig(directory / "parser_ambiguous.png")
 
 
 def draw_ambiguous_sentence(run: Path) -> Any:
@@ -238,8 +242,8 @@ def main() -> None:
 
 def write_tables(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Writes the tables of all finished cells, says which are missing, and returns the cells."""
-    there = [json.loads(path.read_text()) for path in sorted(Path(options.runs).glob(f"*/{CELL}"))]
-    known = {(cell["loss"], cell["tags"]) for cell in there if not cell.get("more")}
+    there = timing.read_cells("parser")
+    known = {(cell["loss"], cell["tags"]) for cell in there if not cell["more"]}
     missing = [f"{loss}-{tags}" for tags, loss in itertools.product(TAGS, LOSSES) if (loss, tags) not in known]
     print(f"parser: not measured yet: {' '.join(missing) or 'nothing'}", file=sys.stderr)
     if not there:

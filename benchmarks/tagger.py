@@ -1,8 +1,8 @@
 """The tagger's losses side by side on WNUT17 and NCBI-disease, without vectors and with a pretrained encoder.
 
 Every cell (data, inputs, loss, seed) is a run of `omegamax train tagger` and of `omegamax evaluate --json`, all at the
-same settings. A cell is saved by itself in the folder --work and skipped where it is there already, and a run that was
-stopped is resumed; so a benchmark that was stopped goes on. The tables are written again after every cell.
+same settings. A finished cell is kept in results/tagger_cells.jsonl and not measured again, and a run that was stopped
+is resumed; so a benchmark that was stopped goes on, here or elsewhere. The tables are written again after every cell.
 
     python benchmarks/tagger.py --data DIR --work build/tagger            DIR has wnut17/ and ncbi_disease/
     python benchmarks/tagger.py --data DIR --work build/tagger --inputs encoder --encoder MODEL_DIR
@@ -254,8 +254,10 @@ def draw(results: list[dict[str, Any]], work: Path, directory: Path) -> None:
     first = {cell["loss"]: cell for cell in cells if cell["seed"] == 0}
     curves = {loss: [100 * f1 for f1 in first[loss]["dev_f1_by_epoch"]] for loss in LOSSES if loss in first}
     learning_curves(curves, metric="F1 on the dev data").savefig(directory / "tagger_dev_f1.png")
-    bins = {loss: reliability_of(work / "runs" / name_of(first[loss])) for loss in ("crf", "l2") if loss in first}
-    reliability_plot(bins, of="entities").savefig(directory / "tagger_reliability.png")
+    runs = {loss: work / "runs" / name_of(first[loss]) for loss in ("crf", "l2") if loss in first}
+    bins = {loss: reliability_of(run) for loss, run in runs.items() if run.exists()}
+    if bins:
+        reliability_plot(bins, of="entities").savefig(directory / "tagger_reliability.png")
 
 
 def reliability_of(run: Path) -> list[Any]:
@@ -296,8 +298,7 @@ def main() -> None:
     parser.add_argument("--pictures", type=Path, help="draw curves and reliability into this directory")
     parser.add_argument("--tables", action="store_true", help="only write the tables of the cells that are there")
     options = parser.parse_args()
-    folder = options.work / "cells"
-    folder.mkdir(parents=True, exist_ok=True)
+    options.work.mkdir(parents=True, exist_ok=True)
     for data, inputs, loss in itertools.product(options.sets, options.inputs, options.losses):
         if options.tables or (inputs == "encoder" and (options.encoder is None or loss == SPACY)):
             continue
@@ -305,18 +306,16 @@ def main() -> None:
             if options.seeds is not None and seed not in options.seeds:
                 continue
             cell = {"data": data, "inputs": inputs, "loss": loss, "seed": seed}
-            file = folder / f"{name_of(cell)}.json"
-            if not file.exists():
-                found = (measure_spacy if loss == SPACY else measure)(cell, options)
-                file.write_text(json.dumps(found, indent=1) + "\n")
-            write_tables(folder)
-    write_tables(folder)
+            if name_of(cell) in missing():
+                timing.add_cell("tagger", (measure_spacy if loss == SPACY else measure)(cell, options))
+            write_tables()
+    write_tables()
     if options.pictures:
-        draw(read_cells(folder), options.work, options.pictures)
-    print(f"tagger: not measured yet: {' '.join(missing(folder)) or 'nothing'}", file=sys.stderr)
+        draw(timing.read_cells("tagger"), options.work, options.pictures)
+    print(f"tagger: not measured yet: {' '.join(missing()) or 'nothing'}", file=sys.stderr)
 
 
-def missing(folder: Path) -> list[str]:
+def missing() -> list[str]:
     """Returns the names of the cells that are not there."""
     wanted = [
         name_of({"data": data, "inputs": inputs, "loss": loss, "seed": seed})
@@ -324,15 +323,12 @@ def missing(folder: Path) -> list[str]:
         if not (inputs == "encoder" and loss == SPACY)
         for seed in DATA[data]
     ]
-    return [name for name in wanted if not (folder / f"{name}.json").exists()]
+    known = {name_of(cell) for cell in timing.read_cells("tagger")}
+    return [name for name in wanted if name not in known]
 
 
-def read_cells(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-
-
-def write_tables(folder: Path) -> None:
-    results = read_cells(folder)
+def write_tables() -> None:
+    results = sorted(timing.read_cells("tagger"), key=name_of)
     if results:
         timing.write("tagger", "Taggers", tables(results), peers=("spacy", "transformers"))
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -126,6 +127,19 @@ def write(name: str, title: str, sections: list[Section], *, suffix: str = "", p
     data = {"versions": versions(peers), "sections": [{"heading": h, "header": c, "rows": r} for h, c, r in sections]}
     (RESULTS / f"{name}{suffix}.json").write_text(json.dumps(data, indent=1) + "\n")
     print("\n".join(lines))
+
+
+def read_cells(name: str) -> list[dict[str, Any]]:
+    """Returns what long benchmarks keep: a line for each cell that was ever finished, here or on another machine."""
+    file = RESULTS / f"{name}_cells.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def add_cell(name: str, cell: dict[str, Any]) -> None:
+    """Keeps a finished cell beside the tables, so that they can be written again without its run."""
+    RESULTS.mkdir(exist_ok=True)
+    with (RESULTS / f"{name}_cells.jsonl").open("a") as file:
+        file.write(json.dumps(cell) + "\n")
 
 
 def _cell(cell: object) -> str:
