@@ -47,7 +47,8 @@ _COLUMNS = ("support", "segments", "segment_length", "clusters")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds a parser for each task."""
-    tasks = parser.add_subparsers(dest="task", metavar="task", required=True, parser_class=Parser)
+    # dest is not "task": the recipe `memory` has a setting of that name.
+    tasks = parser.add_subparsers(dest="recipe", metavar="task", required=True, parser_class=Parser)
     for name, entry in TASKS.items():
         if not issubclass(entry.settings_class(), AttentionSettings):
             continue  # without attention there are no normalizers to compare
@@ -81,8 +82,10 @@ def _add_options(entry: TaskEntry, parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Trains all models, prints the comparison, and writes the report."""
     normalizers = parse_normalizers(options.normalizers)
-    out = options.out or Path("comparisons") / options.task
-    settings, training = chosen_settings(options.task, options, _stored(options.task, out) if options.resume else None)
+    out = options.out or Path("comparisons") / options.recipe
+    settings, training = chosen_settings(
+        options.recipe, options, _stored(options.recipe, out) if options.resume else None
+    )
     seeds = parse_seeds(options.seeds, training.seed)
     training = dataclasses.replace(training, seed=seeds[0])
     if settings.attention != "softmax":  # from a file; here the list decides
@@ -106,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
     foreign = [name for name in (PAGE, FIGURES) if (out / name).exists()]
     if foreign and not (out / COMPARISON).exists() and not options.overwrite:
         raise CommandError(f"{out} has a {foreign[0]} of something else; say --overwrite, or choose another --out")
-    comparison = compare(options.task, several, training, out, seeds=seeds, existing=existing(options))
+    comparison = compare(options.recipe, several, training, out, seeds=seeds, existing=existing(options))
     if comparison is None:
         return 130
     print(table(comparison))

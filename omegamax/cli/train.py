@@ -38,7 +38,8 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds a parser for each task."""
-    tasks = parser.add_subparsers(dest="task", metavar="task", required=True, parser_class=Parser)
+    # dest is not "task": the recipe `memory` has a setting of that name.
+    tasks = parser.add_subparsers(dest="recipe", metavar="task", required=True, parser_class=Parser)
     for name, entry in TASKS.items():
         tasks.add_parser(
             name,
@@ -74,13 +75,13 @@ def existing(options: argparse.Namespace) -> str:
 
 def run(options: argparse.Namespace) -> int:
     """Trains, evaluates the best model on the test data, and prints the metrics."""
-    settings, training = chosen_settings(options.task, options)
-    out = options.out or Path("runs") / f"{options.task}-{settings.variant}"
+    settings, training = chosen_settings(options.recipe, options)
+    out = options.out or Path("runs") / f"{options.recipe}-{settings.variant}"
     if options.resume:
-        settings, training = chosen_settings(options.task, options, stored_settings(options.task, out))
+        settings, training = chosen_settings(options.recipe, options, stored_settings(options.recipe, out))
     from omegamax.recipes.train_and_test import train_and_test
 
-    result = train_and_test(options.task, settings, training, out, existing=existing(options))
+    result = train_and_test(options.recipe, settings, training, out, existing=existing(options))
     if result is None:  # this process is not rank 0
         return 0
     if result.training.outcome == "interrupted":

@@ -93,6 +93,13 @@ TASKS: dict[str, TaskEntry] = {
         MappingProxyType({"epochs": 3, "batch_size": 16, "learning_rate": 3e-3, "warmup": 50}),
         MappingProxyType({"stories": 1500, "level": "word", "block_length": 128, "size": 64, "hidden_size": 128}),
     ),
+    "memory": TaskEntry(
+        "copy, repeat, recall and sort bits with a neural Turing machine or a differentiable neural computer",
+        "omegamax.recipes.memory:MemoryTask",
+        "omegamax.recipes.settings:MemorySettings",
+        MappingProxyType({"epochs": 3, "batch_size": 32, "learning_rate": 1e-2, "clip": 1.0, "threads": 1}),
+        MappingProxyType({"sequences": 8000, "bits": 4, "max_length": 3, "test_length": "3,6", "epochs": 2}),
+    ),
     "parser": TaskEntry(
         "find the head and the relation of every word (CoNLL-U files, or a generated treebank)",
         "omegamax.recipes.parser:ParserTask",

@@ -11,6 +11,7 @@ the shifts and γ the power. Graves, Wayne & Danihelka, "Neural Turing machines"
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import NamedTuple
 
 import torch
@@ -170,5 +171,10 @@ def erase_and_add(memory: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -
 
     Memory (..., slots, width), weights (..., heads, slots), erase (in 0 ... 1) and add (..., heads, width).
     """
-    kept = (1 - weights.unsqueeze(-1) * erase.unsqueeze(-2)).prod(-3)  # (..., slots, width)
+    kept = product(1 - weights.unsqueeze(-1) * erase.unsqueeze(-2), -3)  # (..., slots, width)
     return memory * kept + weights.transpose(-1, -2) @ add
+
+
+def product(factors: Tensor, dim: int) -> Tensor:
+    """Multiplies a few slices along an axis, as `prod` does, whose gradient is slow where a factor is exactly zero."""
+    return reduce(torch.mul, factors.unbind(dim))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.memories.addressing import content_weights, erase_and_add
+from omegamax.attention.memories.addressing import content_weights, erase_and_add, product
 from omegamax.attention.memories.external_memory import ExternalMemory, MemoryReadout
 from omegamax.attention.normalizers import Normalizer, check_normalizer
 from omegamax.operators.shannon import Shannon
@@ -44,7 +44,7 @@ class TemporalLinks(NamedTuple):
 
 def update_usage(usage: Tensor, write_weights: Tensor, read_weights: Tensor, free_gates: Tensor) -> Tensor:
     """Updates the usage after a write (..., slots) and reads (..., n_reads, slots); gates (..., n_reads) free slots."""
-    kept = (1 - free_gates.unsqueeze(-1) * read_weights).prod(-2)
+    kept = product(1 - free_gates.unsqueeze(-1) * read_weights, -2)
     return (usage + write_weights - usage * write_weights) * kept
 
 

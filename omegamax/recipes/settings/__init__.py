@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from omegamax.recipes.settings.language import LanguageSettings as LanguageSettings
     from omegamax.recipes.settings.limits import MAX_BEAM as MAX_BEAM
     from omegamax.recipes.settings.limits import MAX_LENGTH as MAX_LENGTH
+    from omegamax.recipes.settings.memory import MEMORY_MODELS as MEMORY_MODELS
+    from omegamax.recipes.settings.memory import MEMORY_TASKS as MEMORY_TASKS
+    from omegamax.recipes.settings.memory import MemorySettings as MemorySettings
     from omegamax.recipes.settings.nli import NLISettings as NLISettings
     from omegamax.recipes.settings.parser import PARSER_LOSSES as PARSER_LOSSES
     from omegamax.recipes.settings.parser import TAG_KINDS as TAG_KINDS
@@ -40,6 +43,9 @@ _MODULES = {  # the module of each name
     "LanguageSettings": "language",
     "MAX_BEAM": "limits",
     "MAX_LENGTH": "limits",
+    "MEMORY_MODELS": "memory",
+    "MEMORY_TASKS": "memory",
+    "MemorySettings": "memory",
     "NLISettings": "nli",
     "PARSER_LOSSES": "parser",
     "ParserPrediction": "parser",
