@@ -28,8 +28,7 @@ def step_seconds(
         contestants[name] = (task, model, make_optimizer(model, training, task.rate_factor), [])
     first = next(iter(tasks.values()))
     examples = first.examples("train")
-    lengths = [first.length(example) for example in examples]
-    batches = epoch_batches(lengths, batch_size=training.batch_size, seed=0, epoch=0)
+    batches = epoch_batches(first.batch_lengths(examples), batch_size=training.batch_size, seed=0, epoch=0)
     context: Any = {"settings": training, "processes": SINGLE_PROCESS, "stop_requested": False}
     for number, batch in enumerate(islice(cycle(batches), n_steps + warm_up)):
         for task, model, optimizer, seconds in contestants.values():

@@ -13,8 +13,13 @@ import numpy as np
 BATCHES_PER_POOL = 50  # more means less padding, and batches that resemble each other more from epoch to epoch
 
 
-def epoch_batches(lengths: Sequence[int], *, batch_size: int, seed: int, epoch: int) -> list[list[int]]:
+def epoch_batches(
+    lengths: Sequence[int] | Sequence[Sequence[int]], *, batch_size: int, seed: int, epoch: int
+) -> list[list[int]]:
     """Returns the batches of one epoch as positions in `lengths`: each example once, all batches full but at most one.
+
+    An example may have several lengths, such as those of its target and its source. Then the first one decides, and the
+    next ones order examples that are equal in it.
 
     >>> batches = epoch_batches([3, 9, 3, 8, 2], batch_size=2, seed=0, epoch=1)
     >>> sorted(map(len, batches))
@@ -27,8 +32,8 @@ def epoch_batches(lengths: Sequence[int], *, batch_size: int, seed: int, epoch: 
     size = batch_size * BATCHES_PER_POOL
     for start in range(0, len(order), size):
         pool = order[start : start + size]
-        ranks = np.argsort(all_lengths[pool], kind="stable")
-        pool = pool[ranks]
+        # lexsort takes the most important key last, and leaves equal examples in their order.
+        pool = pool[np.lexsort(np.atleast_2d(all_lengths[pool].T)[::-1])]
         batches += [pool[at : at + batch_size].tolist() for at in range(0, len(pool), batch_size)]
     return [batches[at] for at in random.permutation(len(batches))]
 

@@ -184,6 +184,11 @@ class TextToText(Task):
         """Returns the number of tokens of the source."""
         return len(example.source)
 
+    def batch_lengths(self, examples: Sequence[TextPair]) -> list[tuple[int, int]]:
+        """Returns the numbers of tokens of target and source: a decoder takes a step for each token of a target."""
+        targets = self.target_tokens.encode([example.target for example in examples])
+        return [(len(target), len(example.source)) for target, example in zip(targets, examples)]
+
     def fingerprint(self, example: TextPair) -> str:
         """Returns all of the pair as text."""
         return repr(example)

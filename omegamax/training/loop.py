@@ -107,7 +107,7 @@ class _Training:
         self.examples, self.dev = task.examples("train"), task.examples("dev")
         if not len(self.examples):
             raise ValueError(f"{config['task']}: the training split must have examples, got none; check the data")
-        self.lengths = [task.length(example) for example in self.examples]
+        self.lengths = task.batch_lengths(self.examples)
         self.n_batches = n_batches(len(self.lengths), settings.batch_size)
         self.data = data_digest(task, self.examples, self.dev)
         self.assets = checkpoints.as_json(task.assets())

@@ -75,14 +75,14 @@ def faster_threads(function: Callable[[], Any]) -> tuple[int, str]:
 
 
 def threads_for_training(
-    task: Task, model: nn.Module, examples: Sequence[Any], lengths: Sequence[int], batch_size: int
+    task: Task, model: nn.Module, examples: Sequence[Any], lengths: Sequence[Sequence[int]], batch_size: int
 ) -> tuple[int, str]:
     """Returns the faster number of threads for a step on a batch of middle size, and a sentence with the times.
 
     The model and all random numbers stay as they are.
     """
     batches = epoch_batches(lengths, batch_size=batch_size, seed=0, epoch=0)
-    batches.sort(key=lambda batch: sum(lengths[at] for at in batch))
+    batches.sort(key=lambda batch: sum(sum(lengths[at]) for at in batch))
     middle = [examples[at] for at in batches[len(batches) // 2]]
     copied = copy.deepcopy(model).train()
 

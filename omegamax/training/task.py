@@ -90,6 +90,13 @@ class Task(ABC):
     def length(self, example: Any) -> int:
         """Returns how long an example's input is; a batch has examples of about the same length."""
 
+    def batch_lengths(self, examples: Sequence[Any]) -> Sequence[Sequence[int]]:
+        """Returns of each example the lengths that its tensors have in a batch, those that cost most first.
+
+        Training makes batches of examples that are alike in them. By default there is one, that of the input.
+        """
+        return [(self.length(example),) for example in examples]
+
     @abstractmethod
     def model(self) -> nn.Module:
         """Returns a new model, whose parameters come from PyTorch's global generator, which the loop has seeded."""

@@ -36,6 +36,22 @@ def test_within_a_pool_lengths_of_batches_do_not_overlap(lengths, size, seed):
         assert all(low <= high for (_, low), (high, _) in itertools.pairwise(spans))
 
 
+def test_a_second_length_orders_examples_whose_first_is_equal():
+    pairs = [(at % 3, at % 7) for at in range(100)]
+    batches = epoch_batches(pairs, batch_size=5, seed=0, epoch=0)
+    spans = sorted((min(pairs[at] for at in batch), max(pairs[at] for at in batch)) for batch in batches)
+    assert all(low <= high for (_, low), (high, _) in itertools.pairwise(spans))
+
+
+@given(LENGTHS, SIZES, SEEDS)
+def test_one_length_may_stand_alone_or_in_a_tuple(lengths, size, seed):
+    alone, wrapped = (
+        epoch_batches(given, batch_size=size, seed=seed, epoch=0)
+        for given in (lengths, [(length,) for length in lengths])
+    )
+    assert alone == wrapped
+
+
 def test_epochs_and_seeds_differ():
     lengths = [at % 7 for at in range(100)]
     seen = {
