@@ -1,8 +1,8 @@
 """The paper's translation and summarization tables, and what the issue asks beside them, cell by cell.
 
-A cell is one run of `omegamax train translate` or `summarize`, and a beam search over its test data. A cell that has
-its result is not run again, and one that was stopped goes on where it was, so this may be stopped and started at any
-time:
+A cell is one run of `omegamax train translate` or `summarize`, and a beam search over its test data. Finished cells are
+kept in results/translate_cells.jsonl and not run again, here or elsewhere; a run that was stopped goes on where it was.
+So this may be stopped and started at any time:
 
     python benchmarks/translate.py --list
     python benchmarks/translate.py --en-de corpus/en-de --en-fr corpus/en-fr --cells 'paper/*' --minutes 300
@@ -29,7 +29,6 @@ bfloat16 with batches of 256 0.59 (--options, for all cells: --options --max-tok
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from fnmatch import fnmatch
 from pathlib import Path
@@ -40,10 +39,10 @@ import torch
 import translate_joeynmt
 from training_steps import step_seconds, times_softmax
 from translate_cells import JOEYNMT, MODELS, NORMALIZERS, TASKS, Cell, cells
-from translate_runs import RESULT, epochs_of, minutes_of, result_of, test, train
+from translate_runs import NAME, epochs_of, finished, keep, minutes_of, test, train
 from translate_tables import sections
 
-SPEED = "speed.json"
+SPEED = "speed"  # the name of a cell
 
 
 def run_cell(cell: Cell, options: argparse.Namespace, minutes: float) -> bool:
@@ -67,18 +66,17 @@ def run_cell(cell: Cell, options: argparse.Namespace, minutes: float) -> bool:
             raise SystemExit(f"translate: {cell.name} ended no epoch in {options.cell_minutes} minutes; give it more")
         torch.set_num_threads(options.threads)
         found = {**test(out, beam=options.beam), "finished": stopped.finished, "seconds": 60 * minutes_of(out)}
-    (out / RESULT).write_text(json.dumps({**cell._asdict(), "beam": options.beam, **found}, indent=1) + "\n")
+    keep({**cell._asdict(), "beam": options.beam, **found})
     return True
 
 
-def two_best(options: argparse.Namespace, group: str) -> tuple[str, ...]:
+def two_best(group: str) -> tuple[str, ...]:
     """The two best normalizers of a group by BLEU on dev, once all of its cells are done."""
-    scores = {}
+    done, scores = finished(), {}
     for name in NORMALIZERS:
-        out = options.out / group / name
-        if result_of(out) is None:
+        if f"{group}/{name}" not in done:
             return ()
-        scores[name] = max(epoch["metrics"]["bleu"] for epoch in epochs_of(out))
+        scores[name] = max(bleu for _, bleu in done[f"{group}/{name}"]["dev"])
     return tuple(sorted(scores, key=scores.__getitem__, reverse=True)[:2])
 
 
@@ -106,14 +104,13 @@ def measure_speed(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def chosen(options: argparse.Namespace) -> list[Cell]:
-    known = cells(lambda group: two_best(options, group))
-    return [cell for cell in known if any(fnmatch(cell.name, pattern) for pattern in options.cells)]
+    return [cell for cell in cells(two_best) if any(fnmatch(cell.name, pattern) for pattern in options.cells)]
 
 
 def obstacle(cell: Cell, options: argparse.Namespace) -> str | None:
     """Why a cell is not run now."""
     where = TASKS[cell.task][0]
-    if result_of(options.out / cell.name.replace(" ", "-")) is not None:
+    if cell.name in finished():
         return "done"
     if getattr(options, where) is None:
         return f"no data; give --{where}".replace("_", "-")
@@ -123,11 +120,10 @@ def obstacle(cell: Cell, options: argparse.Namespace) -> str | None:
 
 
 def write_tables(options: argparse.Namespace) -> None:
-    speed = options.out / SPEED
-    measured = json.loads(speed.read_text()) if speed.exists() else None
-    found = sections(options, list(cells(lambda group: two_best(options, group))), measured)
+    done = finished()
+    found = sections(options, list(cells(two_best)), done, done.get(SPEED))
     if found:
-        timing.write("translate", "Translation and summaries", found)
+        timing.write(NAME, "Translation and summaries", found)
 
 
 def main() -> None:
@@ -156,7 +152,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     began = time.monotonic()
     if options.speed:
-        (options.out / SPEED).write_text(json.dumps(measure_speed(options), indent=1) + "\n")
+        keep({"name": SPEED, **measure_speed(options)})
     elif not options.tables:
         for cell in chosen(options):
             reason = obstacle(cell, options)

@@ -1,9 +1,12 @@
-"""Runs of benchmarks/translate.py: training within a time limit, outputs of the test data, what is read of a run."""
+"""Runs of benchmarks/translate.py: training within a time limit, outputs of the test data, finished cells."""
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import datetime
 import json
+import lzma
 import signal
 import subprocess
 import sys
@@ -11,9 +14,13 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import timing
 import torch
 
-RESULT = "result.json"
+from omegamax.data.text_tokens import PlainTokens
+from omegamax.data.vocabulary import SPECIAL, Vocabulary
+
+NAME = "translate"  # of the files of results
 
 
 class Stopped(NamedTuple):
@@ -72,18 +79,45 @@ def test(out: Path, *, beam: int, average: int = 1) -> dict[str, Any]:
         lines = inspect(task, found.model, examples, batch_size=64)
     seconds = time.perf_counter() - began
     return {
+        "date": datetime.date.today().isoformat(),
         "metrics": score_predictions(task, examples, lines),
         "outputs": [line.partition("\t")[0] for line in lines],
         "sentences_per_second": len(examples) / seconds,
         "signatures": task.signatures(examples),
         "settings": {name: value for name, value in found.card.settings.items() if name != "data"},
         "parameters": sum(each.numel() for each in found.model.parameters()),
+        "dev": [[epoch["seconds"], epoch["metrics"][task.metric]] for epoch in epochs_of(out)],
+        "known": _known(task) if task.settings.level == "word" else None,
     }
 
 
-def result_of(out: Path) -> dict[str, Any] | None:
-    file = out / RESULT
-    return json.loads(file.read_text()) if file.exists() else None
+def _known(task: Any) -> list[int]:
+    """Returns the places of the test pairs without an unknown word."""
+    splitter = PlainTokens(Vocabulary(SPECIAL), "word")
+    pairs, known = task.examples("test"), (set(task.source.to_json()), set(task.target.to_json()))
+    targets = splitter.split([pair.target for pair in pairs])
+    return [
+        at
+        for at, (pair, target) in enumerate(zip(pairs, targets))
+        if known[0].issuperset(pair.source) and known[1].issuperset(target)
+    ]
+
+
+def keep(result: dict[str, Any]) -> None:
+    """Adds a finished cell to those in benchmarks/results; outputs are compressed, and needed for the bootstrap."""
+    if "outputs" in result:
+        packed = lzma.compress("\n".join(result["outputs"]).encode(), preset=9)
+        result = {**result, "outputs": base64.b85encode(packed).decode()}
+    timing.add_cell(NAME, result)
+
+
+def finished() -> dict[str, dict[str, Any]]:
+    """Returns the finished cells by their names."""
+    found = {cell["name"]: cell for cell in timing.read_cells(NAME)}
+    for cell in found.values():
+        if "outputs" in cell:
+            cell["outputs"] = lzma.decompress(base64.b85decode(cell["outputs"])).decode().split("\n")
+    return found
 
 
 def references(data: Path, source: str, target: str) -> list[Any]:

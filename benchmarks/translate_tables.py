@@ -12,7 +12,7 @@ from typing import Any
 
 import timing
 from translate_cells import ABLATIONS, CAPS, NORMALIZERS, SUMMARIES, TASKS, TRANSLATIONS, Cell
-from translate_runs import epochs_of, references, result_of
+from translate_runs import references
 
 from omegamax.data.text_tokens import PlainTokens
 from omegamax.data.vocabulary import SPECIAL, Vocabulary
@@ -25,16 +25,17 @@ SAMPLES = 1000
 ROUGE = ("rouge1", "rouge2", "rouge_l", "rouge1_recall_75", "rouge2_recall_75", "rouge_l_recall_75")
 
 
-def sections(options: argparse.Namespace, known: Sequence[Cell], speed: Any) -> list[timing.Section]:
+def sections(
+    options: argparse.Namespace, known: Sequence[Cell], results: dict[str, Any], speed: Any
+) -> list[timing.Section]:
     """All tables for which there is a result."""
-    found = {cell.name: (cell, result_of(options.out / cell.name.replace(" ", "-"))) for cell in known}
-    done = {name: {**result, "cell": cell} for name, (cell, result) in found.items() if result is not None}
+    done = {cell.name: results[cell.name] for cell in known if cell.name in results}
     written = [
         *(_paper(task, model, done, speed) for task in TRANSLATIONS for model in ("lstm", "transformer")),
         *(_seeds(task, done, options) for task in TRANSLATIONS),
         *(_summaries(task, done, options) for task in (*SUMMARIES, "title")),
         _bars(done),
-        _curves(done, options),
+        _curves(done),
         *_lecture(done, options),
         _ablation(done),
         _outputs(done),
@@ -135,15 +136,14 @@ def _bars(done: dict[str, Any]) -> timing.Section:
     return "The bars: an hour of training", header, rows
 
 
-def _curves(done: dict[str, Any], options: argparse.Namespace) -> timing.Section:
+def _curves(done: dict[str, Any]) -> timing.Section:
     """The best BLEU on dev so far, after some minutes of training: LSTM against Transformer at equal time."""
     rows = []
     for name in done:
         plain = name.startswith("paper/") and name.endswith(("lstm/softmax", "transformer/softmax"))
         if not (plain or name.startswith("bars/")):
             continue
-        epochs = epochs_of(options.out / name)
-        reached = [[e["metrics"]["bleu"] for e in epochs if e["seconds"] <= 60 * mark] for mark in MARKS]
+        reached = [[bleu for seconds, bleu in done[name]["dev"] if seconds <= 60 * mark] for mark in MARKS]
         rows.append([name, *(max(values) if values else "–" for values in reached)])
     return "Best BLEU on dev (greedy) after minutes of training", ["cell", *(f"{mark}" for mark in MARKS)], rows
 
@@ -154,31 +154,19 @@ def _lecture(done: dict[str, Any], options: argparse.Namespace) -> list[timing.S
     if options.en_de is None:
         return []
     pairs = _references(options.en_de, "en-de")
-    splitter = PlainTokens(Vocabulary(SPECIAL), "word")
-    sources, targets = splitter.split([p.source for p in pairs]), splitter.split([p.targets[0] for p in pairs])
+    sources = PlainTokens(Vocabulary(SPECIAL), "word").split([pair.source for pair in pairs])
     for name, cap in ((name, cap) for cap in CAPS for name in ("none", "softmax")):
         cell = done.get(f"lecture/en-de/{name}-{cap}")
         if cell is None:
             continue
-        known = _known_words(options.out / cell["name"])
-        plain = [
-            at for at, (a, b) in enumerate(zip(sources, targets)) if known[0].issuperset(a) and known[1].issuperset(b)
-        ]
         title = f"{'with' if name == 'softmax' else 'without'} attention, up to {cap} words"
-        rows.append([title, cell["metrics"]["bleu"], _bleu(cell, pairs, plain), len(plain)])
+        rows.append([title, cell["metrics"]["bleu"], _bleu(cell, pairs, cell["known"]), len(cell["known"])])
         groups = [[at for at, a in enumerate(sources) if low <= len(a) <= high] for low, high in LENGTHS]
         by_length.append([title, *(_bleu(cell, pairs, group) for group in groups)])
     header = ["lstm, words", "BLEU", "BLEU without unknown words", "sentences of these"]
     lengths = ["lstm, words", *(f"{low} to {high}" if high < 1000 else f"from {low}" for low, high in LENGTHS)]
     title = "The lecture's table: en-de"
     return [(title, header, rows), (f"{title}, BLEU by words of the source", lengths, by_length)]
-
-
-def _known_words(out: Path) -> tuple[set[str], set[str]]:
-    from omegamax.recipes import load
-
-    task: Any = load(out).task
-    return set(task.source.to_json()), set(task.target.to_json())
 
 
 def _bleu(cell: Any, pairs: Sequence[Any], places: Sequence[int]) -> float | str:
