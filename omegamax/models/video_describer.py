@@ -12,7 +12,7 @@ that were trained on other data, and have no positions.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from omegamax.attention.normalizers import Normalizer, check_normalizer, normali
 from omegamax.attention.transformer.embeddings import SinusoidalPositions
 from omegamax.models.sequence_model import DecoderStep, SequenceModel
 
-_CHANNELS = (8, 16)  # of the two convolutions over time
+_CHANNELS = (12, 24)  # of the two convolutions over time
 _POSITION, _WAVELENGTH = 16, 100.0  # features of a frame's position, and their scale: clips have tens of frames
 
 
@@ -124,6 +124,7 @@ class VideoDescriber(SequenceModel):
             check_normalizer("VideoDescriber", normalizer)
         self.encoders, self.normalizer = nn.ModuleList(encoders), normalizer
         self.positions = SinusoidalPositions(_WAVELENGTH) if positions else None
+        self.norms = nn.ModuleList(nn.LayerNorm(encoder.out_features) for encoder in encoders)  # no part outweighs
         features = sum(encoder.out_features for encoder in encoders) + (_POSITION if positions else 0)
         self.key = None if normalizer is None else nn.Linear(features, hidden_size, bias=False)
         self.embedding = nn.Embedding(n_target, embedding_size)
@@ -149,7 +150,7 @@ class VideoDescriber(SequenceModel):
         if lengths is None:
             lengths = torch.full(source.shape[:1], source.shape[1], device=source.device)
         real = torch.arange(source.shape[1], device=source.device) < lengths.unsqueeze(-1)
-        seen = [self.dropout(encoder(source, real)) for encoder in self.encoders]
+        seen = [self.dropout(norm(encoder(source, real))) for encoder, norm in zip(self.encoders, self.norms)]
         if self.positions is not None:
             seen.append(self.positions(source.new_zeros(*source.shape[:2], _POSITION)))
         vectors = torch.where(real.unsqueeze(-1), torch.cat(seen, -1), 0)

@@ -18,6 +18,7 @@ from omegamax.plots.zeros import ExactZeros, rounded_to_zero
 _WIDE = 6.8  # inches of a page
 _CELL = 0.33  # inches across of a frame, if there is room
 _ROW = 0.19  # inches of a word
+_LINE = 0.35  # how dark the line around a frame is
 
 
 def frame_attention(
@@ -51,7 +52,7 @@ def frame_attention(
         size = (max(1.5, beside + 0.3 + wide * len(pictures)), high + down + (0.65 if title else 0.45))
         figure = Figure(figsize=size, layout="constrained")
         above, below = figure.subplots(2, 1, height_ratios=[high, down])
-        above.imshow(_strip(pictures), cmap="gray_r", interpolation="nearest", aspect="auto")
+        above.imshow(_strip(pictures), cmap="gray_r", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
         above.set(xticks=[], yticks=[])
         hide_tick_marks(above)
         for spine in above.spines.values():
@@ -71,10 +72,10 @@ def frame_attention(
 
 
 def _strip(pictures: Tensor) -> np.ndarray:
-    """Puts the frames side by side; a thin line, which is not a number and thus white, stands around each."""
+    """Puts the frames side by side, white where they are dark, with a grey line between two."""
     low, high = float(pictures.min()), float(pictures.max())
-    shades = ((pictures.double() - low) / max(high - low, 1e-12) * 0.94 + 0.06).numpy()  # a frame is not all white
-    edge = max(0.5, shades.shape[2] / 32)
-    repeated = np.repeat(np.repeat(shades, 2, axis=1), 2, axis=2)  # so that the line may be half a pixel
-    gap = np.full((*repeated.shape[:2], max(1, round(edge))), np.nan)
-    return np.concatenate([part for frame, line in zip(repeated, gap) for part in (line, frame, line)], axis=1)
+    shades = ((pictures.double() - low) / max(high - low, 1e-12)).numpy()
+    finer = np.repeat(np.repeat(shades, 4, axis=1), 4, axis=2)  # so that the line is thinner than a pixel
+    finer[:, :, [0, -1]] = _LINE
+    finer[:, [0, -1]] = _LINE
+    return np.concatenate(list(finer), axis=1)

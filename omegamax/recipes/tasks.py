@@ -186,8 +186,10 @@ TASKS: dict[str, TaskEntry] = {
         "describe clips of moving digits, with attention over frames, a 3-D convolution, both or neither",
         "omegamax.recipes.video:Video",
         "omegamax.recipes.settings:VideoSettings",
-        MappingProxyType({"epochs": 12, "batch_size": 32, "learning_rate": 2e-3, "warmup": 100}),
-        MappingProxyType({"clips": 1500, "max_events": 2, "epochs": 5, "learning_rate": 4e-3, "threads": 1}),
+        MappingProxyType(
+            {"epochs": 8, "batch_size": 32, "learning_rate": 5e-3, "warmup": 50, "schedule": "linear", "threads": 1}
+        ),
+        MappingProxyType({"clips": 1200, "epochs": 5, "learning_rate": 6e-3}),
     ),
 }
 

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from omegamax.attention.weight_counts import WeightCounts, count_weights, weight_metrics
 from omegamax.data.moving_digits import (
     DIGITS,
     MOTIONS,
@@ -34,7 +35,17 @@ from omegamax.data.moving_digits import (
     render_clip,
     write_sentence,
 )
-from omegamax.data.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary, join_tokens, split_text
+from omegamax.data.vocabulary import (
+    END,
+    JOINER,
+    PADDING,
+    SPECIAL,
+    START,
+    UNKNOWN,
+    Vocabulary,
+    join_tokens,
+    split_text,
+)
 from omegamax.models.video_describer import FrameEncoder, MotionEncoder, VideoDescriber
 from omegamax.recipes.decoding import Hypothesis, search_outputs
 from omegamax.recipes.metrics import corpus_bleu, exact_match, import_sacrebleu
@@ -44,7 +55,7 @@ from omegamax.recipes.text_examples import padded
 from omegamax.training.task import AttentionMap, Loss, Task
 
 _MIN_CLIPS = 60  # of dev and test
-_SAYING_NOTHING = {"a", "an", "then", *split_text("x, y", "word")[1:2]}  # words that are about no event
+_ABOUT_NOTHING = {"a", "an", "then", ",", f"{JOINER},", SPECIAL[END]}  # words that are about no event
 
 
 class VideoExample(NamedTuple):
@@ -171,11 +182,13 @@ class Video(Task):
         weights = model.attend(*batch)
         lines = []
         for item, (example, output) in enumerate(zip(examples, self._search(model, batch))):
-            more = {"loss": losses[item].item(), "words": int(written[item].sum())}
+            more: dict[str, Any] = {"loss": losses[item].item(), "words": int(written[item].sum())}
             true = self.true_frames(example, split_text(example.target, "word"))
             if weights is not None and true is not None and true.any():
-                share = (weights[item, : len(true), : true.shape[1]].cpu() * true).sum(-1)[true.any(-1)]
+                looked = weights[item, : len(true), : true.shape[1]].cpu()
+                share = (looked * true).sum(-1)[true.any(-1)]
                 more["on_event"] = float(share.double().sum())
+                more["counts"] = count_weights(looked, always_positive=self._normalizer.always_positive)
             if true is not None:
                 more |= {"content_words": int(true.any(-1).sum()), "even": float(true.double().mean(-1).sum())}
             lines.append(f"{self._text(output)}\t{json.dumps(more)}")
@@ -192,7 +205,7 @@ class Video(Task):
         event = 0
         for place, word in enumerate(words):
             event += word == "then"
-            if word not in _SAYING_NOTHING and event < len(example.clip.events):
+            if word not in _ABOUT_NOTHING and event < len(example.clip.events):
                 _, _, _, begin, length, *_ = example.clip.events[event]
                 true[place, begin : begin + length] = True
         return true
@@ -215,6 +228,7 @@ class Video(Task):
         if any("on_event" in each for each in more):
             n_words = max(1, totals["content_words"])
             scores |= {"attention_on_event": totals["on_event"] / n_words, "even_attention": totals["even"] / n_words}
+            scores |= weight_metrics(WeightCounts(*each["counts"]) for each in more if "counts" in each)
         return scores
 
     def attend(self, model: nn.Module, examples: Sequence[VideoExample]) -> list[AttentionMap]:
@@ -243,13 +257,12 @@ class Video(Task):
 
         figures = []
         for example, found in zip(examples, self.attend(model, examples)):
-            marked = self.true_frames(example, ["," if row == SPECIAL[END] else row for row in found.rows])
             figures.append(
                 frame_attention(
                     found.weights,
                     torch.from_numpy(_frames(example)),
                     found.rows,
-                    marked=marked,
+                    marked=self.true_frames(example, found.rows),
                     title=f"{self.settings.model}, {self.settings.attention}",
                     exact_zeros=not found.always_positive,
                 )

@@ -45,7 +45,7 @@ def test_the_loss_falls(options):
         (total / n_items).backward()
         optimizer.step()
     assert all(parameter.grad is not None for parameter in model.parameters())
-    assert losses[-1] < 0.7 * losses[0]
+    assert losses[-1] < 0.8 * losses[0]
 
 
 @torch.no_grad()

@@ -29,8 +29,8 @@ class VideoSettings(AttentionSettings):
     positions: str = option(
         "yes", "whether the vector of a frame says when it is; no as in Yao et al.", choices=("yes", "no")
     )
-    clips: int = option(6000, "training clips; a tenth as many for dev, twice that for test", least=1, most=1_000_000)
-    max_events: int = option(3, "most digits of a clip, one after the other", least=1, most=100)
+    clips: int = option(4000, "training clips; a tenth as many for dev, twice that for test", least=1, most=1_000_000)
+    max_events: int = option(2, "most digits of a clip, one after the other", least=1, most=100)
     frame_size: int = option(64, "features of a frame, of each encoder", least=1, most=65_536)
     embedding_size: int = option(64, "features of a word", least=1, most=65_536)
     hidden_size: int = option(128, "features of the decoder", least=1, most=65_536)
