@@ -127,6 +127,8 @@ class VideoDescriber(SequenceModel):
         self.norms = nn.ModuleList(nn.LayerNorm(encoder.out_features) for encoder in encoders)  # no part outweighs
         features = sum(encoder.out_features for encoder in encoders) + (_POSITION if positions else 0)
         self.key = None if normalizer is None else nn.Linear(features, hidden_size, bias=False)
+        if self.key is not None:
+            nn.init.zeros_(self.key.weight)  # weights are even at first: by chance they would stay on empty frames
         self.embedding = nn.Embedding(n_target, embedding_size)
         self.first_state = nn.Linear(features, 2 * hidden_size)
         self.cell = nn.LSTMCell(embedding_size + features, hidden_size)
@@ -154,7 +156,7 @@ class VideoDescriber(SequenceModel):
         if self.positions is not None:
             seen.append(self.positions(source.new_zeros(*source.shape[:2], _POSITION)))
         vectors = torch.where(real.unsqueeze(-1), torch.cat(seen, -1), 0)
-        keys = vectors if self.key is None else self.key(vectors) * self.key.out_features**-0.5  # even weights at first
+        keys = vectors if self.key is None else self.key(vectors)
         return EncodedClips(vectors, keys, real, vectors.sum(1) / lengths.unsqueeze(-1))
 
     def start(self, encoded: EncodedClips) -> VideoState:
