@@ -2,12 +2,13 @@
 
     v_i = [frame_i; 3-D convolution(frames around i); position of i]    the convolution may be left out
     s_t = LSTM(s_{t−1}, [y_{t−1}; c_{t−1}])                             what was read is fed back
-    c_t = Σ_i p_ti v_i,   p_t = argmax_Ω(s_tᵀ W v_i)                    or the mean of all v_i, for every word
+    c_t = Σ_i p_ti v_i,   p_t = argmax_Ω(s_tᵀ W v_i / √hidden)          or the mean of all v_i, for every word
     scores of y_t = V tanh(C [c_t; s_t])
 
 The attention over frames finds when something happens in the whole clip; the 3-D convolution sees motion within a few
 frames. Yao et al., "Describing videos by exploiting temporal structure", ICCV 2015. Their vectors come from networks
-that were trained on other data, and have no positions.
+that were trained on other data, and have no positions. The scores are scaled, because without that the attention soon
+stays on empty frames, from which nothing can be learned.
 """
 
 from __future__ import annotations
@@ -127,8 +128,6 @@ class VideoDescriber(SequenceModel):
         self.norms = nn.ModuleList(nn.LayerNorm(encoder.out_features) for encoder in encoders)  # no part outweighs
         features = sum(encoder.out_features for encoder in encoders) + (_POSITION if positions else 0)
         self.key = None if normalizer is None else nn.Linear(features, hidden_size, bias=False)
-        if self.key is not None:
-            nn.init.zeros_(self.key.weight)  # weights are even at first: by chance they would stay on empty frames
         self.embedding = nn.Embedding(n_target, embedding_size)
         self.first_state = nn.Linear(features, 2 * hidden_size)
         self.cell = nn.LSTMCell(embedding_size + features, hidden_size)
@@ -156,7 +155,7 @@ class VideoDescriber(SequenceModel):
         if self.positions is not None:
             seen.append(self.positions(source.new_zeros(*source.shape[:2], _POSITION)))
         vectors = torch.where(real.unsqueeze(-1), torch.cat(seen, -1), 0)
-        keys = vectors if self.key is None else self.key(vectors)
+        keys = vectors if self.key is None else self.key(vectors) * self.key.out_features**-0.5
         return EncodedClips(vectors, keys, real, vectors.sum(1) / lengths.unsqueeze(-1))
 
     def start(self, encoded: EncodedClips) -> VideoState:
