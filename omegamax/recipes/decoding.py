@@ -65,8 +65,8 @@ def search_outputs(
 
     Arguments:
         model: in eval mode
-        source: tokens (B, K)
-        lengths: how many tokens each source has, (B,)
+        source: tokens (B, K), or pictures (B, K, H, W)
+        lengths: how many tokens or pictures each source has, (B,)
         n_beams: how many hypotheses are kept
         max_length: how many tokens an output has at most
         length_penalty: α
@@ -93,7 +93,7 @@ def search_outputs(
 
     found = beam_search(
         step,
-        _State(torch.zeros_like(source, dtype=torch.float32), model.start(encoded)),
+        _State(torch.zeros_like(there, dtype=torch.float32), model.start(encoded)),
         n_items=len(source),
         n_beams=n_beams,
         start=START,

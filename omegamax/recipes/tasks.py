@@ -182,6 +182,15 @@ TASKS: dict[str, TaskEntry] = {
         MappingProxyType({"epochs": 10, "batch_size": 64, "learning_rate": 1e-3, "warmup": 100, "save_every": 1000}),
         MappingProxyType({**_QUICK_SEQUENCES, "examples": 3000, "epochs": 5}),
     ),
+    "video": TaskEntry(
+        "describe clips of moving digits, with attention over frames, a 3-D convolution, both or neither",
+        "omegamax.recipes.video:Video",
+        "omegamax.recipes.settings:VideoSettings",
+        MappingProxyType(
+            {"epochs": 8, "batch_size": 32, "learning_rate": 5e-3, "warmup": 50, "schedule": "linear", "threads": 1}
+        ),
+        MappingProxyType({"clips": 1200, "epochs": 5, "learning_rate": 6e-3}),
+    ),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from omegamax.reproductions.claim import Outcome, Published, Row, at_least, finds, short
+from omegamax.reproductions.claim import Outcome, Published, Row, at_least, finds, short, shown
 
 
 def entailment(published: Published) -> Outcome:
@@ -85,3 +85,16 @@ def what_matters(published: Published) -> Outcome:
 def _rises(published: Published, name: str, models: Iterable[str]) -> list[Row]:
     values = [published[model] for model in models]
     return [finds(f"{name}: from small to large", "rises", ", ".join(map(short, values)), values == sorted(values))]
+
+
+def video_descriptions(published: Published) -> Outcome:
+    """Compares the model with both encoders with the others, and each encoder alone with neither, in every column."""
+    rows = []
+    for column in dict.fromkeys(name.partition(": ")[2] for name in published):
+        sign = -1 if "perplexity" in column else 1  # lower is better
+        score = {name.partition(": ")[0]: sign * x for name, x in published.items() if name.endswith(f": {column}")}
+        both = score.pop("+ both")
+        rows.append(finds(f"both, {column}", "the best", short(sign * both), both > max(score.values())))
+        for name in ("+ 3-D CNN", "+ per-frame CNN"):
+            rows.append(shown(f"{name}, {column}", "better alone" if score[name] > score["Enc-Dec"] else "worse alone"))
+    return Outcome(rows)

@@ -45,6 +45,11 @@ def _attention_bars() -> Figure:
     return plots.attention_bars({name: weights[1] for name, weights in _maps().items()}, list("abcdefghi"))
 
 
+def _frame_attention() -> Figure:
+    weights = om.fusedmax(_scores(5, 9), strength=0.3)
+    return plots.frame_attention(weights, _scores(9, 6, 8), list("abcde"), marked=weights > 0.2, title="fusedmax")
+
+
 def _tag_lattice() -> Figure:
     potentials, chain = _scores(4, 3, 3), om.Chain()
     lattices = {"all": chain.argmax(potentials), "few": chain.argmax(potentials, om.SquaredNorm())}
@@ -108,6 +113,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "distance_matrix": lambda: plots.distance_matrix(_distances(), labels=list("abbaabca"), title="t"),
     "draw_window": _draw_window,
     "figure2": plots.figure2,
+    "frame_attention": _frame_attention,
     "learning_curves": lambda: plots.learning_curves({"softmax": [0.2, 0.6, 0.8], "mine": [0.1, 0.3]}),
     "matching_maps": _matching_maps,
     "polytope": _polytope,

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from omegamax.recipes.settings.tagger import TaggerPrediction as TaggerPrediction
     from omegamax.recipes.settings.tagger import TaggerSettings as TaggerSettings
     from omegamax.recipes.settings.translate import TranslateSettings as TranslateSettings
+    from omegamax.recipes.settings.video import VIDEO_MODELS as VIDEO_MODELS
+    from omegamax.recipes.settings.video import VideoSettings as VideoSettings
     from omegamax.recipes.settings.words import WordSettings as WordSettings
 
 _MODULES = {  # the module of each name
@@ -58,6 +60,8 @@ _MODULES = {  # the module of each name
     "TaggerPrediction": "tagger",
     "TaggerSettings": "tagger",
     "TranslateSettings": "translate",
+    "VIDEO_MODELS": "video",
+    "VideoSettings": "video",
     "WordSettings": "words",
 }
 
