@@ -121,7 +121,7 @@ def multiply_segments(
     tl.debug_barrier()  # other threads of this program have written what is read now
 
     n_blocks = tl.cdiv(n_columns, COLUMNS)
-    for block in range(0, n_blocks):
+    for block in range(n_blocks):
         at = (n_blocks - 1 - block) * COLUMNS + column
         p = tl.load(weights + first + at, mask=at < n_columns, other=0).to(compute)
         total = tl.load(totals + first + at, mask=at < n_columns, other=0)

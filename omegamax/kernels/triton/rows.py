@@ -25,7 +25,8 @@ def load_rows(rows, row, column, n_rows, n_columns, compute: tl.constexpr):
 @triton.jit
 def solve_rows(
     rows, weights, value, n_rows, n_columns,
-    e: tl.constexpr, ORDER: tl.constexpr, compute: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEPS: tl.constexpr,
+    e: tl.constexpr, ORDER: tl.constexpr, compute: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
     """Computes weights and value of ROWS rows. A row that holds NaN or +inf becomes NaN; one of −inf zeros and −inf."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
