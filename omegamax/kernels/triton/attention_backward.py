@@ -149,7 +149,7 @@ def key_gradient(
         for i in range(tl.load(counts + listed)):
             query_at = tl.load(blocks + listed * n_query_blocks + i).to(tl.int32) * QUERIES + in_block
             row = item * n_queries + query_at
-            peak, c, divisor, alive, bad = load_state(level, threshold, share, row, query_at < n_queries)
+            peak, c, divisor, alive, _ = load_state(level, threshold, share, row, query_at < n_queries)
             mean = tl.load(means + row, mask=query_at < n_queries, other=0.0)
             q = load_features(query + item * n_queries * SIZE, query_at, n_queries, SIZE, FEATURES)
             grad = load_features(
@@ -203,7 +203,7 @@ def backward(
     common = dict(
         e=float(alpha) - 1.0, ORDER=order_of(float(alpha)),
         SIZE=size, VALUE_SIZE=value_size, FEATURES=padded(size), VALUE_FEATURES=padded(value_size),
-        QUERIES=queries, KEYS=keys, **arguments(rows, query),
+        QUERIES=queries, KEYS=keys, **arguments(rows, query), enable_fp_fusion=False,
     )  # fmt: skip
     sizes = heads, key.shape[1], n_queries, n_keys
     with torch.cuda.device_of(query):

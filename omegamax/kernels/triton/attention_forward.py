@@ -165,11 +165,13 @@ def forward(query: Tensor, key: Tensor, value: Tensor, alpha: float, rows: Rows)
     n_keys, value_size = value.shape[-2:]
     queries, keys = tile_sizes(size, value_size)
     n_query_blocks, n_key_blocks = triton.cdiv(n_queries, queries), triton.cdiv(n_keys, keys)
-    numbers = [torch.empty(batch, heads, n_queries, dtype=torch.float32, device=query.device) for _ in range(3)]
+    level, threshold, share = torch.empty(3, batch, heads, n_queries, dtype=torch.float32, device=query.device)
     blocks = torch.empty(batch, heads, n_query_blocks, n_key_blocks, dtype=torch.int32, device=query.device)
     state = AttentionState(
         query.new_empty(batch, heads, n_queries, value_size),
-        *numbers,
+        level,
+        threshold,
+        share,
         blocks,
         torch.empty(batch, heads, n_query_blocks, dtype=torch.int32, device=query.device),
         torch.zeros_like(blocks, dtype=torch.int8),
@@ -181,6 +183,6 @@ def forward(query: Tensor, key: Tensor, value: Tensor, alpha: float, rows: Rows)
             heads, key.shape[1], n_queries, n_keys, n_key_blocks,
             e=float(alpha) - 1.0, ORDER=order_of(float(alpha)), STEPS=STEPS[torch.float32],
             SIZE=size, VALUE_SIZE=value_size, FEATURES=padded(size), VALUE_FEATURES=padded(value_size),
-            QUERIES=queries, KEYS=keys, **arguments(rows, query),
+            QUERIES=queries, KEYS=keys, **arguments(rows, query), enable_fp_fusion=False,
         )  # fmt: skip
     return state

@@ -150,6 +150,7 @@ def entmax_product(weights: Tensor, alpha: float, direction: Tensor) -> Tensor:
         multiply_rows[(triton.cdiv(n_rows, in_tile),)](
             weights, direction, product, n_rows, n_columns,
             float(alpha), order_of(float(alpha)), TRITON_TYPE[compute_type(direction)], in_tile, columns,
+            enable_fp_fusion=False,
         )  # fmt: skip
     return product
 
@@ -172,5 +173,6 @@ def fusedmax_product(weights: Tensor, joined: Tensor, direction: Tensor) -> Tens
         multiply_segments[(direction.numel() // n_columns,)](
             weights, joined.view(torch.int8), direction, product, totals, torch.empty_like(totals),
             n_columns, TRITON_TYPE[compute], min(SEGMENT_COLUMNS, max(16, triton.next_power_of_2(n_columns))),
+            enable_fp_fusion=False,
         )  # fmt: skip
     return product

@@ -116,7 +116,7 @@ def entmax(rows: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
     with torch.cuda.device_of(rows):
         solve_rows[(triton.cdiv(n_rows, in_tile),)](
             rows, weights, value, n_rows, n_columns, float(alpha) - 1.0, order_of(float(alpha)),
-            TRITON_TYPE[compute], in_tile, columns, STEPS[compute],
+            TRITON_TYPE[compute], in_tile, columns, STEPS[compute], enable_fp_fusion=False,
         )  # fmt: skip
     return weights, value
 

@@ -1,7 +1,7 @@
 """A tile of attention's scores, as all kernels of attention compute it, and the arguments that describe the scores.
 
-Tensors are (batch, heads, length, features), contiguous. A mask or a bias is read by four strides, which are 0 along the
-axes that it does not have; a bias by distance has the strides −1 and 1 along queries and keys.
+Tensors are (batch, heads, length, features), contiguous. A mask or a bias is read by four strides, which are 0 along
+the axes that it does not have; a bias by distance has the strides −1 and 1 along queries and keys.
 """
 
 from __future__ import annotations
