@@ -76,7 +76,6 @@ def query_gradient(
     peak, c, divisor, alive, bad = load_state(level, threshold, share, row, query_at < n_queries)
     q = load_features(query + item * n_queries * SIZE, query_at, n_queries, SIZE, FEATURES)
     grad = load_features(grad_output + item * n_queries * VALUE_SIZE, query_at, n_queries, VALUE_SIZE, VALUE_FEATURES)
-    grad = grad.to(tl.float32)
     n_active = tl.load(counts + program)
 
     size = tl.zeros((QUERIES,), tl.float32)
@@ -89,7 +88,7 @@ def query_gradient(
             mask, mask_query, mask_key, bias, bias_query, bias_key, CAUSAL, HAS_MASK, HAS_BIAS,
         )  # fmt: skip
         p, factor = weigh_tile(s, peak, c, divisor, alive, e, ORDER)
-        v = load_features(value, key_at, n_keys, VALUE_SIZE, VALUE_FEATURES).to(tl.float32)
+        v = load_features(value, key_at, n_keys, VALUE_SIZE, VALUE_FEATURES)
         g = tl.dot(grad, tl.trans(v), input_precision="ieee")
         size += tl.sum(factor, 1)
         along += tl.sum(tl.where(p > 0, factor * g, 0.0), 1)
@@ -105,11 +104,11 @@ def query_gradient(
             mask, mask_query, mask_key, bias, bias_query, bias_key, CAUSAL, HAS_MASK, HAS_BIAS,
         )  # fmt: skip
         p, factor = weigh_tile(s, peak, c, divisor, alive, e, ORDER)
-        v = load_features(value, key_at, n_keys, VALUE_SIZE, VALUE_FEATURES).to(tl.float32)
+        v = load_features(value, key_at, n_keys, VALUE_SIZE, VALUE_FEATURES)
         g = tl.dot(grad, tl.trans(v), input_precision="ieee")
         moved = tl.where(p > 0, factor * (g - mean[:, None]), 0.0)
         used = tl.max((p > 0).to(tl.int32), 0)
-        found += tl.dot(moved, tl.where(used[:, None] > 0, k.to(tl.float32), 0.0), input_precision="ieee")
+        found += tl.dot(moved, tl.where(used[:, None] > 0, k, 0.0), input_precision="ieee")
         if WANTS_SCORES:
             there = (query_at < n_queries)[:, None] & (key_at < n_keys)[None, :]
             tl.store(grad_scores + row[:, None] * n_keys + key_at[None, :], moved, mask=there)
@@ -138,7 +137,6 @@ def key_gradient(
     in_block = tl.arange(0, QUERIES)
     k = load_features(key + key_head * n_keys * SIZE, key_at, n_keys, SIZE, FEATURES)
     v = load_features(value + key_head * n_keys * VALUE_SIZE, key_at, n_keys, VALUE_SIZE, VALUE_FEATURES)
-    v = v.to(tl.float32)
     found_key = tl.zeros((KEYS, FEATURES), tl.float32)
     found_value = tl.zeros((KEYS, VALUE_FEATURES), tl.float32)
     for member in range(group):
@@ -162,8 +160,8 @@ def key_gradient(
             )  # fmt: skip
             p, factor = weigh_tile(s, peak, c, divisor, alive, e, ORDER)
             # Queries without weights may hold NaN, and so may their gradients: zero times NaN is NaN.
-            q = tl.where(alive[:, None], q.to(tl.float32), 0.0)
-            grad = tl.where(alive[:, None], grad.to(tl.float32), 0.0)
+            q = tl.where(alive[:, None], q, 0.0)
+            grad = tl.where(alive[:, None], grad, 0.0)
             g = tl.dot(grad, tl.trans(v), input_precision="ieee")
             moved = tl.where(p > 0, factor * (g - mean[:, None]), 0.0)
             found_value += tl.dot(tl.trans(p), grad, input_precision="ieee")

@@ -141,7 +141,7 @@ def attend(
         tl.store(active + at, 1, mask=keep > 0)
         n_active += keep
         # A value that no query of the block reads may hold NaN, and zero times NaN is NaN.
-        v = load_features(value, key_at, n_keys, VALUE_SIZE, VALUE_FEATURES).to(tl.float32)
+        v = load_features(value, key_at, n_keys, VALUE_SIZE, VALUE_FEATURES)
         v = tl.where(used[:, None] > 0, v, 0.0)
         mixed += tl.dot(p, v, input_precision="ieee")
         sums += tl.sum(p, 1)

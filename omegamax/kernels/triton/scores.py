@@ -20,10 +20,10 @@ MAX_SIZE = 256  # features of a key, and of a value: a tile holds all of them
 
 @triton.jit
 def load_features(numbers, at, count, SIZE: tl.constexpr, FEATURES: tl.constexpr):
-    """Loads vectors `at` of one head, (len(at), FEATURES); what lies outside is 0."""
+    """Loads vectors `at` of one head, (len(at), FEATURES), in float32; what lies outside is 0."""
     feature = tl.arange(0, FEATURES)
     there = (at < count)[:, None] & (feature < SIZE)[None, :]
-    return tl.load(numbers + at.to(tl.int64)[:, None] * SIZE + feature[None, :], mask=there, other=0)
+    return tl.load(numbers + at.to(tl.int64)[:, None] * SIZE + feature[None, :], mask=there, other=0).to(tl.float32)
 
 
 @triton.jit
@@ -33,7 +33,7 @@ def score_tile(
     CAUSAL: tl.constexpr, HAS_MASK: tl.constexpr, HAS_BIAS: tl.constexpr,
 ):  # fmt: skip
     """Computes the scores of a tile; pairs that are left out are −inf, whatever their vectors hold."""
-    s = tl.dot(q, tl.trans(k), input_precision="ieee").to(tl.float32) * scale
+    s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
     allowed = (query_at < n_queries)[:, None] & (key_at < n_seen)[None, :]
     if CAUSAL:
         allowed = allowed & (key_at[None, :] <= query_at[:, None] + (n_keys - n_queries))

@@ -15,7 +15,7 @@ torch.set_num_threads(1)
 def pytest_collection_modifyitems(items):
     """Leaves the tests out where Triton is not interpreted, also those named on the command line."""
     for item in items:
-        if not INTERPRETED and "tests/triton/" in str(item.path).replace(os.sep, "/"):
+        if not INTERPRETED and "tests/triton_kernels/" in str(item.path).replace(os.sep, "/"):
             item.add_marker(pytest.mark.skip(reason="set TRITON_INTERPRET=1 before Python starts, as make test-triton"))
 
 

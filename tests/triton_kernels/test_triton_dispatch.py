@@ -5,6 +5,7 @@ import torch
 
 import omegamax as om
 from omegamax import routing
+from omegamax.attention import RelativeBias
 from omegamax.kernels import gpu
 from omegamax.kernels.triton import attention_backward, attention_forward, row_products, rows
 
@@ -91,7 +92,7 @@ def test_sparse_attention_comes_from_triton(bias, calls):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(gpu, "DEVICES", devices)
             leaves = [x.to(dtype, copy=True).requires_grad_() for x in (query, key, value, numbers)]
-            added = {"none": None, "dense": leaves[3]}.get(bias) if bias != "relative" else om.RelativeBias(leaves[3])
+            added = {"none": None, "dense": leaves[3]}.get(bias) if bias != "relative" else RelativeBias(leaves[3])
             output = om.sparse_attention(*leaves[:3], om.Scaled(om.Tsallis(1.5), 0.5), bias=added, **options)
             output.square().sum().backward()
             results.append((output.detach(), *(x.grad for x in leaves[: 3 if bias == "none" else 4])))
