@@ -50,8 +50,8 @@ def cells():
             yield f"{name}, product", row_products.multiply_rows, kind, dict(alpha=alpha, ORDER=order, **shape)
     shape = {"compute": TYPES["fp32"], "COLUMNS": 1024}
     yield "fusedmax, product", row_products.multiply_segments, "fp32", shape
-    for size, kind, whole in ((64, "fp32", False), (64, "bf16", False), (128, "fp32", False), (128, "bf16", False),
-                              (64, "fp32", True)):  # fmt: skip
+    heads = ((64, "fp32", False), (64, "fp32", True), (64, "bf16", False), (128, "fp32", False), (256, "fp32", False))
+    for size, kind, whole in heads:
         queries, keys = scores.tile_sizes(size, size)
         flags = dict.fromkeys(("HAS_LENGTHS", "HAS_MASK", "HAS_BIAS"), whole) | {"CAUSAL": True}
         constants = dict(
@@ -124,8 +124,8 @@ def main() -> None:
     heads = [f"sm_{c} {what}" for c in CAPABILITIES for what in ("registers", "shared bytes", "spilled bytes")]
     head = f"| kernel | inputs | {' | '.join(heads)} |\n|---|---|{'---:|' * len(heads)}\n"
     text = (
-        "# Triton kernels, compiled ahead\n\nRegisters of a thread, shared memory of a program, and bytes stored to and "
-        "loaded from memory because registers did not suffice. Four warps. Compiled, not run: there was no GPU.\n"
+        "# Triton kernels, compiled ahead\n\nRegisters of a thread, shared memory of a program, and bytes stored to "
+        "and loaded from memory because registers did not suffice.\nFour warps. Compiled, not run: no GPU was there.\n"
         f"Triton {triton.__version__}, `python benchmarks/triton_kernels.py`.\n\n"
     )
     TABLE.write_text(text + head + "\n".join(lines) + "\n", encoding="utf-8")

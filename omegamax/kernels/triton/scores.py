@@ -57,8 +57,11 @@ def keys_seen(lengths, item, n_keys, HAS_LENGTHS: tl.constexpr):
 
 
 def tile_sizes(size: int, value_size: int) -> tuple[int, int]:
-    """Returns how many queries and how many keys a tile has, for these numbers of features."""
-    side = 64 if max(size, value_size) <= 64 else 32 if max(size, value_size) <= 128 else 16
+    """Returns how many queries and how many keys a tile has, for these numbers of features.
+
+    With tiles twice as large, registers do not suffice (see benchmarks/triton_kernels.py).
+    """
+    side = 32 if max(size, value_size) <= 64 else 16
     return side, side
 
 
