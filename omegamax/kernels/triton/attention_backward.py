@@ -19,7 +19,7 @@ from omegamax.kernels.sparse_attention import Rows
 from omegamax.kernels.triton.attention_forward import AttentionState
 from omegamax.kernels.triton.row_products import jacobian_factor
 from omegamax.kernels.triton.rows import order_of
-from omegamax.kernels.triton.scores import arguments, keys_seen, load_features, padded, score_tile, tile_sizes
+from omegamax.kernels.triton.scores import WARPS, arguments, keys_seen, load_features, padded, score_tile, tile_sizes
 from omegamax.kernels.triton.threshold import powers
 
 
@@ -201,7 +201,7 @@ def backward(
     common = dict(
         e=float(alpha) - 1.0, ORDER=order_of(float(alpha)),
         SIZE=size, VALUE_SIZE=value_size, FEATURES=padded(size), VALUE_FEATURES=padded(value_size),
-        QUERIES=queries, KEYS=keys, **arguments(rows, query), enable_fp_fusion=False,
+        QUERIES=queries, KEYS=keys, **arguments(rows, query), num_warps=WARPS, enable_fp_fusion=False,
     )  # fmt: skip
     sizes = heads, key.shape[1], n_queries, n_keys
     with torch.cuda.device_of(query):

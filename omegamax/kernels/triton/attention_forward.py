@@ -16,7 +16,7 @@ from torch import Tensor
 
 from omegamax.kernels.sparse_attention import Rows
 from omegamax.kernels.triton.rows import STEPS, order_of
-from omegamax.kernels.triton.scores import arguments, keys_seen, load_features, padded, score_tile, tile_sizes
+from omegamax.kernels.triton.scores import WARPS, arguments, keys_seen, load_features, padded, score_tile, tile_sizes
 from omegamax.kernels.triton.threshold import advance, bits_of, first_low, powers, tile_sums
 
 
@@ -183,6 +183,6 @@ def forward(query: Tensor, key: Tensor, value: Tensor, alpha: float, rows: Rows)
             heads, key.shape[1], n_queries, n_keys, n_key_blocks,
             e=float(alpha) - 1.0, ORDER=order_of(float(alpha)), STEPS=STEPS[torch.float32],
             SIZE=size, VALUE_SIZE=value_size, FEATURES=padded(size), VALUE_FEATURES=padded(value_size),
-            QUERIES=queries, KEYS=keys, **arguments(rows, query), enable_fp_fusion=False,
+            QUERIES=queries, KEYS=keys, **arguments(rows, query), num_warps=WARPS, enable_fp_fusion=False,
         )  # fmt: skip
     return state

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from omegamax.kernels.sparse_attention import Rows, Strides
 
-MAX_SIZE = 256  # features of a key, and of a value: a tile holds all of them
+WARPS = 8
 
 
 @triton.jit
@@ -59,7 +59,7 @@ def keys_seen(lengths, item, n_keys, HAS_LENGTHS: tl.constexpr):
 def tile_sizes(size: int, value_size: int) -> tuple[int, int]:
     """Returns how many queries and how many keys a tile has, for these numbers of features.
 
-    With tiles twice as large, registers do not suffice (see benchmarks/triton_kernels.py).
+    With larger tiles, or fewer than WARPS warps, registers do not suffice (see benchmarks/triton_kernels.py).
     """
     side = 32 if max(size, value_size) <= 64 else 16
     return side, side
