@@ -59,15 +59,15 @@ def query_gradient(
     QUERIES: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """Computes the gradient of a block of queries, and the mean m of each of its rows."""
-    block = tl.program_id(0)
-    item = tl.program_id(1).to(tl.int64)
+    block = tl.program_id(1)
+    item = tl.program_id(0).to(tl.int64)
     batch, head = item // n_heads, item % n_heads
     key_head = batch * n_key_heads + head // (n_heads // n_key_heads)
     key += key_head * n_keys * SIZE
     value += key_head * n_keys * VALUE_SIZE
     mask += batch * mask_batch + head * mask_head
     bias += batch * bias_batch + head * bias_head
-    program = item * tl.num_programs(0) + block
+    program = item * tl.num_programs(1) + block
     blocks += program * n_key_blocks
     query_at = block * QUERIES + tl.arange(0, QUERIES)
     in_block = tl.arange(0, KEYS)
@@ -129,8 +129,8 @@ def key_gradient(
     QUERIES: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """Computes the gradients of a block of keys and values, from all heads of queries that it serves."""
-    block = tl.program_id(0)
-    key_head = tl.program_id(1).to(tl.int64)
+    block = tl.program_id(1)
+    key_head = tl.program_id(0).to(tl.int64)
     batch = key_head // n_key_heads
     group = n_heads // n_key_heads
     key_at = block * KEYS + tl.arange(0, KEYS)
@@ -143,7 +143,7 @@ def key_gradient(
         head = (key_head % n_key_heads) * group + member
         item = batch * n_heads + head
         n_seen = keys_seen(lengths, item, n_keys, HAS_LENGTHS)
-        listed = item * tl.num_programs(0) + block
+        listed = item * tl.num_programs(1) + block
         for i in range(tl.load(counts + listed)):
             query_at = tl.load(blocks + listed * n_query_blocks + i).to(tl.int32) * QUERIES + in_block
             row = item * n_queries + query_at
@@ -205,12 +205,12 @@ def backward(
     )  # fmt: skip
     sizes = heads, key.shape[1], n_queries, n_keys
     with torch.cuda.device_of(query):
-        query_gradient[(n_query_blocks, batch * heads)](
+        query_gradient[(batch * heads, n_query_blocks)](
             query, key, value, grad_output, found.query, means if scores is None else scores, means,
             state.level, state.threshold, state.share, state.blocks, state.counts,
             *sizes, n_key_blocks, WANTS_SCORES=wants_scores, **common,
         )  # fmt: skip
-        key_gradient[(n_key_blocks, batch * key.shape[1])](
+        key_gradient[(batch * key.shape[1], n_key_blocks)](
             query, key, value, grad_output, found.key, found.value, means,
             state.level, state.threshold, state.share, listed, used_by,
             *sizes, n_query_blocks, **common,

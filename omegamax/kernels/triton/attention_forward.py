@@ -43,15 +43,15 @@ def attend(
     QUERIES: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """Computes QUERIES rows of the output, their state, and the list of their active blocks."""
-    block = tl.program_id(0)
-    item = tl.program_id(1).to(tl.int64)
+    block = tl.program_id(1)
+    item = tl.program_id(0).to(tl.int64)
     batch, head = item // n_heads, item % n_heads
     key_head = batch * n_key_heads + head // (n_heads // n_key_heads)
     key += key_head * n_keys * SIZE
     value += key_head * n_keys * VALUE_SIZE
     mask += batch * mask_batch + head * mask_head
     bias += batch * bias_batch + head * bias_head
-    program = item * tl.num_programs(0) + block
+    program = item * tl.num_programs(1) + block
     blocks += program * n_key_blocks
     candidates += program * n_key_blocks
     active += program * n_key_blocks
@@ -177,7 +177,7 @@ def forward(query: Tensor, key: Tensor, value: Tensor, alpha: float, rows: Rows)
         torch.zeros_like(blocks, dtype=torch.int8),
     )
     with torch.cuda.device_of(query):
-        attend[(n_query_blocks, batch * heads)](
+        attend[(batch * heads, n_query_blocks)](
             query, key, value, state.output, state.level, state.threshold, state.share, blocks,
             torch.empty_like(blocks), state.counts, state.active,
             heads, key.shape[1], n_queries, n_keys, n_key_blocks,
