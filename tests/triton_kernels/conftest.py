@@ -12,13 +12,6 @@ collect_ignore_glob = [] if INTERPRETED else ["test_*.py"]  # they import Triton
 torch.set_num_threads(1)
 
 
-def pytest_collection_modifyitems(items):
-    """Leaves the tests out where Triton is not interpreted, also those named on the command line."""
-    for item in items:
-        if not INTERPRETED and "tests/triton_kernels/" in str(item.path).replace(os.sep, "/"):
-            item.add_marker(pytest.mark.skip(reason="set TRITON_INTERPRET=1 before Python starts, as make test-triton"))
-
-
 @pytest.fixture(autouse=True)
 def _without_numpy_warnings():
     """The interpreter computes with NumPy both branches of `tl.where`, also the one that is not taken."""
