@@ -1,0 +1,143 @@
+"""Algorithms with a memory: a Turing machine, a DNC and an LSTM copy, recall, repeat and sort longer sequences.
+
+Each cell is one run of `omegamax train memory` with the defaults of the recipe, in a directory of its own. The network
+after the last epoch is tested at the longest training length and at twice and four times as many vectors. A cell that
+is finished is kept in results/memory_cells.jsonl and not computed again, and a run that was interrupted is resumed, so
+the benchmark can be stopped at any time.
+
+    python benchmarks/memory.py --runs runs/memory                                        every cell
+    python benchmarks/memory.py --runs runs/memory --tasks copy --variants dnc-sparsemax --seeds 1 2
+    python benchmarks/memory.py --report                                    only writes the tables of what is there
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import itertools
+import json
+import resource
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import timing
+
+TASKS = ("copy", "recall", "repeat-copy", "sort")
+VARIANTS = {
+    "ntm-softmax": ["--model", "ntm", "--attention", "softmax"],
+    "ntm-sparsemax": ["--model", "ntm", "--attention", "sparsemax"],
+    "ntm-entmax15": ["--model", "ntm", "--attention", "entmax15"],
+    "dnc-softmax": ["--model", "dnc", "--attention", "softmax"],
+    "dnc-sparsemax": ["--model", "dnc", "--attention", "sparsemax"],
+    "dnc-entmax15": ["--model", "dnc", "--attention", "entmax15"],
+    "lstm": ["--model", "lstm"],
+}
+LENGTHS = (5, 10, 20)  # the longest of training, which is the recipe's default, twice and four times as many
+# What Graves, Wayne & Danihelka (2014) say of their networks in section 4; they print no tables.
+PUBLISHED = [
+    ("copy", "8 bits, 1 to 20 vectors", "NTM copies up to 120 with few mistakes; LSTM fails quickly beyond 20"),
+    ("repeat-copy", "8 bits, 1 to 10 vectors, 1 to 10 times", "NTM goes on to 20 vectors and to 20 times; LSTM fails"),
+    ("recall", "items of 3 × 6 bits, 2 to 6 items", "NTM nearly perfect up to 12, below 1 bit per sequence up to 15"),
+    ("sort", "8 bits, 20 vectors, the 16 of highest priority", "NTM far below LSTM's cost; not tried on longer ones"),
+]
+
+
+def compute(options: argparse.Namespace, task: str, variant: str, seed: int) -> dict[str, Any]:
+    """Trains and evaluates one cell, or reads what an earlier call found."""
+    wanted = {"task": task, "variant": variant, "seed": seed, "more": options.train_options}
+    for cell in timing.read_cells("memory"):
+        if wanted.items() <= cell.items():
+            return cell
+    name = "-".join([task, variant, str(seed), *(word.removeprefix("--") for word in wanted["more"])])
+    run = Path(options.runs) / name
+    command = [sys.executable, "-m", "omegamax", "train", "memory", "--task", task, *VARIANTS[variant]]
+    command += ["--test-length", ",".join(map(str, LENGTHS)), "--seed", str(seed), "--out", str(run)]
+    command += ["--threads", str(options.threads), *options.train_options]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    resumed = (run / "config.json").exists()
+    subprocess.run([*command, "--resume"] if resumed else command, check=True, stdout=sys.stderr)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    evaluate = [sys.executable, "-m", "omegamax", "evaluate", str(run), "--checkpoint", "latest", "--json"]
+    evaluate += ["--threads", str(options.threads)]
+    test = json.loads(subprocess.run(evaluate, check=True, capture_output=True, text=True).stdout)
+    cell = {
+        **wanted,
+        "date": datetime.date.today().isoformat(),
+        "options": ["--threads", str(options.threads)],
+        # Processor time, because the machine is shared; that of a resumed run is not known.
+        "seconds": None if resumed else after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        "test": test,
+    }
+    timing.add_cell("memory", cell)
+    return cell
+
+
+def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
+    cells = [cell for cell in cells if not cell["more"]]
+    how = sorted({(" ".join(cell["options"]), cell["date"]) for cell in cells})
+    rows: list[list[object]] = [[f"`{given}`", date] for given, date in how]
+    found: list[timing.Section] = [("How", ["options beside the defaults", "date"], rows)]
+    header = ["variant", "seeds"]
+    for length in LENGTHS:
+        header += [f"right bits of {length}, %", f"right sequences of {length}, %", f"cost of {length}, bits"]
+    for task in TASKS:
+        groups = {v: [c for c in cells if (c["task"], c["variant"]) == (task, v)] for v in VARIANTS}
+        rows = []
+        for variant, some in groups.items():
+            if not some:
+                continue
+            row: list[object] = [variant, ", ".join(str(cell["seed"]) for cell in some)]
+            for length in LENGTHS:
+                row.append(_spread(some, f"bit_accuracy_{length}", 100, 1))
+                row.append(_spread(some, f"sequence_accuracy_{length}", 100, 1))
+                row.append(_spread(some, f"cost_{length}", 1, 2))
+            times = [cell["seconds"] / 60 for cell in some if cell["seconds"] is not None]
+            rows.append([*row, f"{statistics.mean(times):.1f}" if times else "–"])
+        if rows:
+            found.append((task, [*header, "minutes of processor time"], rows))
+    header = ["task", "training", "what is said of longer sequences"]
+    found.append(("Said by Graves, Wayne & Danihelka (2014)", header, [list(row) for row in PUBLISHED]))
+    return found
+
+
+def _spread(cells: list[dict[str, Any]], metric: str, scale: float, digits: int) -> str:
+    """Writes the mean over seeds, and the largest distance from it."""
+    values = [scale * cell["test"][metric] for cell in cells]
+    mean = statistics.mean(values)
+    apart = max(abs(value - mean) for value in values)
+    return f"{mean:.{digits}f}" + (f" ± {apart:.{digits}f}" if len(values) > 1 else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", help="where the runs are kept")
+    parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
+    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--report", action="store_true", help="train nothing; write the tables of finished cells")
+    parser.add_argument("--train-options", nargs=argparse.REMAINDER, default=[], help="the rest goes to omegamax train")
+    options = parser.parse_args()
+    if not options.report and not options.runs:
+        parser.error("--runs must name a directory for the runs, got none; or add --report")
+    wanted = itertools.product(options.seeds, options.tasks, options.variants)
+    for seed, task, variant in [] if options.report else wanted:
+        test = compute(options, task, variant, seed)["test"]
+        note = ", ".join(f"{test[f'bit_accuracy_{length}']:.3f} of {length}" for length in LENGTHS)
+        print(f"{task}, {variant}, seed {seed}: right bits {note}", file=sys.stderr, flush=True)
+        write_tables()  # after each cell: nothing is lost
+    write_tables()
+
+
+def write_tables() -> None:
+    cells = timing.read_cells("memory")
+    if not cells:
+        raise SystemExit("memory: no cell is finished yet; leave out --report")
+    timing.write("memory", "Algorithms with a memory", sections(cells), peers=())
+
+
+if __name__ == "__main__":
+    main()
