@@ -8,6 +8,7 @@ the benchmark can be stopped at any time.
     python benchmarks/memory.py --runs runs/memory                                        every cell
     python benchmarks/memory.py --runs runs/memory --tasks copy --variants dnc-sparsemax --seeds 1 2
     python benchmarks/memory.py --report                                    only writes the tables of what is there
+    python benchmarks/memory.py --runs runs/memory --report --pictures docs/images               draws finished runs
 """
 
 from __future__ import annotations
@@ -119,6 +120,43 @@ def _spread(cells: list[dict[str, Any]], metric: str, scale: float, digits: int)
     return f"{mean:.{digits}f}" + (f" ± {apart:.{digits}f}" if len(values) > 1 else "")
 
 
+def draw(runs: Path, directory: Path) -> None:
+    """Draws where trained networks write and read, under softmax beside sparsemax."""
+    copied = "011010 101101 000111 110001 010101 111000 001100 100110"
+    recalled = "011010 101101 000111 110001 010101 111000 001100 100110 ? 110001"
+    for name, task, model, line in (
+        ("memory_copy", "copy", "dnc", copied),
+        ("memory_tape", "copy", "ntm", copied),
+        ("memory_recall", "recall", "ntm", recalled),
+    ):
+        pair = {each: runs / f"{task}-{model}-{each}-0" for each in ("softmax", "sparsemax")}
+        if all((run / "config.json").exists() for run in pair.values()):
+            directory.mkdir(parents=True, exist_ok=True)
+            draw_pair(pair, line).savefig(directory / f"{name}.png")
+
+
+def draw_pair(pair: dict[str, Path], line: str) -> Any:
+    """Draws the writes and the reads of each run, all side by side: slots down, steps across."""
+    import torch
+
+    from omegamax.plots import attention_maps
+    from omegamax.recipes import load
+
+    torch.set_num_threads(1)
+    maps, steps, exact = {}, {}, {}
+    for name, run in pair.items():
+        found = load(run, which="latest")
+        with torch.no_grad():
+            (drawn,) = found.task.attend(found.model, found.task.read([line]))
+        n_steps = len(drawn.rows) // 2  # one head of each kind
+        for kind, some in (("writes", slice(n_steps)), ("reads", slice(n_steps, None))):
+            maps[f"{name}, {kind}"] = drawn.weights[some].T
+            steps[f"{name}, {kind}"] = [row.partition(" ")[2] for row in drawn.rows[some]]
+            exact[f"{name}, {kind}"] = not drawn.always_positive
+    slots = [str(slot) for slot in range(next(iter(maps.values())).shape[0])]
+    return attention_maps(maps, slots, steps, exact_zeros=exact, across=len(maps))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", help="where the runs are kept")
@@ -127,10 +165,11 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--report", action="store_true", help="train nothing; write the tables of finished cells")
+    parser.add_argument("--pictures", type=Path, help="draw finished runs of softmax and sparsemax into this directory")
     parser.add_argument("--train-options", nargs=argparse.REMAINDER, default=[], help="the rest goes to omegamax train")
     options = parser.parse_args()
-    if not options.report and not options.runs:
-        parser.error("--runs must name a directory for the runs, got none; or add --report")
+    if not options.runs and (options.pictures or not options.report):
+        parser.error("--runs must name a directory for the runs, got none; or --report without --pictures")
     wanted = itertools.product(options.seeds, options.tasks, options.variants)
     for seed, task, variant in [] if options.report else wanted:
         test = compute(options, task, variant, seed)["test"]
@@ -138,6 +177,8 @@ def main() -> None:
         print(f"{task}, {variant}, seed {seed}: right bits {note}", file=sys.stderr, flush=True)
         write_tables()  # after each cell: nothing is lost
     write_tables()
+    if options.pictures:
+        draw(Path(options.runs), options.pictures)
 
 
 def write_tables() -> None:
