@@ -121,15 +121,10 @@ def _spread(cells: list[dict[str, Any]], metric: str, scale: float, digits: int)
 
 
 def draw(runs: Path, directory: Path) -> None:
-    """Draws where trained networks write and read, under softmax beside sparsemax."""
-    copied = "011010 101101 000111 110001 010101 111000 001100 100110"
-    recalled = "011010 101101 000111 110001 010101 111000 001100 100110 ? 110001"
-    for name, task, model, line in (
-        ("memory_copy", "copy", "dnc", copied),
-        ("memory_tape", "copy", "ntm", copied),
-        ("memory_recall", "recall", "ntm", recalled),
-    ):
-        pair = {each: runs / f"{task}-{model}-{each}-0" for each in ("softmax", "sparsemax")}
+    """Draws where networks that have learned to copy write and read, under softmax beside sparsemax."""
+    line = "011010 101101 000111 110001 010101 111000 001100 100110"
+    for name, model in (("memory_copy", "dnc"), ("memory_tape", "ntm")):
+        pair = {each: runs / f"copy-{model}-{each}-0" for each in ("softmax", "sparsemax")}
         if all((run / "config.json").exists() for run in pair.values()):
             directory.mkdir(parents=True, exist_ok=True)
             draw_pair(pair, line).savefig(directory / f"{name}.png")
