@@ -9,6 +9,7 @@ the benchmark can be stopped at any time.
     python benchmarks/memory.py --runs runs/memory --tasks copy --variants dnc-sparsemax --seeds 1 2
     python benchmarks/memory.py --report                                    only writes the tables of what is there
     python benchmarks/memory.py --runs runs/memory --report --pictures docs/images               draws finished runs
+    python benchmarks/memory.py --runs runs/memory --report --far            copies far longer sequences with more slots
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ VARIANTS = {
     "lstm": ["--model", "lstm"],
 }
 LENGTHS = (5, 10, 20)  # the longest of training, which is the recipe's default, twice and four times as many
+FAR, FAR_SLOTS = (20, 40, 80, 120), 128  # the paper's longest, and its slots
 # What Graves, Wayne & Danihelka (2014) say of their networks in section 4, whose results are curves and pictures.
 PUBLISHED = [
     ("copy", "8 bits, 1 to 20 vectors", "NTM goes on to 120 with few mistakes; LSTM degrades quickly beyond 20"),
@@ -84,6 +86,34 @@ def compute(options: argparse.Namespace, task: str, variant: str, seed: int) -> 
     return cell
 
 
+def copy_far(options: argparse.Namespace, seed: int) -> None:
+    """Tests finished networks that copy on far longer sequences, with more slots than they were trained with."""
+    import numpy as np
+    import torch
+
+    from omegamax.data.memory_tasks import draw_line
+    from omegamax.recipes import load
+    from omegamax.training.prediction import evaluate
+
+    torch.set_num_threads(options.threads)
+    known = {(cell["variant"], cell["seed"]) for cell in timing.read_cells("memory_far")}
+    for cell in timing.read_cells("memory"):
+        variant = cell["variant"]
+        run = Path(options.runs) / f"copy-{variant}-{seed}"
+        wanted = cell["task"] == "copy" and cell["seed"] == seed and not cell["more"] and variant != "lstm"
+        if not wanted or (variant, seed) in known or not (run / "config.json").exists():
+            continue
+        found = load(run, which="latest")
+        found.model.memory.n_slots = FAR_SLOTS  # no parameter depends on it
+        test = {}
+        for length in FAR:
+            draw = np.random.default_rng(length)
+            lines = [draw_line("copy", length, draw, bits=found.task.settings.bits) for _ in range(100)]
+            test[str(length)] = evaluate(found.task, found.model, found.task.read(lines), batch_size=100)
+        date = datetime.date.today().isoformat()
+        timing.add_cell("memory_far", {"variant": variant, "seed": seed, "date": date, "test": test})
+
+
 def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
     cells = [cell for cell in cells if not cell["more"]]
     how = sorted({(" ".join(cell["options"]), cell["date"]) for cell in cells})
@@ -107,6 +137,16 @@ def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
             rows.append([*row, f"{statistics.mean(times):.1f}" if times else "–"])
         if rows:
             found.append((task, [*header, "minutes of processor time"], rows))
+    far = timing.read_cells("memory_far")
+    if far:
+        rows = []
+        for cell in far:
+            metrics = [(cell["test"][str(n)], name) for n in FAR for name in ("bit_accuracy", "sequence_accuracy")]
+            rows.append([cell["variant"], cell["seed"], *(f"{100 * test[name]:.1f}" for test, name in metrics)])
+        header = ["variant", "seed"]
+        for length in FAR:
+            header += [f"right bits of {length}, %", f"right sequences of {length}, %"]
+        found.append((f"copy with {FAR_SLOTS} slots instead of 32", header, rows))
     header = ["task", "training", "what is said of longer sequences"]
     found.append(("Said by Graves, Wayne & Danihelka (2014)", header, [list(row) for row in PUBLISHED]))
     return found
@@ -161,16 +201,19 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--report", action="store_true", help="train nothing; write the tables of finished cells")
     parser.add_argument("--pictures", type=Path, help="draw finished runs of softmax and sparsemax into this directory")
+    parser.add_argument("--far", action="store_true", help="test finished runs of copy on far longer sequences, too")
     parser.add_argument("--train-options", nargs=argparse.REMAINDER, default=[], help="the rest goes to omegamax train")
     options = parser.parse_args()
-    if not options.runs and (options.pictures or not options.report):
-        parser.error("--runs must name a directory for the runs, got none; or --report without --pictures")
+    if not options.runs and (options.pictures or options.far or not options.report):
+        parser.error("--runs must name a directory for the runs, got none; or only --report")
     wanted = itertools.product(options.seeds, options.tasks, options.variants)
     for seed, task, variant in [] if options.report else wanted:
         test = compute(options, task, variant, seed)["test"]
         note = ", ".join(f"{test[f'bit_accuracy_{length}']:.3f} of {length}" for length in LENGTHS)
         print(f"{task}, {variant}, seed {seed}: right bits {note}", file=sys.stderr, flush=True)
         write_tables()  # after each cell: nothing is lost
+    for seed in options.seeds if options.far else []:
+        copy_far(options, seed)
     write_tables()
     if options.pictures:
         draw(Path(options.runs), options.pictures)

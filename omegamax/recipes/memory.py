@@ -6,7 +6,7 @@
 
 These are the tasks of neural Turing machines (Graves, Wayne & Danihelka, 2014). Short sequences are learned, longer
 ones are tested: a network that has learned the algorithm, and not the sequences, goes on. Its heads address slots with
-any normalizer; a sparse one reads and writes a few slots and leaves the others alone.
+any normalizer; a sparse one can give a slot the weight zero, and leaves it alone then.
 """
 
 from __future__ import annotations
