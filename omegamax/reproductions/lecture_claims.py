@@ -155,8 +155,7 @@ CLAIMS = [
         "memories:tape",
         published={"NTM trained up to": 20, "NTM tested up to": 120},  # of Graves et al. (2014), whom the lecture cites
         tests=(_ATTENTION + "test_memories_in_numpy.py::test_a_sequence",),
-        benchmark="memory.py",
-        recipe="memory",
+        benchmark="benchmarks/memory.py",
         remark="With heads set by hand. docs/memory_tasks.md has learned ones.",
     ),
     _claim(

@@ -261,7 +261,7 @@ CLAIMS = [
         "§6, last sentences",
         "The framework will be useful for differentiable neural computers.",
         tests=("tests/attention/test_memories_in_numpy.py::test_a_sequence",),
-        benchmark="memory.py",
+        benchmark="benchmarks/memory.py",
         recipe="memory",
         remark="The paper has no experiment. docs/memory_tasks.md compares addressing by sparsemax with softmax.",
     ),
