@@ -148,6 +148,17 @@ CLAIMS = [
         ),
     ),
     _claim(
+        "memory-tape",
+        "attention on memory elements",
+        "Recurrent networks cannot remember things for very long; a separate memory module can, such as the tape of a "
+        "neural Turing machine.",
+        "memories:tape",
+        published={"NTM trained up to": 20, "NTM tested up to": 120},  # of Graves et al. (2014), whom the lecture cites
+        tests=(_ATTENTION + "test_memories_in_numpy.py::test_a_sequence",),
+        benchmark="benchmarks/memory.py",
+        remark="With heads set by hand. docs/memory_tasks.md has learned ones.",
+    ),
+    _claim(
         "gradients",
         "long-term dependencies",
         "A product of Jacobians vanishes with singular values below 1, explodes above 1, and has exponentially growing "

@@ -159,7 +159,7 @@ CLAIMS = [
         "METEOR and perplexity of video descriptions.",
         published=_VIDEO_NUMBERS,
         recipe="video",
-        benchmark="video.py",
+        benchmark="benchmarks/video.py",
         reason="Neither the videos nor features of them are here; the recipe has the four models on clips of moving "
         "digits, so compare ranks only.",
     ),
