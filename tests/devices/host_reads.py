@@ -99,20 +99,73 @@ def host_reads(function, *inputs):
 def fake_cuda():
     """A place for tensors that have the device "cuda" and no numbers, on a machine without one.
 
-    The operator ~ asks PyTorch's CPU build for the device itself, before the mode sees it; the function does not.
+    The operators ~, [] and .mT ask PyTorch's CPU build for the device themselves, before the mode sees them; here they call
+    the functions that they stand for, which do not.
     """
-    invert = torch.Tensor.__invert__
-    torch.Tensor.__invert__ = lambda tensor: torch.bitwise_not(tensor)
+    own = {name: getattr(torch.Tensor, name) for name in _OPERATORS}
+    for name, function in _OPERATORS.items():
+        setattr(torch.Tensor, name, function)
     try:
         with FakeTensorMode() as mode:
             yield mode
     finally:
-        torch.Tensor.__invert__ = invert
+        for name, function in own.items():
+            setattr(torch.Tensor, name, function)
+
+
+def _item(tensor, index):
+    """tensor[index] by views, and then by tensors or lists of places."""
+    index = list(index) if isinstance(index, tuple) else [index]
+    n_axes = sum(1 if not isinstance(i, torch.Tensor) or i.dtype is not torch.bool else i.dim() for i in index)
+    n_axes -= sum(i is None or i is Ellipsis for i in index)
+    if not any(i is Ellipsis for i in index):
+        index.append(Ellipsis)
+    at = next(place for place, i in enumerate(index) if i is Ellipsis)
+    index[at : at + 1] = [slice(None)] * (tensor.dim() - n_axes)
+    axis, places = 0, []
+    for i in index:
+        if i is None:
+            tensor = torch.unsqueeze(tensor, axis)
+        elif isinstance(i, int):
+            tensor = torch.select(tensor, axis, i)
+            continue
+        elif isinstance(i, slice):
+            if i != slice(None):
+                start = 0 if i.start is None else i.start
+                stop = 2**63 - 1 if i.stop is None else i.stop
+                tensor = torch.ops.aten.slice.Tensor(tensor, axis, start, stop, 1 if i.step is None else i.step)
+        else:
+            given = i if isinstance(i, torch.Tensor) else torch.tensor(i, device=tensor.device)
+            places += [None] * (axis - len(places)) + [given]
+        axis += 1
+    return tensor, places
+
+
+def _get(tensor, index):
+    viewed, places = _item(tensor, index)
+    return torch.ops.aten.index.Tensor(viewed, places) if places else viewed
+
+
+def _set(tensor, index, value):
+    viewed, places = _item(tensor, index)
+    value = value if isinstance(value, torch.Tensor) else torch.full((), value, dtype=tensor.dtype, device=tensor.device)
+    if places:
+        torch.ops.aten.index_put_.default(viewed, places, value)
+    else:
+        viewed.copy_(value)
+
+
+_OPERATORS = {
+    "__invert__": lambda tensor: torch.bitwise_not(tensor),
+    "__getitem__": _get,
+    "__setitem__": _set,
+    "mT": property(lambda tensor: torch.transpose(tensor, -2, -1)),
+}
 
 
 def fake(tensor, device="cuda"):
     """A tensor without numbers, of the same shape and type, on the device; to be called inside `fake_cuda`."""
-    return torch.empty(tensor.shape, dtype=tensor.dtype, device=device)
+    return torch.empty(tuple(tensor.shape), dtype=tensor.dtype, device=device)
 
 
 def devices(tree):

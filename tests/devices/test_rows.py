@@ -19,9 +19,10 @@ PROXIMAL = {
     "prox_owl": lambda x: proximal.prox_owl(x, torch.arange(7, 0, -1, device=x.device) / 10),
     "prox_group": lambda x: proximal.prox_group(x, [0, 0, 1, 1, 2, 2, 2], 0.2),
     "isotonic_regression": proximal.isotonic_regression,
-    "soft_sort": lambda x: om.soft_sort(x, 0.5),
-    "soft_rank": lambda x: om.soft_rank(x, 0.5),
-    "soft_rank, entropic": lambda x: om.soft_rank(x, 0.5, regularization="entropy"),
+    "soft_sort": lambda x: om.soft_sort(x, gamma=0.5),
+    "soft_rank": lambda x: om.soft_rank(x, gamma=0.5),
+    "soft_quantile": lambda x: om.soft_quantile(x, 0.3),
+    "soft_rank, entropic": lambda x: om.soft_rank(x, gamma=0.5, regularizer=om.Shannon()),
 }
 
 
@@ -55,7 +56,7 @@ def test_learnable_parameters_read_nothing(case):
     x = rows().requires_grad_()
 
     def both(x, parameter):
-        weights = case(x, **{case.learnable: parameter})
+        weights = case.functional(x, **case.arguments(7, **{case.learnable: parameter}))
         torch.autograd.grad(weights.square().sum(), (x, parameter))
 
     assert host_reads(both, x, parameter) == {}
@@ -119,6 +120,9 @@ def test_losses_read_nothing(loss):
         torch.autograd.grad(loss()(x, target), x)
 
     assert host_reads(both, x, target) == {}
+    assert host_reads(both, x, torch.softmax(cases.normal(6, 7, seed=1), -1)) == {}
+    with fake_cuda():
+        assert devices(loss(reduction="none")(fake(x), fake(target))) == {"cuda"}
 
 
 def test_a_read_is_found():
