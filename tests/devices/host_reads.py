@@ -11,7 +11,7 @@ from collections import Counter
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_map
 
 from omegamax import routing
@@ -31,11 +31,15 @@ WAITING = {
 }
 
 
+_MOVES = ("cpu", "numpy", "tolist", "to")  # `tolist` and `numpy` move a tensor of the CPU nowhere, so nothing dispatches
+
+
 class HostReads(TorchDispatchMode):
     """Lists the waiting operations by name, each with the line of omegamax that called it.
 
     Numbers of tensors that never were on the device, such as a topology of indices, are free to read: an operation
-    counts if one of its inputs was computed from `inputs`.
+    counts if one of its inputs was computed from `inputs`. What `.cpu()` returns is on the host, and free until
+    `.to(device)` moves it back.
     """
 
     def __init__(self, *inputs):
@@ -44,8 +48,36 @@ class HostReads(TorchDispatchMode):
         self._kept = list(inputs)  # so that no address is used twice
         self._storages = {_storage(tensor) for tensor in inputs}
 
+    def __enter__(self):
+        self._own = {name: getattr(torch.Tensor, name) for name in _MOVES}
+        for name, own in self._own.items():
+            setattr(torch.Tensor, name, self._moving(name, own))
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        for name, own in self._own.items():
+            setattr(torch.Tensor, name, own)
+        return super().__exit__(*error)
+
+    def _moving(self, name, own):
+        """The method of tensors, which notes a move of a tensor of the device to the host."""
+
+        def method(tensor, *args, **kwargs):
+            given = (*args, kwargs.get("device"))[0]  # `torch.device("cpu")` is the device that the CPU stands in for
+            to_host = name != "to" or (isinstance(given, str) and given == "cpu")
+            if name == "to" and isinstance(given, (torch.device, torch.Tensor)) and not self._is_here(tensor):
+                with _disable_current_modes():
+                    return self._keep(own(tensor.clone(), *args, **kwargs))
+            if not to_host or not self._is_here(tensor):
+                return own(tensor, *args, **kwargs)
+            self.found[f"{name} in {_caller()}"] += 1
+            with _disable_current_modes():  # a copy that does not count as one of the device
+                return own(tensor.clone(), *args, **kwargs)
+
+        return method
+
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        given = [each for each in _tensors((args, kwargs or {})) if _storage(each) in self._storages]
+        given = [each for each in _tensors((args, kwargs or {})) if self._is_here(each)]
         result = function(*args, **(kwargs or {}))
         if given:
             name = function._schema.name
@@ -56,9 +88,16 @@ class HostReads(TorchDispatchMode):
             if name in WAITING or full_name in WAITING or boolean_index:
                 self.found[f"{name.removeprefix('aten::')} in {_caller()}"] += 1
             for each in _tensors(result):
-                self._kept.append(each)
-                self._storages.add(_storage(each))
+                self._keep(each)
         return result
+
+    def _is_here(self, tensor):
+        return _storage(tensor) in self._storages
+
+    def _keep(self, tensor):
+        self._kept.append(tensor)
+        self._storages.add(_storage(tensor))
+        return tensor
 
 
 def _storage(tensor):
@@ -99,7 +138,7 @@ def host_reads(function, *inputs):
 def fake_cuda():
     """A place for tensors that have the device "cuda" and no numbers, on a machine without one.
 
-    The operators ~, [] and .mT ask PyTorch's CPU build for the device themselves, before the mode sees them; here they call
+    The operators ~ and [] and a few methods ask PyTorch's CPU build for the device themselves, before the mode sees them; here they call
     the functions that they stand for, which do not.
     """
     own = {name: getattr(torch.Tensor, name) for name in _OPERATORS}
@@ -152,13 +191,14 @@ def _set(tensor, index, value):
     if places:
         torch.ops.aten.index_put_.default(viewed, places, value)
     else:
-        viewed.copy_(value)
+        torch.ops.aten.copy_.default(viewed, value)
 
 
 _OPERATORS = {
     "__invert__": lambda tensor: torch.bitwise_not(tensor),
     "__getitem__": _get,
     "__setitem__": _set,
+    "contiguous": lambda tensor: torch.clone(tensor, memory_format=torch.contiguous_format),
     "mT": property(lambda tensor: torch.transpose(tensor, -2, -1)),
 }
 
