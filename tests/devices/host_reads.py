@@ -65,7 +65,8 @@ class HostReads(TorchDispatchMode):
         def method(tensor, *args, **kwargs):
             given = (*args, kwargs.get("device"))[0]  # `torch.device("cpu")` is the device that the CPU stands in for
             to_host = name != "to" or (isinstance(given, str) and given == "cpu")
-            if name == "to" and isinstance(given, (torch.device, torch.Tensor)) and not self._is_here(tensor):
+            to_device = isinstance(given, torch.device) or (isinstance(given, torch.Tensor) and self._is_here(given))
+            if name == "to" and to_device and not self._is_here(tensor):
                 with _disable_current_modes():
                     return self._keep(own(tensor.clone(), *args, **kwargs))
             if not to_host or not self._is_here(tensor):
