@@ -49,7 +49,7 @@ def test_programs_stay_on_cuda(case, name):
     structure = case.structure
     if isinstance(structure, om.Subset | om.Budget) and name == "Hard":
         return  # not a dynamic program then
-    problem = structure.problem("test", case.potentials(), **case.options())
+    problem = structure.bind(case.potentials(), **case.options())
     regularizer = REGULARIZERS[name]
     with fake_cuda():
         parts = tuple(map(fake, problem.parts))
@@ -128,7 +128,7 @@ SIZES = {  # structure, shape of its potentials, how often a sweep waits for the
 def program_of(name, regularizer):
     structure, shape, _ = SIZES[name]
     parts = (torch.randn(shape, dtype=torch.float64),)
-    problem = structure.problem("test", parts[0])
+    problem = structure.bind(parts[0])
     return LatticeProgram(problem.lattice, regularizer, problem.goals), parts
 
 
