@@ -85,7 +85,9 @@ def _device(name: str) -> Any:
             "your GPU and its driver, or give --device cpu"
         )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise CommandError(f"--device {name} must be below cuda:{torch.cuda.device_count()}, got {name}; see nvidia-smi")
+        raise CommandError(
+            f"--device {name} must be below cuda:{torch.cuda.device_count()}, got {name}; see nvidia-smi"
+        )
     return device
 
 
@@ -113,7 +115,9 @@ def _attention(options: argparse.Namespace, device: Any) -> list[Contestant]:
     found = [Contestant(task, "SDPA (softmax)", sdpa, inputs)]
     for name, normalizer in {"sparsemax": om.SquaredNorm(), "entmax15": om.Tsallis(1.5)}.items():
         found.append(
-            Contestant(task, name, lambda q, k, v, normalizer=normalizer: om.sparse_attention(q, k, v, normalizer), inputs)
+            Contestant(
+                task, name, lambda q, k, v, normalizer=normalizer: om.sparse_attention(q, k, v, normalizer), inputs
+            )
         )
     if device.type == "cuda" and _version("adasplash") != "not installed":
         found.append(Contestant(task, "AdaSplash (entmax15)", _adasplash, inputs))
@@ -221,7 +225,7 @@ class _Clock:
 
 
 def _table(cells: list[dict[str, Any]]) -> list[list[str]]:
-    rows = [["", "forward", "forward + backward", "memory", "of the first"]]
+    rows = [["", "forward", "forward + backward", "memory", "ratio"]]
     first: dict[str, float] = {}
     for cell in cells:
         both = cell["forward_and_backward"]
@@ -230,9 +234,11 @@ def _table(cells: list[dict[str, Any]]) -> list[list[str]]:
         share = both["median"] / first[cell["task"]] if both is not None else None
         memory = cell["forward_and_backward_bytes"]
         rows.append([
-            f"{cell['task']}: {cell['name']}", _shown(cell["forward"]), _shown(both),
+            f"{cell['task']}, {cell['name']}", _shown(cell["forward"]), _shown(both),
             "–" if memory is None else f"{memory / _MIB:.1f} MiB", number(share),
         ])  # fmt: skip
+    if all(row[3] == "–" for row in rows[1:]):  # only CUDA says what a call takes
+        rows = [[*row[:3], row[4]] for row in rows]
     return rows
 
 

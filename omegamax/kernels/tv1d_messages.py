@@ -30,7 +30,9 @@ def cuts(x: Tensor, strength: Tensor) -> Tensor:
         lows.append(low.squeeze(-1))
         highs.append(high.squeeze(-1))
         place = torch.cat([low, place.maximum(low).minimum(high), high], -1)
-        height = torch.cat([-bound, height.maximum(-bound).minimum(bound), bound], -1) + (place - x[i + 1].unsqueeze(-1))
+        height = torch.cat([-bound, height.maximum(-bound).minimum(bound), bound], -1) + (
+            place - x[i + 1].unsqueeze(-1)
+        )
     y = _crossings(place, height, torch.zeros_like(place[:, :1])).squeeze(-1)
     steps = []
     for low, high in zip(reversed(lows), reversed(highs)):

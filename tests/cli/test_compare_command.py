@@ -6,6 +6,7 @@ import re
 import shutil
 
 import pytest
+import torch
 from cli.conftest import SMALL
 
 from omegamax.cli import compare
@@ -222,11 +223,26 @@ def test_bench_prints_ratios(command):
 @pytest.mark.slow
 def test_bench_on_a_device(command, tmp_path):
     """What a person with a GPU runs, here on the CPU."""
-    sizes = ["--rows", 4, "--columns", 8, "--seconds", 0.01, "--batch", 1, "--heads", 2, "--sequence", 6, "--head-size", 4]
+    sizes = [
+        "--rows",
+        4,
+        "--columns",
+        8,
+        "--seconds",
+        0.01,
+        "--batch",
+        1,
+        "--heads",
+        2,
+        "--sequence",
+        6,
+        "--head-size",
+        4,
+    ]
     path = tmp_path / "cells.json"
     code, out, err = command("bench", "--device", "cpu", *sizes, "--json", path)
     assert code == 0, err
-    assert "rows: torch.softmax" in out and "attention: SDPA" in out and "failed" not in out
+    assert "rows, torch.softmax" in out and "attention, SDPA" in out and "failed" not in out
     found = json.loads(path.read_text())
     assert found["settings"]["sequence"] == 6 and found["versions"]["torch"].startswith(torch.__version__[:4])
     names = [(cell["task"], cell["name"]) for cell in found["cells"]]

@@ -31,7 +31,12 @@ WAITING = {
 }
 
 
-_MOVES = ("cpu", "numpy", "tolist", "to")  # `tolist` and `numpy` move a tensor of the CPU nowhere, so nothing dispatches
+_MOVES = (
+    "cpu",
+    "numpy",
+    "tolist",
+    "to",
+)  # `tolist` and `numpy` move a tensor of the CPU nowhere, so nothing dispatches
 
 
 class HostReads(TorchDispatchMode):
@@ -188,7 +193,9 @@ def _get(tensor, index):
 
 def _set(tensor, index, value):
     viewed, places = _item(tensor, index)
-    value = value if isinstance(value, torch.Tensor) else torch.full((), value, dtype=tensor.dtype, device=tensor.device)
+    value = (
+        value if isinstance(value, torch.Tensor) else torch.full((), value, dtype=tensor.dtype, device=tensor.device)
+    )
     if places:
         torch.ops.aten.index_put_.default(viewed, places, value)
     else:
