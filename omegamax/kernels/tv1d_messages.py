@@ -1,4 +1,4 @@
-"""Total variation denoising in a fixed number of steps: for rows on a device, where reading a number is to wait for it."""
+"""Total variation denoising in a fixed number of steps, for rows on a device: to read a number is to wait for it."""
 
 from __future__ import annotations
 

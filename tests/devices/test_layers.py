@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-
 from attention import test_every_layer
 from attention.test_every_layer import LAYERS
 from devices.host_reads import devices, fake, fake_cuda, host_reads, standing_in_for_a_device

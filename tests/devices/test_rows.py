@@ -3,9 +3,9 @@
 import cases
 import pytest
 import torch
+from devices.host_reads import devices, fake, fake_cuda, host_reads, standing_in_for_a_device
 
 import omegamax as om
-from devices.host_reads import devices, fake, fake_cuda, host_reads, standing_in_for_a_device
 from omegamax import proximal, routing
 from omegamax.kernels.fusedmax import fusedmax
 from omegamax.kernels.isotonic import isotonic

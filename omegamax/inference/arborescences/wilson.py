@@ -7,8 +7,8 @@ from torch import Tensor
 
 from omegamax.inference.arborescences.matrix_tree import MatrixTreeProgram
 from omegamax.inference.hypergraphs.random_walk import draw
-from omegamax.kernels.structures.host import to_host
 from omegamax.kernels.structures.arborescence_samples import random_heads
+from omegamax.kernels.structures.host import to_host
 from omegamax.kernels.structures.matrix_tree import allowed_arcs
 
 

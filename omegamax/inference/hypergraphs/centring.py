@@ -37,9 +37,9 @@ def centred(topology: Topology, scores: Tensor) -> CentredScores:
         return CentredScores(scores, None)
     with torch.no_grad():
         known = scores.detach()
-        if routing.on_host(known) and not routing.is_compiling():  # elsewhere nobody looks, and all are centred
-            if not bool(((known.abs() > _LARGE) & known.isfinite()).any()):
-                return CentredScores(scores, None)
+        may_look = routing.on_host(known) and not routing.is_compiling()  # elsewhere all are centred
+        if may_look and not bool(((known.abs() > _LARGE) & known.isfinite()).any()):
+            return CentredScores(scores, None)
         best = _best(topology, known)
         heads = topology.heads_on(scores.device)
         over = _plus_tails(topology, best, known, slice(None))
