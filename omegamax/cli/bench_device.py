@@ -180,7 +180,7 @@ class _Clock:
         for _ in range(_WARM_UP):
             call()
         self._wait()
-        end, found = time.perf_counter() + seconds, []
+        end, found = time.perf_counter() + seconds, list[float]()
         while len(found) < _FEWEST or (time.perf_counter() < end and len(found) < _MOST):
             found.append(self._once(call))
         low, middle, high = quantiles(found, n=4)

@@ -144,8 +144,8 @@ def host_reads(function, *inputs):
 def fake_cuda():
     """A place for tensors that have the device "cuda" and no numbers, on a machine without one.
 
-    The operators ~ and [] and a few methods ask PyTorch's CPU build for the device themselves, before the mode sees them; here they call
-    the functions that they stand for, which do not.
+    The operators ~ and [] and a few methods ask PyTorch's CPU build for the device themselves, before the mode sees
+    them; here they call the functions that they stand for, which do not.
     """
     own = {name: getattr(torch.Tensor, name) for name in _OPERATORS}
     for name, function in _OPERATORS.items():

@@ -100,7 +100,9 @@ def test_sparsemap_copies_its_scores_once(case, monkeypatch):
         assert list(copies.values()) == [2]
     else:
         assert list(copies.values()) == [1]
-        assert all("structures/sparsemap.py" in read for read in found.keys() - copies.keys()), found
+        # The search itself is on the host, which the CPU that stands in for a device cannot tell from the device.
+        rest = [read for read in found if read not in copies and "face_search.py" not in read]
+        assert all("structures/sparsemap.py" in read for read in rest), found
 
 
 def test_copies_keep_shapes_and_types(monkeypatch):
@@ -110,8 +112,8 @@ def test_copies_keep_shapes_and_types(monkeypatch):
     for own, copy in zip(tensors, found):
         assert copy.dtype is own.dtype
         torch.testing.assert_close(copy, own)
-    with fake_cuda():
-        assert devices(to_device((torch.ones(2), (torch.ones(3),)), torch.device("cuda"))) == {"cuda"}
+    moved = to_device((tensors[0], (tensors[1],)), torch.device("meta"))
+    assert devices(moved) == {"meta"} and isinstance(moved[1], tuple)
 
 
 # ------------------------------------------------ the sweeps as programs that torch.compile can fuse
