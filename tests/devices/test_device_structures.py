@@ -1,5 +1,7 @@
 """Where structures make the host wait for a device: dynamic programs nowhere, searches once for a batch."""
 
+import dataclasses
+
 import pytest
 import structure_cases
 import torch
@@ -50,14 +52,27 @@ def test_programs_stay_on_cuda(case, name):
         return  # not a dynamic program then
     problem = structure.bind(case.potentials(), **case.options())
     regularizer = REGULARIZERS[name]
+    lattice, goals = problem.lattice, problem.goals
     with fake_cuda():
         parts = tuple(map(fake, problem.parts))
-        program = LatticeProgram(problem.lattice, regularizer, fake(problem.goals))
+        program = LatticeProgram(_on_cuda(lattice), regularizer, fake(goals))
         value, state = program.value(parts)
         found = program.marginals(parts, state)
         moved = program.tangent(parts, (*state, *found.state), parts)
         assert devices((value, state, found.parts, moved.parts)) == {"cuda"}
         assert [part.shape for part in moved.parts] == [part.shape for part in parts]
+
+
+def _on_cuda(lattice):
+    """The lattice with its indices copied to the device, which a fake device cannot do."""
+    device = fake(lattice.topology.tails).device
+    indices = fake(lattice.topology.tails), torch.empty(lattice.topology.n_edges, dtype=torch.int64, device=device)
+    topology = dataclasses.replace(lattice.topology, _on_device={device: indices})
+    copied = tuple(
+        type(each)(*(fake(field) if isinstance(field, torch.Tensor) else field for field in each))
+        for each in lattice.components
+    )
+    return dataclasses.replace(lattice, topology=topology, _on_device={device: copied})
 
 
 @pytest.mark.parametrize("case", structure_cases.CASES, ids=str)
