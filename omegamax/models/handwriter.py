@@ -17,6 +17,8 @@ from omegamax.attention.ctc_head import CTCHead
 from omegamax.models.bidirectional_lstm import BidirectionalLSTM
 from omegamax.models.pen_density import PenDensity
 
+_NEAR = 7  # points that the reader's first layer sees at once
+
 
 class PenPredictions(NamedTuple):
     """The density of every point given those before it, and how much the network looked at each letter."""
@@ -51,12 +53,11 @@ class Handwriter(nn.Module):
         self, n_letters: int, text: nn.Module, *, letter_size: int, hidden_size: int, n_components: int
     ) -> None:
         super().__init__()
-        read_size = text.out_features
-        assert isinstance(read_size, int)
+        self.read_size = int(text.out_features)  # type: ignore[arg-type]
         self.embedding = nn.Embedding(n_letters, letter_size)
         self.text = text
-        self.first = nn.LSTMCell(3 + read_size, hidden_size)
-        self.second = nn.LSTM(3 + hidden_size + read_size, hidden_size, batch_first=True)
+        self.first = nn.LSTMCell(3 + self.read_size, hidden_size)
+        self.second = nn.LSTM(3 + hidden_size + self.read_size, hidden_size, batch_first=True)
         self.out = nn.Linear(2 * hidden_size, 6 * n_components + 2)
         self.n_components = n_components
 
@@ -71,7 +72,7 @@ class Handwriter(nn.Module):
         before = nn.functional.pad(points[:, :-1, :3], (0, 0, 1, 0))
         steps = _FirstLayer(self, letters, n_letters)
         found = [steps.step(each) for each in before.unbind(1)]
-        first, read = (torch.stack([step[part] for step in found], 1) for part in (0, 1))
+        first, read = torch.stack([step[0] for step in found], 1), torch.stack([step[1] for step in found], 1)
         second, _ = self.second(torch.cat([before, first, read], -1))
         density = PenDensity.of(self.out(torch.cat([first, second], -1)), self.n_components)
         return PenPredictions(density, _stacked([step[2] for step in found]))
@@ -114,7 +115,7 @@ class _FirstLayer:
         self.cell = model.first
         self.reader = model.text(model.embedding(letters), n_letters)
         self.state: tuple[Tensor, Tensor] | None = None
-        self.read = self.cell.weight_hh.new_zeros(len(letters), model.text.out_features)
+        self.read = self.cell.weight_hh.new_zeros(len(letters), model.read_size)
 
     def step(self, point: Tensor) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         """Takes the point before; returns the state, what was read, how it looked, and whether it passed the end."""
@@ -129,7 +130,7 @@ def _stacked(scores: list[Tensor | None]) -> Tensor | None:
 
 
 class PenReader(nn.Module):
-    """Reads what a pen has written: CTC over its points. Class 0 is the blank, letter k is class k + 1.
+    """Reads what a pen has written: CTC over pairs of points. Class 0 is the blank, letter k is class k + 1.
 
     Arguments:
         n_letters: of the alphabet
@@ -137,19 +138,23 @@ class PenReader(nn.Module):
         n_layers: of the LSTM
     """
 
-    def __init__(self, n_letters: int, *, hidden_size: int, n_layers: int = 2) -> None:
+    def __init__(self, n_letters: int, *, hidden_size: int, n_layers: int = 1) -> None:
         super().__init__()
-        self.lstm = BidirectionalLSTM(3, hidden_size, n_layers=n_layers)
+        self.near = nn.Conv1d(3, hidden_size, _NEAR, stride=2, padding=_NEAR // 2)
+        self.lstm = BidirectionalLSTM(hidden_size, hidden_size, n_layers=n_layers)
         self.head = CTCHead(self.lstm.out_features, n_letters + 1)
 
-    def forward(self, points: Tensor, lengths: Tensor) -> Tensor:
-        """Returns log-probabilities (batch, T, n_letters + 1).
+    def forward(self, points: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns log-probabilities (batch, T / 2, n_letters + 1) of pairs of points, and how many pairs there are.
 
         Arguments:
             points: (batch, T, 4)
             lengths: (batch,)
         """
-        return self.head(self.lstm(points[..., :3], lengths), lengths)
+        real = torch.arange(points.shape[1], device=points.device) < lengths.unsqueeze(-1)
+        near = self.near(torch.where(real.unsqueeze(-1), points[..., :3], 0).mT).mT.relu()
+        n_pairs = (lengths + 1) // 2
+        return self.head(self.lstm(near, n_pairs), n_pairs), n_pairs
 
     def read(self, points: Tensor, lengths: Tensor) -> list[list[int]]:
         """Returns the numbers of the letters that the likeliest path spells.
@@ -158,7 +163,7 @@ class PenReader(nn.Module):
             points: (batch, T, 4)
             lengths: (batch,)
         """
-        found = self.head.best_path(self(points, lengths), lengths)
+        found = self.head.best_path(*self(points, lengths))
         return [[label - 1 for label in each.labels] for each in found]
 
 
@@ -176,8 +181,8 @@ class WriterAndReader(nn.Module):
 
     def forward(
         self, letters: Tensor, n_letters: Tensor, points: Tensor, lesson: Tensor, lesson_lengths: Tensor
-    ) -> tuple[PenPredictions, Tensor]:
-        """Returns the densities of points, and the log-probabilities of letters in the reader's lesson.
+    ) -> tuple[PenPredictions, tuple[Tensor, Tensor]]:
+        """Returns the densities of points, and what the reader says of its lesson.
 
         Arguments:
             letters: (batch, U), to be written

@@ -73,7 +73,7 @@ class ContentText(nn.Module):
     def __init__(self, size: int, query_size: int, *, normalizer: SmoothMax) -> None:
         super().__init__()
         self.context = BidirectionalLSTM(size, size)
-        self.attention = Attention(Additive(query_size, self.context.out_features, query_size), normalizer=normalizer)
+        self.attention = Attention(Additive(query_size, self.context.out_features, size), normalizer=normalizer)
         self.out_features = size + self.context.out_features
 
     def forward(self, letters: Tensor, lengths: Tensor) -> _ContentReader:

@@ -161,9 +161,11 @@ class Handwriting(Task):
 
     def loss(self, model: nn.Module, batch: WritingBatch) -> Loss:
         """Computes the negative log-likelihood of the points, and CTC for the reader, which shares nothing with it."""
-        predictions, heard = model(batch.letters, batch.n_letters, batch.points, batch.lesson, batch.n_lesson)
+        predictions, (heard, n_heard) = model(
+            batch.letters, batch.n_letters, batch.points, batch.lesson, batch.n_lesson
+        )
         likelihood = predictions.density.log_prob(batch.points)[_real(batch)].sum()
-        ctc = CTCLoss(0, "sum", True)(heard.transpose(0, 1), batch.labels + 1, batch.n_lesson, batch.n_labels)
+        ctc = CTCLoss(0, "sum", True)(heard.transpose(0, 1), batch.labels + 1, n_heard, batch.n_labels)
         return Loss(ctc - likelihood, int(batch.n_points.sum()))
 
     def write(

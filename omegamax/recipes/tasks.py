@@ -87,12 +87,12 @@ TASKS: dict[str, TaskEntry] = {
         MappingProxyType({"examples": 6000, "locales": "en,fr", "epochs": 2}),
     ),
     "handwriting": TaskEntry(
-        "write texts by hand: letters become strokes of a pen, with a window that slides over the text (generated data)",
+        "write texts by hand: letters become strokes of a pen, with a sliding window over the text (generated data)",
         "omegamax.recipes.handwriting:Handwriting",
         "omegamax.recipes.settings:HandwritingSettings",
         MappingProxyType(
             {
-                "epochs": 12,
+                "epochs": 8,
                 "batch_size": 32,
                 "learning_rate": 5e-3,
                 "warmup": 50,

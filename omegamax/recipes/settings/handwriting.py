@@ -27,14 +27,14 @@ class HandwritingSettings(AttentionSettings):
         choices=HANDWRITING_MODELS,
     )
     letters: str = option("abcdefghijklmnopqrstuvwxyz ", "the characters that texts have, printable ones of ASCII")
-    writings: int = option(5000, "training writings; a tenth as many for dev and test each", least=1, most=1_000_000)
+    writings: int = option(3000, "training writings; a tenth as many for dev and test each", least=1, most=1_000_000)
     min_length: int = option(3, "characters of the shortest text", least=1, most=1000)
-    max_length: int = option(8, "characters of the longest text", least=1, most=1000)
+    max_length: int = option(6, "characters of the longest text", least=1, most=1000)
     test_length: int = option(0, "characters of every test text; 0 has those of training", least=0, most=1000)
     window_components: int = option(3, "Gaussians of the window", least=1, most=1000)
     n_components: int = option(8, "Gaussians of the density of a point", least=1, most=1000)
     letter_size: int = option(32, "features of a letter", least=1, most=65_536)
-    hidden_size: int = option(128, "features of each layer that writes", least=1, most=65_536)
+    hidden_size: int = option(96, "features of each layer that writes", least=1, most=65_536)
     reader_size: int = option(64, "features of each direction of the LSTM that reads", least=1, most=65_536)
     data_seed: int = option(0, "seed of the writings", least=-(2**62), most=2**62)
 
