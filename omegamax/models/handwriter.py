@@ -78,7 +78,10 @@ class Handwriter(nn.Module):
         return PenPredictions(density, _stacked([step[2] for step in found]))
 
     def write(self, letters: Tensor, n_letters: Tensor, noise: Tensor, *, bias: float = 0.0) -> PenWritings:
-        """Draws points until the last one is drawn, or the window has passed the last letter.
+        """Draws points until the window has passed the last letter; without a window, until the last one is drawn.
+
+        The coin of the last point knows how long the texts of training were, so a window, which knows where it is in
+        any text, does not ask it.
 
         Arguments:
             letters: numbers of letters (batch, U)
@@ -97,11 +100,12 @@ class Handwriter(nn.Module):
             features = self.out(torch.cat([first, second.squeeze(1)], -1))
             point = PenDensity.of(features, self.n_components).biased(bias).sample(at_step)
             if passed is not None:
-                writing = writing & ~passed
+                writing = writing & ~passed  # before the point: it would belong to no letter
             lengths = lengths + writing
             points.append(point)
             scores.append(looked)
-            writing = writing & (point[:, 3] == 0)
+            if passed is None:
+                writing = writing & (point[:, 3] == 0)
             if not bool(writing.any()):
                 break
             before = point[:, :3]

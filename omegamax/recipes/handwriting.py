@@ -33,6 +33,7 @@ from omegamax.training.task import AttentionMap, Loss, Task
 
 _MIN_WRITINGS = 60  # of dev and test
 _ROOM = 3.0  # no writing has more points than this times what the writers need
+_READER_RATE = 3.0  # CTC takes many steps before it reads anything
 
 
 class WritingExample(NamedTuple):
@@ -167,6 +168,10 @@ class Handwriting(Task):
         likelihood = predictions.density.log_prob(batch.points)[_real(batch)].sum()
         ctc = CTCLoss(0, "sum", True)(heard.transpose(0, 1), batch.labels + 1, n_heard, batch.n_labels)
         return Loss(ctc - likelihood, int(batch.n_points.sum()))
+
+    def rate_factor(self, name: str) -> float:
+        """Returns the factor of a parameter's learning rate: the reader learns faster than the writer."""
+        return _READER_RATE if name.startswith("reader.") else 1.0
 
     def write(
         self, model: nn.Module, examples: Sequence[WritingExample], *, bias: float, seed: int = 0

@@ -97,7 +97,7 @@ TASKS: dict[str, TaskEntry] = {
                 "learning_rate": 5e-3,
                 "warmup": 50,
                 "schedule": "linear",
-                "clip": 1.0,
+                "clip": 10.0,
                 "threads": 1,
             }
         ),
