@@ -12,9 +12,9 @@ resumed, so the benchmark can be stopped at any time.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import itertools
-import json
 import resource
 import statistics
 import subprocess
@@ -31,6 +31,7 @@ VARIANTS = {
     "none": ["--model", "none"],
     "content-sparsemax": ["--model", "content", "--attention", "sparsemax"],
 }
+LENGTHS = (0, 12, 24)  # characters of test texts; 0 is 3 to 6, as in training
 
 
 def compute(options: argparse.Namespace, variant: str, seed: int) -> dict[str, Any]:
@@ -46,18 +47,36 @@ def compute(options: argparse.Namespace, variant: str, seed: int) -> dict[str, A
     resumed = (run / "config.json").exists()
     subprocess.run([*command, "--resume"] if resumed else command, check=True, stdout=sys.stderr)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    evaluate = [sys.executable, "-m", "omegamax", "evaluate", str(run), "--json", "--threads", str(options.threads)]
-    test = json.loads(subprocess.run(evaluate, check=True, capture_output=True, text=True).stdout)
     cell = {
         **wanted,
         "date": datetime.date.today().isoformat(),
         "options": ["--threads", str(options.threads)],
         # Processor time, because the machine is shared; that of a resumed run is not known.
         "seconds": None if resumed else after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-        "test": test,
+        "test": evaluate_lengths(run, options.threads),
     }
     timing.add_cell("handwriting", cell)
     return cell
+
+
+def evaluate_lengths(run: Path, threads: int) -> dict[str, dict[str, float]]:
+    """Evaluates a trained model on texts as long as those of training, and on longer ones."""
+    import torch
+
+    from omegamax.recipes import load
+    from omegamax.training.prediction import inspect, score_predictions
+
+    torch.set_num_threads(threads)
+    found = load(run)
+    task, scores = found.task, {}
+    for length in LENGTHS:
+        longer = task.restore(dataclasses.replace(task.settings, test_length=length), task.assets())
+        examples = longer.examples("test")
+        with torch.no_grad():
+            lines = inspect(longer, found.model, examples)
+        assert lines is not None
+        scores[str(length)] = score_predictions(longer, examples, lines)
+    return scores
 
 
 def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
@@ -67,29 +86,25 @@ def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
     found: list[timing.Section] = [
         ("How", ["options beside the defaults", "date"], [[f"`{given}`", date] for given, date in how])
     ]
-    header = ["variant", "seeds", "nats per point", "character error, %", "texts read without a mistake, %"]
-    header += ["character error without bias, %", "of true writings, %", "ended, %", "minutes of processor time"]
-    rows: list[list[object]] = []
-    for name, some in groups.items():
-        values = [_spread(some, "nll", 1, 3), _spread(some, "character_error", 100, 1)]
-        values += [_spread(some, "exact_match", 100, 1), _spread(some, "character_error_unbiased", 100, 1)]
-        values += [_spread(some, "reader_error", 100, 1), _spread(some, "ended", 100, 1)]
-        times = [cell["seconds"] / 60 for cell in some if cell["seconds"] is not None]
-        seeds = ", ".join(str(cell["seed"]) for cell in some)
-        rows.append([name, seeds, *values, f"{statistics.mean(times):.1f}" if times else "–"])
-    found.append(("Test scores: mean over seeds, and the largest distance from it", header, rows))
-    looking = {name: some for name, some in groups.items() if "attention_on_letter" in some[0]["test"]}
-    if looking:
-        metrics = ("attention_on_letter", "letter_found", "even_attention")
-        rows = [[name, *(_spread(some, metric, 100, 1) for metric in metrics)] for name, some in looking.items()]
-        header = ["variant", "attention on the letter that the point belongs to, %"]
-        header += ["points where that letter has the most, %", "attention if it were even, %"]
-        found.append(("Where the pen looks", header, rows))
+    for length in LENGTHS:
+        header = ["variant", "seeds", "nats per point", "attention on the letter, %", "if it were even, %"]
+        header += ["character error, %", "without bias, %", "of true writings, %", "ended, %", "minutes of training"]
+        rows: list[list[object]] = []
+        for name, some in groups.items():
+            tests = [cell["test"][str(length)] for cell in some]
+            values = [_spread(tests, "nll", 1, 3), _spread(tests, "attention_on_letter", 100, 1)]
+            names = ("even_attention", "character_error", "character_error_unbiased", "reader_error", "ended")
+            values += [_spread(tests, metric, 100, 1) for metric in names]
+            times = [cell["seconds"] / 60 for cell in some if cell["seconds"] is not None]
+            seeds = ", ".join(str(cell["seed"]) for cell in some)
+            rows.append([name, seeds, *values, f"{statistics.mean(times):.1f}" if times else "–"])
+        title = f"Texts of {length} characters" if length else "Texts as long as in training"
+        found.append((f"{title}: mean over seeds, and the largest distance from it", header, rows))
     return found
 
 
-def _spread(cells: list[dict[str, Any]], metric: str, scale: float, digits: int) -> str:
-    values = [scale * cell["test"][metric] for cell in cells if metric in cell["test"]]
+def _spread(tests: list[dict[str, float]], metric: str, scale: float, digits: int) -> str:
+    values = [scale * test[metric] for test in tests if metric in test]
     if not values:
         return "–"
     mean = statistics.mean(values)
@@ -109,7 +124,7 @@ def main() -> None:
     if not options.report and not options.runs:
         parser.error("--runs must name a directory for the runs, got none; or add --report")
     for seed, variant in itertools.product(options.seeds, [] if options.report else options.variants):
-        test = compute(options, variant, seed)["test"]
+        test = compute(options, variant, seed)["test"]["0"]
         note = f"{test['nll']:.3f} nats per point, character error {test['character_error']:.3f}"
         print(f"{variant}, seed {seed}: {note}", file=sys.stderr, flush=True)
         write_tables()  # after each cell: nothing is lost
