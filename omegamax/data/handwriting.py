@@ -167,7 +167,7 @@ def draw_writings(
         seed: of the random numbers
 
     >>> [writing.text for writing in draw_writings(2, "train")]
-    ['uqgjt', 'ibywnfjd']
+    ['uqgj', 'hyui']
     """
     draw = np.random.default_rng([abs(seed), seed < 0, 10 + _place(split)])
     found = []
