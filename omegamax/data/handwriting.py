@@ -27,7 +27,7 @@ _TWICE = 0.1  # how often a letter is the one before it
 
 
 class PenWriter(NamedTuple):
-    """How somebody writes."""
+    """The font of somebody's hand, and how its letters differ from those of the font."""
 
     font: str
     slant: float  # to the right, per height

@@ -67,7 +67,7 @@ class WrittenText(NamedTuple):
 
 
 class Handwriting(Task):
-    """Learns to write."""
+    """Learns to write texts with a pen, one point after another."""
 
     name: ClassVar[str] = "handwriting"
     metric: ClassVar[str] = "log_likelihood"
