@@ -80,7 +80,7 @@ class Handwriter(nn.Module):
     def write(self, letters: Tensor, n_letters: Tensor, noise: Tensor, *, bias: float = 0.0) -> PenWritings:
         """Draws points until the window has passed the last letter; without a window, until the last one is drawn.
 
-        The coin of the last point knows how long the texts of training were, so a window, which knows where it is in
+        The window moves on a little before a letter is finished, so the stroke is finished too. The coin of the last point knows how long the texts of training were, so a window, which knows where it is in
         any text, does not ask it.
 
         Arguments:
@@ -100,7 +100,7 @@ class Handwriter(nn.Module):
             features = self.out(torch.cat([first, second.squeeze(1)], -1))
             point = PenDensity.of(features, self.n_components).biased(bias).sample(at_step)
             if passed is not None:
-                writing = writing & ~passed  # before the point: it would belong to no letter
+                writing = writing & ~(passed & (before[:, 2] == 1))  # a stroke is not cut in the middle
             lengths = lengths + writing
             points.append(point)
             scores.append(looked)

@@ -64,9 +64,11 @@ def test_the_last_point_or_the_window_ends_a_writing():
     window.weight.zero_()
     window.bias.zero_()
     window.bias[4:] = torch.tensor(0.25).log()  # both centres move by a quarter of a letter from 1/2
-    lengths = model.write(LETTERS, COUNTS, draws(40)).lengths.tolist()
     # After t points the centres are at 1/2 + t/4; they are nearer to U + 1 than to U once that is above U + 1/2.
-    assert lengths == [4 * count for count in COUNTS.tolist()]
+    model.out.bias[-2] = 50.0  # the pen is lifted after every point
+    assert model.write(LETTERS, COUNTS, draws(40)).lengths.tolist() == [4 * count for count in COUNTS.tolist()]
+    model.out.bias[-2] = -50.0  # never: the stroke is not finished
+    assert model.write(LETTERS, COUNTS, draws(30)).lengths.tolist() == [30, 30, 30]
 
 
 @torch.no_grad()
