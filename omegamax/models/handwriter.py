@@ -80,8 +80,8 @@ class Handwriter(nn.Module):
     def write(self, letters: Tensor, n_letters: Tensor, noise: Tensor, *, bias: float = 0.0) -> PenWritings:
         """Draws points until the window has passed the last letter; without a window, until the last one is drawn.
 
-        The window moves on a little before a letter is finished, so the stroke is finished too. The coin of the last point knows how long the texts of training were, so a window, which knows where it is in
-        any text, does not ask it.
+        The window moves on a little before a letter is finished, so the stroke is finished too. The coin of the last
+        point knows how long the texts of training were; a window knows where it is in any text, and does not ask it.
 
         Arguments:
             letters: numbers of letters (batch, U)
