@@ -45,6 +45,7 @@ from omegamax.plots.time_series import aligned_series as aligned_series
 from omegamax.plots.time_series import series_barycenter as series_barycenter
 from omegamax.plots.time_series import series_clusters as series_clusters
 from omegamax.plots.trees import dependency_arcs as dependency_arcs
+from omegamax.plots.written_text import written_text as written_text
 from omegamax.spelling import install as _install
 
 _install(__name__)

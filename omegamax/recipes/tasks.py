@@ -86,6 +86,24 @@ TASKS: dict[str, TaskEntry] = {
         MappingProxyType({"epochs": 3, "batch_size": 128, "learning_rate": 5e-3, "warmup": 50, "threads": 1}),
         MappingProxyType({"examples": 6000, "locales": "en,fr", "epochs": 2}),
     ),
+    "handwriting": TaskEntry(
+        "write texts by hand: letters become strokes of a pen, with a sliding window over the text (generated data)",
+        "omegamax.recipes.handwriting:Handwriting",
+        "omegamax.recipes.settings:HandwritingSettings",
+        MappingProxyType(
+            {
+                "epochs": 8,
+                "batch_size": 32,
+                "learning_rate": 5e-3,
+                "warmup": 50,
+                "schedule": "linear",
+                "clip": 10.0,
+                "threads": 1,
+            }
+        ),
+        MappingProxyType({"writings": 600, "max_length": 4, "hidden_size": 64, "epochs": 8, "letters": "abcdefgh "}),
+        "omegamax.recipes.settings:HandwritingPrediction",
+    ),
     "language": TaskEntry(
         "predict the next token of a text with a Transformer (generated text, or files)",
         "omegamax.recipes.language:Language",

@@ -72,6 +72,15 @@ CLAIMS = [
         ),
     ),
     _claim(
+        "window-handwriting",
+        "Gaussian mixture location-based attention",
+        "The window was originally proposed for handwriting synthesis.",
+        tests=("tests/models/test_handwriter.py::test_the_window_reads_the_published_formula",),
+        recipe="handwriting",
+        benchmark="handwriting.py",
+        reason="The lecture has no number; docs/handwriting.md measures the window against attention by content.",
+    ),
+    _claim(
         "location",
         "various soft attentions",
         "Content and location can be mixed; past alignments can be remembered; positions can have embeddings of their "

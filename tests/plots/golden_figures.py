@@ -55,6 +55,11 @@ def _frame_attention() -> Figure:
     return plots.frame_attention(weights, _scores(9, 6, 8), list("abcde"), marked=weights > 0.2, title="fusedmax")
 
 
+def _written_text() -> Figure:
+    lifted = torch.tensor([0.0, 0, 1, 0, 1, 1, 0, 0, 1]).unsqueeze(1)
+    return plots.written_text(torch.cat([_scores(9, 2), lifted], 1), om.sparsemax(_scores(9, 4)), list("a bc"))
+
+
 def _tag_lattice() -> Figure:
     potentials, chain = _scores(4, 3, 3), om.Chain()
     lattices = {"all": chain.argmax(potentials), "few": chain.argmax(potentials, om.SquaredNorm())}
@@ -119,6 +124,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "draw_window": _draw_window,
     "figure2": plots.figure2,
     "frame_attention": _frame_attention,
+    "written_text": _written_text,
     "memory_hops": _memory_hops,
     "learning_curves": lambda: plots.learning_curves({"softmax": [0.2, 0.6, 0.8], "mine": [0.1, 0.3]}),
     "matching_maps": _matching_maps,

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from omegamax.recipes.settings.attention import AttentionSettings as AttentionSettings
     from omegamax.recipes.settings.babi import BabiSettings as BabiSettings
     from omegamax.recipes.settings.dates import DatesSettings as DatesSettings
+    from omegamax.recipes.settings.handwriting import HANDWRITING_MODELS as HANDWRITING_MODELS
+    from omegamax.recipes.settings.handwriting import HandwritingPrediction as HandwritingPrediction
+    from omegamax.recipes.settings.handwriting import HandwritingSettings as HandwritingSettings
     from omegamax.recipes.settings.language import LanguageSettings as LanguageSettings
     from omegamax.recipes.settings.limits import MAX_BEAM as MAX_BEAM
     from omegamax.recipes.settings.limits import MAX_LENGTH as MAX_LENGTH
@@ -41,6 +44,9 @@ _MODULES = {  # the module of each name
     "AttentionSettings": "attention",
     "BabiSettings": "babi",
     "DatesSettings": "dates",
+    "HANDWRITING_MODELS": "handwriting",
+    "HandwritingPrediction": "handwriting",
+    "HandwritingSettings": "handwriting",
     "LOSSES": "tagger",
     "LanguageSettings": "language",
     "MAX_BEAM": "limits",
