@@ -86,6 +86,15 @@ TASKS: dict[str, TaskEntry] = {
         MappingProxyType({"epochs": 3, "batch_size": 128, "learning_rate": 5e-3, "warmup": 50, "threads": 1}),
         MappingProxyType({"examples": 6000, "locales": "en,fr", "epochs": 2}),
     ),
+    "glimpse": TaskEntry(
+        "say what is in a large image after a few looks, with a retina, soft or sparse attention, or DRAW's window",
+        "omegamax.recipes.glimpse:Glimpse",
+        "omegamax.recipes.settings:GlimpseSettings",
+        MappingProxyType(
+            {"epochs": 15, "batch_size": 64, "learning_rate": 2e-3, "warmup": 50, "schedule": "linear", "threads": 1}
+        ),
+        MappingProxyType({"images": 3000, "epochs": 6, "clutter": 0}),
+    ),
     "language": TaskEntry(
         "predict the next token of a text with a Transformer (generated text, or files)",
         "omegamax.recipes.language:Language",

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from omegamax.recipes.settings.attention import AttentionSettings as AttentionSettings
     from omegamax.recipes.settings.babi import BabiSettings as BabiSettings
     from omegamax.recipes.settings.dates import DatesSettings as DatesSettings
+    from omegamax.recipes.settings.glimpse import GLIMPSE_MODELS as GLIMPSE_MODELS
+    from omegamax.recipes.settings.glimpse import GlimpseSettings as GlimpseSettings
     from omegamax.recipes.settings.language import LanguageSettings as LanguageSettings
     from omegamax.recipes.settings.limits import MAX_BEAM as MAX_BEAM
     from omegamax.recipes.settings.limits import MAX_LENGTH as MAX_LENGTH
@@ -41,6 +43,8 @@ _MODULES = {  # the module of each name
     "AttentionSettings": "attention",
     "BabiSettings": "babi",
     "DatesSettings": "dates",
+    "GLIMPSE_MODELS": "glimpse",
+    "GlimpseSettings": "glimpse",
     "LOSSES": "tagger",
     "LanguageSettings": "language",
     "MAX_BEAM": "limits",
