@@ -29,9 +29,9 @@ from omegamax.attention.normalizers import Normalizer
 from omegamax.attention.scores import ScaledDotProduct
 from omegamax.models.image_readers import GridReader, Reading, Retina, WindowReader
 
-_DEVIATION = 0.2  # of the first choices; the image is 2 wide
+_DEVIATION = 0.3  # of the first choices; the image is 2 wide
 _LEAST, _MOST = math.log(0.03), math.log(0.5)  # of the logarithm of the deviation
-_REACH = 0.8  # the grid of places goes from −0.8 to 0.8
+_REACH = 0.8  # places are chosen between −0.8 and 0.8, so that a glimpse always sees something
 
 
 class Looks(NamedTuple):
@@ -136,8 +136,9 @@ class RetinaClassifier(GlimpseClassifier):
         feature_size: of a glimpse
         hidden_size: features of the LSTM
         n_glimpses: how often it looks
-        baseline: whether the expected reward, a linear function of h, is taken off the reward
+        baseline: whether the expected reward, that of a guess plus a linear function of h, is taken off the reward
         entropy_bonus: what the entropy of the choices is multiplied by
+        reward_scale: what the score function is multiplied by
     """
 
     def __init__(
@@ -150,15 +151,20 @@ class RetinaClassifier(GlimpseClassifier):
         n_glimpses: int,
         baseline: bool = True,
         entropy_bonus: float = 0.0,
+        reward_scale: float = 1.0,
     ) -> None:
         super().__init__(n_classes, feature_size=feature_size, hidden_size=hidden_size, n_glimpses=n_glimpses)
-        self.retina, self.entropy_bonus = retina, entropy_bonus
+        self.retina, self.entropy_bonus, self.reward_scale = retina, entropy_bonus, reward_scale
         self.location = nn.Linear(hidden_size, 4)  # mean and logarithm of the deviation, of x and y
         nn.init.zeros_(self.location.bias)
         with torch.no_grad():
+            self.location.weight[:2] *= 0.1
             self.location.weight[2:] = 0
             self.location.bias[2:] = math.log(_DEVIATION)
         self.baseline = nn.Linear(hidden_size, 1) if baseline else None
+        if self.baseline is not None:
+            nn.init.zeros_(self.baseline.weight)
+            nn.init.zeros_(self.baseline.bias)
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
         state, place = self._start(images), images.new_zeros(len(images), 2)
@@ -171,7 +177,8 @@ class RetinaClassifier(GlimpseClassifier):
                 log_probs.append((-0.5 * standard.square() - log_deviation).sum(-1))
                 entropies.append(log_deviation.sum(-1))
                 if self.baseline is not None:
-                    baselines.append(self.baseline(state.hidden.detach()).squeeze(-1))
+                    guess = (1 - step / self.n_glimpses) * math.log(self.answer.out_features)  # if all are as likely
+                    baselines.append(self.baseline(state.hidden.detach()).squeeze(-1) - guess)
             state = _State(*self.core(self.retina(images, place.clamp(-1, 1)), state))
             rewards.append(self._log_likelihood(state.hidden, labels) / self.n_glimpses)
         likelihoods = torch.stack(rewards)
@@ -183,7 +190,7 @@ class RetinaClassifier(GlimpseClassifier):
             expected = torch.stack(baselines)
             error = (expected - gain).square().sum(0)
             gain = gain - expected.detach()
-        score = (gain * torch.stack(log_probs)).sum(0)
+        score = self.reward_scale * (gain * torch.stack(log_probs)).sum(0)
         objective = likelihoods.sum(0) + score - score.detach() + self.entropy_bonus * torch.stack(entropies).mean(0)
         return error - objective
 
@@ -205,7 +212,7 @@ class RetinaClassifier(GlimpseClassifier):
 
     def _policy(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         mean, log_deviation = self.location(hidden).chunk(2, -1)
-        return mean, log_deviation.clamp(_LEAST, _MOST)
+        return _REACH * mean.tanh(), log_deviation.clamp(_LEAST, _MOST)
 
     def _unused(self) -> list[nn.Parameter]:
         parts = [self.location] if self.baseline is None else [self.location, self.baseline]

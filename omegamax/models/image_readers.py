@@ -1,6 +1,6 @@
 """Ways to read an image through attention: a retina at a place, a grid of features, or DRAW's window.
 
-    Retina        relu(W₁ patches + W₂ place), of patches around one place: costs the same in an image of any size
+    Retina        relu(W₁ conv(patches) + W₂ place), of patches around one place: costs the same in an image of any size
     GridReader    Σ_ij p_ij a_ij, an average of the features of a small convolutional network, which sees every pixel
     WindowReader  relu(W₁ F_Y x F_Xᵀ + W₂ window), a patch of Gaussian filters, each of which sees every pixel
 
@@ -20,6 +20,8 @@ from omegamax.attention.grid import GridAttention
 from omegamax.attention.normalizers import Normalizer
 from omegamax.attention.scores import Additive
 
+_CHANNELS = (16, 32)  # of the convolutions of a patch
+
 
 class Reading(NamedTuple):
     """What was read from each image, and where."""
@@ -32,6 +34,8 @@ class Reading(NamedTuple):
 class Retina(nn.Module):
     """Features of a glimpse: what the patches show, and where they are.
 
+    Each patch is read by the same two convolutions; in the paper by one layer of all its pixels, which learns slower.
+
     Arguments:
         out_features: of a glimpse
         patch_size: pixels of a patch, up and across
@@ -41,19 +45,27 @@ class Retina(nn.Module):
     def __init__(self, out_features: int, *, patch_size: int, n_scales: int) -> None:
         super().__init__()
         self.sensor = GlimpseSensor(patch_size=patch_size, n_scales=n_scales)
-        self.what = nn.Linear(n_scales * patch_size**2, out_features)
+        self.convolutions = nn.Sequential(
+            nn.Conv2d(1, _CHANNELS[0], 5, stride=2, padding=2),
+            nn.ReLU(),
+            nn.Conv2d(*_CHANNELS, 3, stride=2, padding=1),
+            nn.ReLU(),
+        )
+        self.what = nn.Linear(n_scales * _CHANNELS[1] * ((patch_size + 3) // 4) ** 2, out_features)
         self.where = nn.Linear(2, out_features)
+        self.norm = nn.LayerNorm(out_features)  # most pixels are dark: without it learning starts slowly
         self.both = nn.Linear(out_features, out_features)
 
     @property
     def n_numbers(self) -> int:
         """Says how many numbers a glimpse has."""
-        return self.what.in_features
+        return self.sensor.n_scales * self.sensor.patch_size**2
 
     def forward(self, images: Tensor, place: Tensor) -> Tensor:
         """Reads images (B, H, W) at places (..., B, 2): features (..., B, out_features)."""
-        patches = self.sensor(images.unsqueeze(-3), place).flatten(-4)
-        return self.both((self.what(patches) + self.where(place)).relu()).relu()
+        patches = self.sensor(images.unsqueeze(-3), place)  # (..., B, scales, 1, N, N)
+        maps = self.convolutions(patches.flatten(0, -4)).unflatten(0, patches.shape[:-3])
+        return self.both(self.norm(self.what(maps.flatten(-4)) + self.where(place)).relu()).relu()
 
     def shares(self, images: Tensor, place: Tensor) -> Tensor:
         """Computes how much of a glimpse is from each pixel (B, H, W), a mean over the patches; the rest is outside."""
@@ -101,7 +113,7 @@ class GridReader(nn.Module):
 
     Arguments:
         hidden_size: features of the state that asks
-        channels: features of a cell, before those of its place
+        channels: of the first two convolutions; a cell has twice as many features
         out_features: of what is read
         normalizer: over a row of cells, or over the grid
     """
@@ -113,15 +125,17 @@ class GridReader(nn.Module):
             nn.ReLU(),
             nn.Conv2d(channels, channels, 3, stride=2, padding=1),
             nn.ReLU(),
-            nn.Conv2d(channels, out_features, 3, stride=2, padding=1),
+            nn.Conv2d(channels, 2 * channels, 3, stride=2, padding=1),
         )
-        self.where = nn.Linear(2, out_features)
-        self.attention = GridAttention(Additive(hidden_size, out_features), normalizer=normalizer)
+        self.where = nn.Linear(2, 2 * channels)
+        self.norm = nn.LayerNorm(2 * channels)
+        self.attention = GridAttention(Additive(hidden_size, 2 * channels), normalizer=normalizer)
+        self.out = nn.Linear(2 * channels, out_features)
 
     def encode(self, images: Tensor) -> Tensor:
-        """Computes the features of the cells, (B, rows, columns, out_features)."""
+        """Computes the features of the cells, (B, rows, columns, 2 channels)."""
         cells = self.convolutions(images.unsqueeze(1)).movedim(1, -1)
-        return (cells + self.where(_centres(*cells.shape[1:3]).to(cells))).relu()
+        return self.norm(cells + self.where(_centres(*cells.shape[1:3]).to(cells))).relu()
 
     def read(self, images: Tensor, encoded: Tensor, hidden: Tensor) -> Reading:
         """Reads the average that the states (B, hidden_size) ask for."""
@@ -129,7 +143,7 @@ class GridReader(nn.Module):
         assert found.weights is not None
         shares = found.weights.squeeze(1)
         place = torch.einsum("bij,ijd->bd", shares, _centres(*shares.shape[1:]).to(shares))
-        return Reading(found.output.squeeze(1), place, shares)
+        return Reading(self.out(found.output.squeeze(1)).relu(), place, shares)
 
     def n_numbers(self, height: int, width: int) -> int:
         """Says how many pixels are read: all, once."""
@@ -156,6 +170,7 @@ class WindowReader(nn.Module):
         self.draw = DrawAttention(hidden_size, patch_size=patch_size)
         self.what = nn.Linear(patch_size**2, out_features)
         self.where = nn.Linear(5, out_features)
+        self.norm = nn.LayerNorm(out_features)
         self.both = nn.Linear(out_features, out_features)
 
     def encode(self, images: Tensor) -> Tensor:
@@ -169,7 +184,7 @@ class WindowReader(nn.Module):
         patch = self.draw.read(images.unsqueeze(1), window).flatten(1)
         place = torch.stack([2 * window.x / (width + 1) - 1, 2 * window.y / (height + 1) - 1], -1)
         scales = torch.stack([window.stride.log(), window.variance.log(), window.intensity.log()], -1)
-        features = self.both((self.what(patch) + self.where(torch.cat([place, scales], -1))).relu()).relu()
+        features = self.both(self.norm(self.what(patch) + self.where(torch.cat([place, scales], -1))).relu()).relu()
         rows, columns = window.filters(self.draw.patch_size, height, width)
         return Reading(features, place, rows.mean(-2).unsqueeze(-1) * columns.mean(-2).unsqueeze(-2))
 

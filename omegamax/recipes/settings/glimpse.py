@@ -26,22 +26,28 @@ class GlimpseSettings(AttentionSettings):
         choices=GLIMPSE_MODELS,
     )
     side: int = option(60, "pixels of an image, up and across", least=1, most=2048)
-    clutter: int = option(4, "pieces of other pictures in an image; 0 is translated only", least=0, most=1000)
+    clutter: int = option(
+        0, "pieces of other pictures in an image; 0 is translated only, the paper has 4", least=0, most=1000
+    )
     images: int = option(10_000, "training images; a tenth as many for dev, a fifth for test", least=1, most=10_000_000)
     glimpses: int = option(6, "how often the classifier looks", least=1, most=100)
     patch_size: int = option(12, "pixels of a patch of the retina or of DRAW, up and across", least=1, most=256)
     scales: int = option(3, "patches of the retina, each twice as wide as the one before", least=1, most=8)
-    positions: int = option(8, "positions that sparse chooses among, up and across", least=1, most=64)
+    positions: int = option(5, "positions that sparse chooses among, up and across", least=1, most=64)
     hidden_size: int = option(128, "features of the LSTM", least=1, most=65_536)
     feature_size: int = option(128, "features of a glimpse", least=1, most=65_536)
-    channels: int = option(32, "features of a cell of the grid", least=1, most=65_536)
+    channels: int = option(
+        16, "channels of the grid's convolutions; a cell has twice as many features", least=1, most=65_536
+    )
     baseline: str = option("yes", "whether REINFORCE learns a baseline", choices=("yes", "no"))
     entropy_bonus: float = option(0.01, "what the entropy of the retina's choice is multiplied by", most=MAX_NUMBER)
+    reward_scale: float = option(0.2, "what the score function of REINFORCE is multiplied by", most=MAX_NUMBER)
     data_seed: int = option(0, "seed of the images", least=-(2**62), most=2**62)
 
     def __post_init__(self) -> None:
         check_fields(self)
         check_field(self, "entropy_bonus", self.entropy_bonus >= 0, "at least 0")
+        check_field(self, "reward_scale", self.reward_scale >= 0, "at least 0")
         chooses = self.model in ("soft", "sparse")
         check_field(self, "attention", chooses or self.attention == "softmax", f"left out with the model {self.model}")
 
