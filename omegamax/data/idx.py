@@ -31,7 +31,7 @@ def read_idx(path: str | Path) -> np.ndarray:
             raise ValueError(f"{path}: expected an IDX file, got a broken gzip file: {error}; copy it again") from None
     if len(content) < 4 or content[:3] != bytes([0, 0, _BYTES]) or len(content) < 4 + 4 * content[3]:
         raise ValueError(
-            f"{path}: expected an IDX file of unsigned bytes, which begins with 00 00 08, got {short_repr(content[:4])}; "
+            f"{path}: expected an IDX file of unsigned bytes, which begins with 0 0 8, got {short_repr(content[:4])}; "
             "use files such as train-images-idx3-ubyte.gz"
         )
     shape = struct.unpack(f">{content[3]}I", content[4 : 4 + 4 * content[3]])

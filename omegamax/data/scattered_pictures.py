@@ -1,4 +1,4 @@
-"""A small picture somewhere in a large dark image, alone or among pieces of other pictures: what is it?
+"""Small pictures somewhere in large dark images, alone or among pieces of other pictures.
 
     translated   one picture at a random place of side × side pixels
     cluttered    the same, and pieces of 8 × 8 pixels cut from other pictures, at random places
@@ -44,7 +44,7 @@ class ScatteredPicture(NamedTuple):
 
 @cache
 def load_digit_pictures() -> Mapping[str, Pictures]:
-    """Enlarges the digits of scikit-learn; of ten images of a digit seven are for training, one for dev, two for test."""
+    """Enlarges the digits of scikit-learn; of ten images of a digit one is for dev, two for test."""
     found = load_digit_images()
     pixels, labels = np.round(255 * enlarge(found.pixels, _ENLARGED)).astype(np.uint8), found.digits
     rank = np.zeros(len(labels), int)  # how many images of the same digit come before

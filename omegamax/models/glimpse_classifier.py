@@ -7,8 +7,8 @@
     maximised:  (1/T) Σ_t E log p_t(y)    over the choices of places
 
 `DifferentiableClassifier` reads an average (a grid, DRAW's window), whose gradient is exact. `RetinaClassifier` draws
-the place from a Gaussian, whose mean and deviation are functions of h, and learns by REINFORCE. `SparseClassifier` has a
-sparse distribution over a grid of places, so that the expectation of a look is a sum over a few of them.
+the place from a Gaussian, whose mean and deviation are functions of h, and learns by REINFORCE. `SparseClassifier` has
+a sparse distribution over a grid of places, so that the expectation of a look is a sum over a few of them.
 
 Mnih, Heess, Graves & Kavukcuoglu, "Recurrent models of visual attention", NIPS 2014. Theirs has a fixed deviation, and
 the reward is 1 if the last answer is right; here the reward of a place is the log-likelihood from then on.
@@ -47,6 +47,11 @@ class _State(NamedTuple):
     cell: Tensor
 
 
+def _readout(hidden_size: int, out_features: int) -> nn.Sequential:
+    """A linear map of the state, which is scaled first: a new LSTM's is small, so that learning would start slowly."""
+    return nn.Sequential(nn.LayerNorm(hidden_size), nn.Linear(hidden_size, out_features))
+
+
 class GlimpseClassifier(nn.Module, ABC):
     """Looks at images (B, H, W) several times.
 
@@ -61,7 +66,8 @@ class GlimpseClassifier(nn.Module, ABC):
         super().__init__()
         self.n_glimpses, self.hidden_size = n_glimpses, hidden_size
         self.core = nn.LSTMCell(feature_size, hidden_size)
-        self.answer = nn.Linear(hidden_size, n_classes)
+        self.n_classes = n_classes
+        self.answer = _readout(hidden_size, n_classes)
 
     @abstractmethod
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
@@ -70,6 +76,10 @@ class GlimpseClassifier(nn.Module, ABC):
     @abstractmethod
     def look(self, images: Tensor) -> Looks:
         """Looks without chance: at the likeliest places."""
+
+    @abstractmethod
+    def answers(self, images: Tensor) -> Tensor:
+        """Computes the log-probabilities (B, classes) after the last look, and nothing else."""
 
     @abstractmethod
     def numbers_read(self, height: int, width: int) -> int:
@@ -105,6 +115,7 @@ class DifferentiableClassifier(GlimpseClassifier):
     ) -> None:
         super().__init__(n_classes, feature_size=feature_size, hidden_size=hidden_size, n_glimpses=n_glimpses)
         self.reader = reader
+        self.norm = nn.LayerNorm(hidden_size)
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
         states, _ = self._read(images)
@@ -115,19 +126,53 @@ class DifferentiableClassifier(GlimpseClassifier):
         places, shares = (torch.stack([reading[part] for reading in readings], 1) for part in (1, 2))
         return Looks(self.answer(torch.stack(states, 1)).log_softmax(-1), places, shares)
 
+    def answers(self, images: Tensor) -> Tensor:
+        return self.answer(self._read(images)[0][-1]).log_softmax(-1)
+
     def numbers_read(self, height: int, width: int) -> int:
         return self.reader.n_numbers(height, width)
 
     def _read(self, images: Tensor) -> tuple[list[Tensor], list[Reading]]:
         encoded, state, states, readings = self.reader.encode(images), self._start(images), [], []
         for _ in range(self.n_glimpses):
-            readings.append(self.reader.read(images, encoded, state.hidden))
+            readings.append(self.reader.read(images, encoded, self.norm(state.hidden)))
             state = _State(*self.core(readings[-1].features, state))
             states.append(state.hidden)
         return states, readings
 
 
-class RetinaClassifier(GlimpseClassifier):
+class RetinaLooks(GlimpseClassifier):
+    """What classifiers with a retina share: the first look is at the centre, the others at places that were chosen."""
+
+    retina: Retina
+
+    @abstractmethod
+    def likeliest_place(self, hidden: Tensor) -> Tensor:
+        """Returns the place (B, 2) that is likeliest after the states (B, hidden_size)."""
+
+    def look(self, images: Tensor) -> Looks:
+        states, places = self._follow(images)
+        shares = [self.retina.shares(images, place) for place in places]
+        log_probs = self.answer(torch.stack(states, 1)).log_softmax(-1)
+        return Looks(log_probs, torch.stack(places, 1), torch.stack(shares, 1))
+
+    def answers(self, images: Tensor) -> Tensor:
+        return self.answer(self._follow(images)[0][-1]).log_softmax(-1)
+
+    def numbers_read(self, height: int, width: int) -> int:
+        return self.n_glimpses * self.retina.n_numbers
+
+    def _follow(self, images: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """Returns the states after every look at the likeliest place, and these places."""
+        state, states, places = self._start(images), [], [images.new_zeros(len(images), 2)]
+        for _ in range(self.n_glimpses):
+            state = _State(*self.core(self.retina(images, places[-1]), state))
+            states.append(state.hidden)
+            places.append(self.likeliest_place(state.hidden))
+        return states, places[:-1]
+
+
+class RetinaClassifier(RetinaLooks):
     """Chooses places by a Gaussian, and learns to choose by REINFORCE.
 
     Arguments:
@@ -139,6 +184,8 @@ class RetinaClassifier(GlimpseClassifier):
         baseline: whether the expected reward, that of a guess plus a linear function of h, is taken off the reward
         entropy_bonus: what the entropy of the choices is multiplied by
         reward_scale: what the score function is multiplied by
+        n_samples: how many paths are drawn over each image; with several, the baseline is what the others gained more
+            than expected
     """
 
     def __init__(
@@ -152,21 +199,28 @@ class RetinaClassifier(GlimpseClassifier):
         baseline: bool = True,
         entropy_bonus: float = 0.0,
         reward_scale: float = 1.0,
+        n_samples: int = 1,
     ) -> None:
         super().__init__(n_classes, feature_size=feature_size, hidden_size=hidden_size, n_glimpses=n_glimpses)
         self.retina, self.entropy_bonus, self.reward_scale = retina, entropy_bonus, reward_scale
-        self.location = nn.Linear(hidden_size, 4)  # mean and logarithm of the deviation, of x and y
-        nn.init.zeros_(self.location.bias)
+        self.n_samples = n_samples
+        self.location = _readout(hidden_size, 4)  # mean and logarithm of the deviation, of x and y
+        last = self.location[-1]
+        nn.init.zeros_(last.bias)
         with torch.no_grad():
-            self.location.weight[:2] *= 0.1
-            self.location.weight[2:] = 0
-            self.location.bias[2:] = math.log(_DEVIATION)
-        self.baseline = nn.Linear(hidden_size, 1) if baseline else None
+            last.weight[:2] *= 0.1
+            last.weight[2:] = 0
+            last.bias[2:] = math.log(_DEVIATION)
+        self.baseline = _readout(hidden_size, 1) if baseline else None
         if self.baseline is not None:
-            nn.init.zeros_(self.baseline.weight)
-            nn.init.zeros_(self.baseline.bias)
+            nn.init.zeros_(self.baseline[-1].weight)
+            nn.init.zeros_(self.baseline[-1].bias)
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
+        images, labels = images.repeat(self.n_samples, 1, 1), labels.repeat(self.n_samples)
+        return self._sampled(images, labels).unflatten(0, (self.n_samples, -1)).mean(0)
+
+    def _sampled(self, images: Tensor, labels: Tensor) -> Tensor:
         state, place = self._start(images), images.new_zeros(len(images), 2)
         rewards, log_probs, entropies, baselines = [], [], [], []
         for step in range(self.n_glimpses):
@@ -177,7 +231,7 @@ class RetinaClassifier(GlimpseClassifier):
                 log_probs.append((-0.5 * standard.square() - log_deviation).sum(-1))
                 entropies.append(log_deviation.sum(-1))
                 if self.baseline is not None:
-                    guess = (1 - step / self.n_glimpses) * math.log(self.answer.out_features)  # if all are as likely
+                    guess = (1 - step / self.n_glimpses) * math.log(self.n_classes)  # if all are as likely
                     baselines.append(self.baseline(state.hidden.detach()).squeeze(-1) - guess)
             state = _State(*self.core(self.retina(images, place.clamp(-1, 1)), state))
             rewards.append(self._log_likelihood(state.hidden, labels) / self.n_glimpses)
@@ -190,25 +244,16 @@ class RetinaClassifier(GlimpseClassifier):
             expected = torch.stack(baselines)
             error = (expected - gain).square().sum(0)
             gain = gain - expected.detach()
+            if self.n_samples > 1:  # what the other paths over the same image gained, on average
+                paths = gain.unflatten(1, (self.n_samples, -1))
+                others = (paths.sum(1, keepdim=True) - paths) / (self.n_samples - 1)
+                gain = (paths - others).flatten(1)
         score = self.reward_scale * (gain * torch.stack(log_probs)).sum(0)
         objective = likelihoods.sum(0) + score - score.detach() + self.entropy_bonus * torch.stack(entropies).mean(0)
         return error - objective
 
-    def look(self, images: Tensor) -> Looks:
-        state, place = self._start(images), images.new_zeros(len(images), 2)
-        states, places, shares = [], [], []
-        for step in range(self.n_glimpses):
-            if step:
-                place = self._policy(state.hidden)[0].clamp(-1, 1)
-            state = _State(*self.core(self.retina(images, place), state))
-            states.append(state.hidden)
-            places.append(place)
-            shares.append(self.retina.shares(images, place))
-        answers = self.answer(torch.stack(states, 1)).log_softmax(-1)
-        return Looks(answers, torch.stack(places, 1), torch.stack(shares, 1))
-
-    def numbers_read(self, height: int, width: int) -> int:
-        return self.n_glimpses * self.retina.n_numbers
+    def likeliest_place(self, hidden: Tensor) -> Tensor:
+        return self._policy(hidden)[0]
 
     def _policy(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         mean, log_deviation = self.location(hidden).chunk(2, -1)
@@ -219,7 +264,7 @@ class RetinaClassifier(GlimpseClassifier):
         return [parameter for part in parts for parameter in part.parameters()]
 
 
-class SparseClassifier(GlimpseClassifier):
+class SparseClassifier(RetinaLooks):
     """Chooses among a grid of places by a sparse distribution, and learns by the exact sum over its support.
 
     The sum is over the places of one look, given those before; what is seen later counts for later looks only.
@@ -251,8 +296,8 @@ class SparseClassifier(GlimpseClassifier):
     ) -> None:
         super().__init__(n_classes, feature_size=feature_size, hidden_size=hidden_size, n_glimpses=n_glimpses)
         self.retina = retina
-        self.query = nn.Linear(hidden_size, hidden_size)
-        self.keys = nn.Parameter(torch.randn(n_positions**2, hidden_size))
+        self.query = _readout(hidden_size, hidden_size)
+        self.keys = nn.Parameter(0.5 * torch.randn(n_positions**2, hidden_size))
         self.attention = HardAttention(ScaledDotProduct(), normalizer=normalizer, estimator=estimator or Marginalize())
         axis = torch.linspace(-_REACH, _REACH, n_positions) if n_positions > 1 else torch.zeros(1)
         self.register_buffer("positions", torch.cartesian_prod(axis, axis).flip(-1), persistent=False)
@@ -260,9 +305,11 @@ class SparseClassifier(GlimpseClassifier):
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
         state = _State(*self.core(self.retina(images, images.new_zeros(len(images), 2)), self._start(images)))
         objectives = [self._log_likelihood(state.hidden, labels)]
+        everywhere = self.positions.unsqueeze(1).expand(-1, len(images), -1)
+        glimpses = self.retina(images, everywhere).transpose(0, 1)  # (B, positions, features): each is read once
         for _ in range(self.n_glimpses - 1):
-            found = self.attention(self.query(state.hidden).unsqueeze(-2), self.keys, self.positions)
-            states = self._move(images, found.output.squeeze(-2), state)  # of every place: (n, B, hidden)
+            found = self.attention(self.query(state.hidden).unsqueeze(-2), self.keys, glimpses)
+            states = self._move(found.output.squeeze(-2), state)  # of every choice: (n, B, hidden)
             likelihood = self._log_likelihood(states.hidden, labels)
             objectives.append(self.attention.objective(likelihood.unsqueeze(-1), found).squeeze(-1))
             share = found.chosen.share.detach().squeeze(-1)  # (n, B)
@@ -271,30 +318,16 @@ class SparseClassifier(GlimpseClassifier):
         unused = 0 * (self.keys.sum() + sum(each.sum() for each in self.query.parameters()))
         return unused - torch.stack(objectives).mean(0)
 
-    def look(self, images: Tensor) -> Looks:
-        state, place = self._start(images), images.new_zeros(len(images), 2)
-        states, places, shares = [], [], []
-        for step in range(self.n_glimpses):
-            if step:
-                place = self.positions[self.weights(state.hidden).argmax(-1)]
-            state = _State(*self.core(self.retina(images, place), state))
-            states.append(state.hidden)
-            places.append(place)
-            shares.append(self.retina.shares(images, place))
-        answers = self.answer(torch.stack(states, 1)).log_softmax(-1)
-        return Looks(answers, torch.stack(places, 1), torch.stack(shares, 1))
+    def likeliest_place(self, hidden: Tensor) -> Tensor:
+        return self.positions[self.weights(hidden).argmax(-1)]
 
     def weights(self, hidden: Tensor) -> Tensor:
         """Computes the probabilities (B, positions) of the places after the states (B, hidden_size)."""
         query = self.query(hidden).unsqueeze(-2)
         return self.attention.scores_and_weights(query, self.keys, None).weights.squeeze(-2)
 
-    def numbers_read(self, height: int, width: int) -> int:
-        return self.n_glimpses * self.retina.n_numbers
-
-    def _move(self, images: Tensor, places: Tensor, state: _State) -> _State:
-        """Computes the states after looking at places (n, B, 2)."""
-        features = self.retina(images, places)
-        before = (part.expand(len(places), -1, -1).flatten(0, 1) for part in state)
+    def _move(self, features: Tensor, state: _State) -> _State:
+        """Computes the states after reading features (n, B, features), each from the same states before."""
+        before = (part.expand(len(features), -1, -1).flatten(0, 1) for part in state)
         after = self.core(features.flatten(0, 1), tuple(before))
-        return _State(*(part.unflatten(0, places.shape[:2]) for part in after))
+        return _State(*(part.unflatten(0, features.shape[:2]) for part in after))

@@ -54,7 +54,7 @@ class Retina(nn.Module):
         self.what = nn.Linear(n_scales * _CHANNELS[1] * ((patch_size + 3) // 4) ** 2, out_features)
         self.where = nn.Linear(2, out_features)
         self.norm = nn.LayerNorm(out_features)  # most pixels are dark: without it learning starts slowly
-        self.both = nn.Linear(out_features, out_features)
+        self.both = nn.Sequential(nn.Linear(out_features, out_features), nn.LayerNorm(out_features))
 
     @property
     def n_numbers(self) -> int:
@@ -171,7 +171,7 @@ class WindowReader(nn.Module):
         self.what = nn.Linear(patch_size**2, out_features)
         self.where = nn.Linear(5, out_features)
         self.norm = nn.LayerNorm(out_features)
-        self.both = nn.Linear(out_features, out_features)
+        self.both = nn.Sequential(nn.Linear(out_features, out_features), nn.LayerNorm(out_features))
 
     def encode(self, images: Tensor) -> Tensor:
         """Returns the images, which need no preparation."""

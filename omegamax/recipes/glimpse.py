@@ -128,8 +128,8 @@ class Glimpse(Task):
                 found.append(GlimpseExample(None, read_image(Path(line))))
             else:
                 raise ValueError(
-                    "glimpse: expected the path of an image (.npy) or the name of a generated one such as 'test 3', got "
-                    f"{short_repr(line)}; a name is one of {', '.join(SPLITS)} and a number from 0"
+                    "glimpse: expected the path of an image (.npy) or the name of a generated one such as 'test 3', "
+                    f"got {short_repr(line)}; a name is one of {', '.join(SPLITS)} and a number from 0"
                 )
         return found
 
@@ -161,6 +161,7 @@ class Glimpse(Task):
             return SparseClassifier(self.n_classes, retina, **places, **shared)
         options: dict[str, Any] = {"baseline": settings.baseline == "yes"}
         options |= {"entropy_bonus": settings.entropy_bonus, "reward_scale": settings.reward_scale}
+        options["n_samples"] = settings.samples
         return RetinaClassifier(self.n_classes, retina, **options, **shared)
 
     def rate_factor(self, name: str) -> float:
@@ -194,7 +195,7 @@ class Glimpse(Task):
     def predict(self, model: nn.Module, examples: Sequence[GlimpseExample]) -> list[str]:
         """Returns for each image the number of its class."""
         assert isinstance(model, GlimpseClassifier)
-        answers = model.look(self.batch_for(model, examples).images).log_probs[:, -1].argmax(-1)
+        answers = model.answers(self.batch_for(model, examples).images).argmax(-1)
         return [str(answer) for answer in answers.tolist()]
 
     def assess(self, model: nn.Module, examples: Sequence[GlimpseExample]) -> list[str]:

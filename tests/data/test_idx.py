@@ -52,5 +52,5 @@ def test_wrong_folders(folder, tmp_path):
     with pytest.raises(ValueError, match="as many labels"):
         read_idx_folder(folder, "test")
     (folder / "t10k-labels-idx1-ubyte").unlink()
-    with pytest.raises(ValueError, match="expected one file such as t10k-labels-idx1-ubyte.gz, got none"):
+    with pytest.raises(ValueError, match=r"expected one file such as t10k-labels-idx1-ubyte\.gz, got none"):
         read_idx_folder(folder, "test")

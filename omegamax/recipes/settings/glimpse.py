@@ -16,13 +16,14 @@ class GlimpseSettings(AttentionSettings):
 
     attention: str = option(
         "softmax",
-        "normalizer of soft; of sparse too, where softmax is replaced by sparsemax, with which the sum is short",
+        "normalizer of soft; of sparse too, which takes sparsemax instead of softmax: its sums are short",
     )
     data: str | None = option(None, "folder of IDX files as of MNIST and Fashion-MNIST; none: digits of scikit-learn")
     model: str = option(
         "retina",
-        "a retina that chooses where to look and learns by REINFORCE, soft attention over a grid of the image, a retina "
-        "that chooses among few positions with the exact sum over them, a grid with connected regions, or DRAW's window",
+        "a retina that chooses where to look and learns by REINFORCE, soft attention over a grid of the image, a "
+        "retina that chooses among few positions with the exact sum over them, a grid with connected regions, or "
+        "DRAW's window",
         choices=GLIMPSE_MODELS,
     )
     side: int = option(60, "pixels of an image, up and across", least=1, most=2048)
@@ -42,6 +43,7 @@ class GlimpseSettings(AttentionSettings):
     baseline: str = option("yes", "whether REINFORCE learns a baseline", choices=("yes", "no"))
     entropy_bonus: float = option(0.01, "what the entropy of the retina's choice is multiplied by", most=MAX_NUMBER)
     reward_scale: float = option(0.2, "what the score function of REINFORCE is multiplied by", most=MAX_NUMBER)
+    samples: int = option(4, "paths that the retina draws over each training image", least=1, most=1000)
     data_seed: int = option(0, "seed of the images", least=-(2**62), most=2**62)
 
     def __post_init__(self) -> None:
