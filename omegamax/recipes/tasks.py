@@ -91,9 +91,9 @@ TASKS: dict[str, TaskEntry] = {
         "omegamax.recipes.glimpse:Glimpse",
         "omegamax.recipes.settings:GlimpseSettings",
         MappingProxyType(
-            {"epochs": 15, "batch_size": 64, "learning_rate": 2e-3, "warmup": 50, "schedule": "linear", "threads": 1}
+            {"epochs": 10, "batch_size": 32, "learning_rate": 2e-3, "warmup": 50, "schedule": "linear", "threads": 1}
         ),
-        MappingProxyType({"images": 3000, "epochs": 6, "clutter": 0}),
+        MappingProxyType({"images": 3000, "epochs": 5}),
     ),
     "language": TaskEntry(
         "predict the next token of a text with a Transformer (generated text, or files)",

@@ -43,7 +43,7 @@ class GlimpseSettings(AttentionSettings):
     baseline: str = option("yes", "whether REINFORCE learns a baseline", choices=("yes", "no"))
     entropy_bonus: float = option(0.01, "what the entropy of the retina's choice is multiplied by", most=MAX_NUMBER)
     reward_scale: float = option(0.2, "what the score function of REINFORCE is multiplied by", most=MAX_NUMBER)
-    samples: int = option(4, "paths that the retina draws over each training image", least=1, most=1000)
+    samples: int = option(1, "paths that the retina draws over each training image", least=1, most=1000)
     data_seed: int = option(0, "seed of the images", least=-(2**62), most=2**62)
 
     def __post_init__(self) -> None:
