@@ -206,6 +206,7 @@ class RetinaClassifier(RetinaLooks):
         self.n_samples = n_samples
         self.location = _readout(hidden_size, 4)  # mean and logarithm of the deviation, of x and y
         last = self.location[-1]
+        assert isinstance(last, nn.Linear)
         nn.init.zeros_(last.bias)
         with torch.no_grad():
             last.weight[:2] *= 0.1
@@ -213,8 +214,8 @@ class RetinaClassifier(RetinaLooks):
             last.bias[2:] = math.log(_DEVIATION)
         self.baseline = _readout(hidden_size, 1) if baseline else None
         if self.baseline is not None:
-            nn.init.zeros_(self.baseline[-1].weight)
-            nn.init.zeros_(self.baseline[-1].bias)
+            for parameter in self.baseline[-1].parameters():
+                nn.init.zeros_(parameter)
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
         images, labels = images.repeat(self.n_samples, 1, 1), labels.repeat(self.n_samples)

@@ -41,7 +41,6 @@ def glimpse_path(
     with figure_style([title, *labels]):
         size = ((across + _IMAGE + 0.1) * cell + 0.3, (2 * cell) + 0.75)
         figure = Figure(figsize=size, layout="constrained")
-        figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02, wspace=0.02, hspace=0.02)  # type: ignore[union-attr]
         grid = figure.add_gridspec(2, across + 1, width_ratios=[_IMAGE, *[1.0] * across])
         whole = figure.add_subplot(grid[:, 0])
         _show(whole, picture)

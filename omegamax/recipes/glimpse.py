@@ -148,7 +148,7 @@ class Glimpse(Task):
         """Returns the network that the settings name."""
         settings = self.settings
         features, hidden = settings.feature_size, settings.hidden_size
-        shared = {"feature_size": features, "hidden_size": hidden, "n_glimpses": settings.glimpses}
+        shared: dict[str, Any] = {"feature_size": features, "hidden_size": hidden, "n_glimpses": settings.glimpses}
         if settings.model == "draw":
             window = WindowReader(hidden, features, patch_size=settings.patch_size)
             return DifferentiableClassifier(self.n_classes, window, **shared)
@@ -203,7 +203,8 @@ class Glimpse(Task):
         assert isinstance(model, GlimpseClassifier)
         batch = self.batch_for(model, examples)
         looks = model.look(batch.images)
-        answers, height, width = looks.log_probs.argmax(-1), *batch.images.shape[1:]
+        answers = looks.log_probs.argmax(-1)
+        height, width = batch.images.shape[1:]
         places = ((looks.places + 1) * looks.places.new_tensor([width, height]) - 1) / 2  # in pixels from 0
         lines = []
         for item, example in enumerate(examples):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -16,7 +18,7 @@ _LOOKS, _PATCH, _SCALES = 3, 4, 2
 
 def cost_of_an_image(published: Published) -> Outcome:
     """Counts the pixels on which the answer depends: those with a derivative that is not zero."""
-    sizes = {"feature_size": 16, "hidden_size": 16, "n_glimpses": _LOOKS}
+    sizes: dict[str, Any] = {"feature_size": 16, "hidden_size": 16, "n_glimpses": _LOOKS}
     rows: list[Row] = []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
