@@ -47,14 +47,17 @@ def _attention_bars() -> Figure:
 
 def _memory_hops() -> Figure:
     weights = om.sparsemax(_scores(5, 3), dim=0)
-    return plots.memory_hops(
-        weights, list("abcde"), facts=[2], title="who? ada"
-    )
+    return plots.memory_hops(weights, list("abcde"), facts=[2], title="who? ada")
 
 
 def _frame_attention() -> Figure:
     weights = om.fusedmax(_scores(5, 9), strength=0.3)
     return plots.frame_attention(weights, _scores(9, 6, 8), list("abcde"), marked=weights > 0.2, title="fusedmax")
+
+
+def _glimpse_path() -> Figure:
+    places, views = torch.linspace(-0.6, 0.7, 6).reshape(3, 2), _scores(3, 8, 9).sigmoid()
+    return plots.glimpse_path(_scores(8, 9).sigmoid(), places, views, list("abc"), box=(1, 2, 5, 7), title="retina")
 
 
 def _tag_lattice() -> Figure:
@@ -121,6 +124,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "draw_window": _draw_window,
     "figure2": plots.figure2,
     "frame_attention": _frame_attention,
+    "glimpse_path": _glimpse_path,
     "memory_hops": _memory_hops,
     "learning_curves": lambda: plots.learning_curves({"softmax": [0.2, 0.6, 0.8], "mine": [0.1, 0.3]}),
     "matching_maps": _matching_maps,
