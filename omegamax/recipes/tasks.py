@@ -104,6 +104,15 @@ TASKS: dict[str, TaskEntry] = {
         MappingProxyType({"writings": 600, "max_length": 4, "hidden_size": 64, "epochs": 8, "letters": "abcdefgh "}),
         "omegamax.recipes.settings:HandwritingPrediction",
     ),
+    "glimpse": TaskEntry(
+        "say what is in a large image after a few looks, with a retina, soft or sparse attention, or DRAW's window",
+        "omegamax.recipes.glimpse:Glimpse",
+        "omegamax.recipes.settings:GlimpseSettings",
+        MappingProxyType(
+            {"epochs": 10, "batch_size": 32, "learning_rate": 2e-3, "warmup": 50, "schedule": "linear", "threads": 1}
+        ),
+        MappingProxyType({"images": 3000, "epochs": 5}),
+    ),
     "language": TaskEntry(
         "predict the next token of a text with a Transformer (generated text, or files)",
         "omegamax.recipes.language:Language",

@@ -138,7 +138,17 @@ CLAIMS = [
         "a recurrent model of visual attention",
         "Six glimpses learned on 60 × 60 cluttered, translated MNIST.",
         recipe="glimpse",
-        reason="Pictures of a trained policy; MNIST is not here.",
+        benchmark="glimpse.py",
+        reason="Pictures of a trained policy. MNIST is not here; the recipe draws them for digits of scikit-learn and "
+        "for IDX files, and docs/glimpse.md has what it measured.",
+    ),
+    _claim(
+        "glimpse-cost",
+        "a recurrent model of visual attention, pros",
+        "Scalability independent of the size of images.",
+        run="glimpses:cost_of_an_image",
+        tests=("tests/attention/test_glimpse.py::test_other_pixels_are_not_read",),
+        remark="Counts pixels whose change changes the answer; benchmarks/glimpse.py has the processor time.",
     ),
     _claim(
         "captions",

@@ -60,6 +60,11 @@ def _written_text() -> Figure:
     return plots.written_text(torch.cat([_scores(9, 2), lifted], 1), om.sparsemax(_scores(9, 4)), list("a bc"))
 
 
+def _glimpse_path() -> Figure:
+    places, views = torch.linspace(-0.6, 0.7, 6).reshape(3, 2), _scores(3, 8, 9).sigmoid()
+    return plots.glimpse_path(_scores(8, 9).sigmoid(), places, views, list("abc"), box=(1, 2, 5, 7), title="retina")
+
+
 def _tag_lattice() -> Figure:
     potentials, chain = _scores(4, 3, 3), om.Chain()
     lattices = {"all": chain.argmax(potentials), "few": chain.argmax(potentials, om.SquaredNorm())}
@@ -125,6 +130,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "figure2": plots.figure2,
     "frame_attention": _frame_attention,
     "written_text": _written_text,
+    "glimpse_path": _glimpse_path,
     "memory_hops": _memory_hops,
     "learning_curves": lambda: plots.learning_curves({"softmax": [0.2, 0.6, 0.8], "mine": [0.1, 0.3]}),
     "matching_maps": _matching_maps,

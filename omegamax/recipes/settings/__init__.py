@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from omegamax.recipes.settings.attention import AttentionSettings as AttentionSettings
     from omegamax.recipes.settings.babi import BabiSettings as BabiSettings
     from omegamax.recipes.settings.dates import DatesSettings as DatesSettings
+    from omegamax.recipes.settings.glimpse import GLIMPSE_MODELS as GLIMPSE_MODELS
+    from omegamax.recipes.settings.glimpse import GlimpseSettings as GlimpseSettings
     from omegamax.recipes.settings.handwriting import HANDWRITING_MODELS as HANDWRITING_MODELS
     from omegamax.recipes.settings.handwriting import HandwritingPrediction as HandwritingPrediction
     from omegamax.recipes.settings.handwriting import HandwritingSettings as HandwritingSettings
@@ -47,6 +49,8 @@ _MODULES = {  # the module of each name
     "HANDWRITING_MODELS": "handwriting",
     "HandwritingPrediction": "handwriting",
     "HandwritingSettings": "handwriting",
+    "GLIMPSE_MODELS": "glimpse",
+    "GlimpseSettings": "glimpse",
     "LOSSES": "tagger",
     "LanguageSettings": "language",
     "MAX_BEAM": "limits",
