@@ -78,6 +78,15 @@ TASKS: dict[str, TaskEntry] = {
         ),
         MappingProxyType({"questions": 1500, "epochs": 30, "linear_start": 0}),
     ),
+    "caption": TaskEntry(
+        "describe pictures with attention over a grid, soft, hard or none (generated digits, or pictures of formulas)",
+        "omegamax.recipes.caption:Caption",
+        "omegamax.recipes.settings:CaptionSettings",
+        MappingProxyType(
+            {"epochs": 8, "batch_size": 32, "learning_rate": 3e-3, "warmup": 50, "schedule": "linear", "threads": 1}
+        ),
+        MappingProxyType({"pictures": 1200, "epochs": 6, "learning_rate": 5e-3}),
+    ),
     "dates": TaskEntry(
         "normalise dates written in many languages to ISO form (generated data)",
         "omegamax.recipes.dates:Dates",

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from omegamax.recipes.settings.attention import AttentionSettings as AttentionSettings
     from omegamax.recipes.settings.babi import BabiSettings as BabiSettings
+    from omegamax.recipes.settings.caption import CAPTION_READINGS as CAPTION_READINGS
+    from omegamax.recipes.settings.caption import CaptionSettings as CaptionSettings
     from omegamax.recipes.settings.dates import DatesSettings as DatesSettings
     from omegamax.recipes.settings.language import LanguageSettings as LanguageSettings
     from omegamax.recipes.settings.limits import MAX_BEAM as MAX_BEAM
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 _MODULES = {  # the module of each name
     "AttentionSettings": "attention",
     "BabiSettings": "babi",
+    "CAPTION_READINGS": "caption",
+    "CaptionSettings": "caption",
     "DatesSettings": "dates",
     "LOSSES": "tagger",
     "LanguageSettings": "language",
