@@ -302,7 +302,6 @@ class Caption(Task):
                 cell=STRIDE,
                 boxes=self.true_places(example, words),
                 title=f"{self.settings.reading}, {self.settings.attention}",
-                light=self.settings.data is None,
             )
             for example, (words, weights) in zip(examples, self._looks(model, examples))
         ]
