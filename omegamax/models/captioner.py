@@ -2,7 +2,7 @@
 
     v_i = [convolutions(picture)_i; position of i]        a cell of the grid for 4 × 4 pixels
     s_t = LSTM(s_{t−1}, [y_{t−1}; c_{t−1}])
-    p_t = argmax_Ω(s_tᵀ W v_i / √hidden)                  on the simplex over the grid
+    p_t = argmax_Ω(s_tᵀ W v_i)                            on the simplex over the grid
     scores of y_t given c_t = V tanh(C [c_t; s_t])
 
 What is read, c_t, is
@@ -28,7 +28,7 @@ from omegamax.attention.estimators import Estimator, Marginalize, row_entropy
 from omegamax.attention.grid import GridAttention
 from omegamax.attention.hard import HardAttentionOutput
 from omegamax.attention.normalizers import Normalizer
-from omegamax.attention.scores import ScaledDotProduct
+from omegamax.attention.scores import DotProduct
 from omegamax.attention.transformer.embeddings import SinusoidalPositions
 from omegamax.data.vocabulary import PADDING
 from omegamax.models.sequence_model import DecoderStep, SequenceModel
@@ -39,6 +39,9 @@ _POSITION, _WAVELENGTH = 16, 100.0  # features of a cell's row and of its column
 
 class GridEncoder(nn.Module):
     """Four convolutions of 3 × 3, two of which take every other pixel: a cell sees 17 × 17 pixels around it.
+
+    Each is normalized over the batch: without that, digits are not told apart in the time that a run has. In training,
+    the padding of a batch counts too.
 
     Arguments:
         out_features: of a cell's vector
@@ -52,14 +55,15 @@ class GridEncoder(nn.Module):
             nn.Conv2d(one, other, 3, stride=stride, padding=1)
             for one, other, stride in zip(widths, widths[1:], (1, 2, 2, 1))
         )
+        self.norms = nn.ModuleList(nn.BatchNorm2d(width) for width in widths[1:])
 
     def forward(self, pictures: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
         """Encodes pictures (B, H, W) of `sizes` (B, 2) as cells (B, h, w, out_features), and returns their sizes."""
         x = torch.where(within(sizes, *pictures.shape[1:]), pictures, 0).unsqueeze(1)
-        for layer in self.layers:
+        for layer, norm in zip(self.layers, self.norms):
             assert isinstance(layer, nn.Conv2d)
             sizes = sizes if layer.stride == (1, 1) else (sizes + 1) // 2
-            x = layer(x).relu()
+            x = norm(layer(x)).relu()
             x = torch.where(within(sizes, *x.shape[2:]).unsqueeze(1), x, 0)  # as the padding of a picture alone
         return x.movedim(1, -1), sizes
 
@@ -126,7 +130,7 @@ class Captioner(SequenceModel):
                 "give a normalizer too"
             )
         self.encoder, self.estimator = encoder, estimator
-        self.attention = None if normalizer is None else GridAttention(ScaledDotProduct(), normalizer=normalizer)
+        self.attention = None if normalizer is None else GridAttention(DotProduct(), normalizer=normalizer)
         self.positions = SinusoidalPositions(_WAVELENGTH)
         self.norm = nn.LayerNorm(encoder.out_features)
         features = encoder.out_features + 2 * _POSITION
@@ -141,10 +145,10 @@ class Captioner(SequenceModel):
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
         """Computes the log-likelihood of each word of `target` after the first.
 
-        If cells are sampled, it is that of the words given the cells, and the first word has the other terms of the
-        estimator's objective for the whole caption: the reward of a choice is log p(caption | choices).
+        In training that samples cells it is that of the words given the cells, and the first word has the other terms
+        of the estimator's objective for the whole caption: the reward of a choice is log p(caption | choices).
         """
-        if not self.samples:
+        if not (self.samples and self.training):
             return self.log_likelihood(source, lengths, target)
         assert self.estimator is not None
         encoded = self.encode(source, lengths)
@@ -183,10 +187,8 @@ class Captioner(SequenceModel):
         seen, sizes = self.encoder(source, lengths)
         height, width = seen.shape[1:3]
         real = within(sizes, height, width)
-        rows, columns = (self.positions(seen.new_zeros(1, count, _POSITION))[0] for count in (height, width))
-        where = torch.cat(
-            [rows.unsqueeze(1).expand(-1, width, -1), columns.unsqueeze(0).expand(height, -1, -1)], -1
-        )
+        rows, columns = (self.positions(seen.new_zeros(count, _POSITION)) for count in (height, width))
+        where = torch.cat([rows.unsqueeze(1).expand(-1, width, -1), columns.expand(height, -1, -1)], -1)
         parts = [self.dropout(self.norm(seen)), where.expand(len(source), -1, -1, -1)]
         vectors = torch.where(real.unsqueeze(-1), torch.cat(parts, -1), 0)
         keys = vectors if self.key is None else self.key(vectors)

@@ -83,9 +83,9 @@ TASKS: dict[str, TaskEntry] = {
         "omegamax.recipes.caption:Caption",
         "omegamax.recipes.settings:CaptionSettings",
         MappingProxyType(
-            {"epochs": 8, "batch_size": 32, "learning_rate": 3e-3, "warmup": 50, "schedule": "linear", "threads": 1}
+            {"epochs": 8, "batch_size": 32, "learning_rate": 5e-3, "warmup": 50, "schedule": "linear", "threads": 1}
         ),
-        MappingProxyType({"pictures": 1200, "epochs": 6, "learning_rate": 5e-3}),
+        MappingProxyType({"pictures": 1600, "max_columns": 1, "epochs": 5}),
     ),
     "dates": TaskEntry(
         "normalise dates written in many languages to ISO form (generated data)",

@@ -1,0 +1,151 @@
+"""Descriptions of pictures: soft, hard and no attention over a grid of cells, under several normalizers.
+
+Each cell is one run of `omegamax train caption` with the defaults of the recipe, in a directory of its own. A cell that
+is finished is kept in results/caption_cells.jsonl and not computed again, and a run that was interrupted is resumed, so
+the benchmark can be stopped at any time.
+
+    python benchmarks/caption.py --runs runs/caption                                        every cell
+    python benchmarks/caption.py --runs runs/caption --variants both-softmax --seeds 1 2
+    python benchmarks/caption.py --report                                  only writes the tables of what is there
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import itertools
+import json
+import resource
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import timing
+
+# The options of each variant.
+VARIANTS = {
+    "none": ["--reading", "none"],
+    "soft-softmax": ["--reading", "soft"],
+    "soft-sparsemax": ["--reading", "soft", "--attention", "sparsemax"],
+    "exact-sparsemax": ["--reading", "exact", "--attention", "sparsemax"],
+    "reinforce-softmax": ["--reading", "reinforce"],
+    "exact-softmax": ["--reading", "exact"],
+    "soft-grid-tv": ["--reading", "soft", "--attention", "grid-tv", "--strength", "0.02"],
+}
+# BLEU 1 to 4 and METEOR of Xu et al. (2015), table 1, on COCO; the lecture's "+2 BLEU" and "+4" is beside "none".
+PUBLISHED = {
+    "none": ("Google NIC", 66.6, 46.1, 32.9, 24.6, None),
+    "soft-softmax": ("Soft-Attention", 70.7, 49.2, 34.4, 24.3, 23.90),
+    "reinforce-softmax": ("Hard-Attention", 71.8, 50.4, 35.7, 25.0, 23.04),
+}
+
+
+def compute(options: argparse.Namespace, variant: str, seed: int) -> dict[str, Any]:
+    """Trains and evaluates one cell, or reads what an earlier call found."""
+    wanted = {"variant": variant, "seed": seed, "more": options.train_options}
+    for cell in timing.read_cells("caption"):
+        if wanted.items() <= cell.items():
+            return cell
+    run = Path(options.runs) / "-".join([variant, str(seed), *(word.removeprefix("--") for word in wanted["more"])])
+    command = [sys.executable, "-m", "omegamax", "train", "caption", *VARIANTS[variant], "--seed", str(seed)]
+    command += ["--out", str(run), "--threads", str(options.threads), *options.train_options]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    resumed = (run / "config.json").exists()
+    subprocess.run([*command, "--resume"] if resumed else command, check=True, stdout=sys.stderr)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    evaluate = [sys.executable, "-m", "omegamax", "evaluate", str(run), "--json", "--threads", str(options.threads)]
+    test = json.loads(subprocess.run(evaluate, check=True, capture_output=True, text=True).stdout)
+    cell = {
+        **wanted,
+        "date": datetime.date.today().isoformat(),
+        "options": ["--threads", str(options.threads)],
+        # Processor time, because the machine is shared; that of a resumed run is not known.
+        "seconds": None if resumed else after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        "test": test,
+    }
+    timing.add_cell("caption", cell)
+    return cell
+
+
+def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
+    groups = {name: [cell for cell in cells if cell["variant"] == name and not cell["more"]] for name in VARIANTS}
+    groups = {name: some for name, some in groups.items() if some}
+    how = sorted({(" ".join(cell["options"]), cell["date"]) for some in groups.values() for cell in some})
+    header = ["variant", "seeds", "perplexity", "BLEU", "exact match, %", "digits, %", "in any order, %"]
+    header += ["motions, %", "in any order, %", "minutes of processor time"]
+    rows: list[list[object]] = []
+    for name, some in groups.items():
+        seeds = ", ".join(str(cell["seed"]) for cell in some)
+        values = [_spread(some, "perplexity", 1, 3), _spread(some, "bleu", 1, 1)]
+        values += [_spread(some, metric, 100, 1) for metric in PERCENT]
+        times = [cell["seconds"] / 60 for cell in some if cell["seconds"] is not None]
+        rows.append([name, seeds, *values, f"{statistics.mean(times):.1f}" if times else "–"])
+    found: list[timing.Section] = [
+        ("How", ["options beside the defaults", "date"], [[f"`{given}`", date] for given, date in how]),
+        ("Test scores: mean over seeds, and the largest distance from it", header, rows),
+    ]
+    looking = {name: some for name, some in groups.items() if "attention_on_event" in some[0]["test"]}
+    if looking:
+        rows = [
+            [
+                name,
+                _spread(some, "attention_on_event", 100, 1),
+                _spread(some, "even_attention", 100, 1),
+                _spread(some, "zeros", 100, 1),
+            ]
+            for name, some in looking.items()
+        ]
+        header = ["variant", "attention on the frames of the word's event, %", "if it were even, %"]
+        found.append(("Where words look", [*header, "weights that are exactly zero, %"], rows))
+    header = [
+        "variant",
+        "of the lecture's table",
+        "METEOR, Youtube2Text",
+        "perplexity",
+        "METEOR, Montreal DVS",
+        "perplexity",
+    ]
+    published = [[name, *(f"{x:g}" if isinstance(x, float) else x for x in row)] for name, row in PUBLISHED.items()]
+    found.append(("Published by Yao et al. (2015) for films, not digits", header, published))
+    return found
+
+
+def _spread(cells: list[dict[str, Any]], metric: str, scale: float, digits: int) -> str:
+    values = [scale * cell["test"][metric] for cell in cells if metric in cell["test"]]
+    if not values:
+        return "–"
+    mean = statistics.mean(values)
+    apart = max(abs(value - mean) for value in values)
+    return f"{mean:.{digits}f}" + (f" ± {apart:.{digits}f}" if len(values) > 1 else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", help="where the runs are kept")
+    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--report", action="store_true", help="train nothing; write the tables of finished cells")
+    parser.add_argument("--train-options", nargs=argparse.REMAINDER, default=[], help="the rest goes to omegamax train")
+    options = parser.parse_args()
+    if not options.report and not options.runs:
+        parser.error("--runs must name a directory for the runs, got none; or add --report")
+    for seed, variant in itertools.product(options.seeds, [] if options.report else options.variants):
+        test = compute(options, variant, seed)["test"]
+        note = f"exact match {test['exact_match']:.3f}, perplexity {test['perplexity']:.3f}"
+        print(f"{variant}, seed {seed}: {note}", file=sys.stderr, flush=True)
+        write_tables()  # after each cell: nothing is lost
+    write_tables()
+
+
+def write_tables() -> None:
+    cells = timing.read_cells("caption")
+    if not cells:
+        raise SystemExit("caption: no cell is finished yet; leave out --report")
+    timing.write("caption", "Descriptions of moving digits", sections(cells), peers=())
+
+
+if __name__ == "__main__":
+    main()
