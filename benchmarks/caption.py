@@ -5,7 +5,7 @@ is finished is kept in results/caption_cells.jsonl and not computed again, and a
 the benchmark can be stopped at any time.
 
     python benchmarks/caption.py --runs runs/caption                                        every cell
-    python benchmarks/caption.py --runs runs/caption --variants both-softmax --seeds 1 2
+    python benchmarks/caption.py --runs runs/caption --variants soft-softmax --seeds 1 2
     python benchmarks/caption.py --report                                  only writes the tables of what is there
 """
 
@@ -34,6 +34,7 @@ VARIANTS = {
     "exact-softmax": ["--reading", "exact"],
     "soft-grid-tv": ["--reading", "soft", "--attention", "grid-tv", "--strength", "0.02"],
 }
+METRICS = ("bleu", "exact_match", "edit_distance", "word_error_rate", "perplexity", "attention_on_object")
 # BLEU 1 to 4 and METEOR of Xu et al. (2015), table 1, on COCO; the lecture's "+2 BLEU" and "+4" is beside "none".
 PUBLISHED = {
     "none": ("Google NIC", 66.6, 46.1, 32.9, 24.6, None),
@@ -44,11 +45,11 @@ PUBLISHED = {
 
 def compute(options: argparse.Namespace, variant: str, seed: int) -> dict[str, Any]:
     """Trains and evaluates one cell, or reads what an earlier call found."""
-    wanted = {"variant": variant, "seed": seed, "more": options.train_options}
+    wanted = {"variant": variant, "seed": seed, "more": _without_folders(options.train_options)}
     for cell in timing.read_cells("caption"):
         if wanted.items() <= cell.items():
             return cell
-    run = Path(options.runs) / "-".join([variant, str(seed), *(word.removeprefix("--") for word in wanted["more"])])
+    run = Path(options.runs) / "-".join([variant, str(seed), *(word.strip("-.") for word in wanted["more"])])
     command = [sys.executable, "-m", "omegamax", "train", "caption", *VARIANTS[variant], "--seed", str(seed)]
     command += ["--out", str(run), "--threads", str(options.threads), *options.train_options]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -69,46 +70,49 @@ def compute(options: argparse.Namespace, variant: str, seed: int) -> dict[str, A
     return cell
 
 
+def _without_folders(words: list[str]) -> list[str]:
+    """Keeps only the last part of paths, so that a cell says nothing of the machine that it was computed on."""
+    return [Path(word).name if "/" in word else word for word in words]
+
+
 def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
     groups = {name: [cell for cell in cells if cell["variant"] == name and not cell["more"]] for name in VARIANTS}
     groups = {name: some for name, some in groups.items() if some}
     how = sorted({(" ".join(cell["options"]), cell["date"]) for some in groups.values() for cell in some})
-    header = ["variant", "seeds", "perplexity", "BLEU", "exact match, %", "digits, %", "in any order, %"]
-    header += ["motions, %", "in any order, %", "minutes of processor time"]
+    header = ["variant", "seeds", "BLEU", "exact match, %", "edit distance, words", "perplexity"]
+    header += ["digits, %", "in any order, %", "layout, %", "minutes of processor time"]
     rows: list[list[object]] = []
     for name, some in groups.items():
         seeds = ", ".join(str(cell["seed"]) for cell in some)
-        values = [_spread(some, "perplexity", 1, 3), _spread(some, "bleu", 1, 1)]
-        values += [_spread(some, metric, 100, 1) for metric in PERCENT]
+        values = [_spread(some, "bleu", 1, 1), _spread(some, "exact_match", 100, 1)]
+        values += [_spread(some, "edit_distance", 1, 2), _spread(some, "perplexity", 1, 3)]
+        values += [_spread(some, metric, 100, 1) for metric in ("digits", "digits_any_order", "layout")]
         times = [cell["seconds"] / 60 for cell in some if cell["seconds"] is not None]
         rows.append([name, seeds, *values, f"{statistics.mean(times):.1f}" if times else "–"])
     found: list[timing.Section] = [
         ("How", ["options beside the defaults", "date"], [[f"`{given}`", date] for given, date in how]),
         ("Test scores: mean over seeds, and the largest distance from it", header, rows),
     ]
-    looking = {name: some for name, some in groups.items() if "attention_on_event" in some[0]["test"]}
+    looking = {name: some for name, some in groups.items() if "attention_on_object" in some[0]["test"]}
     if looking:
+        percent = ("attention_on_object", "even_attention", "pointing", "zeros")
         rows = [
-            [
-                name,
-                _spread(some, "attention_on_event", 100, 1),
-                _spread(some, "even_attention", 100, 1),
-                _spread(some, "zeros", 100, 1),
-            ]
+            [name, *(_spread(some, metric, 100, 1) for metric in percent), _spread(some, "support", 1, 1)]
             for name, some in looking.items()
         ]
-        header = ["variant", "attention on the frames of the word's event, %", "if it were even, %"]
-        found.append(("Where words look", [*header, "weights that are exactly zero, %"], rows))
-    header = [
-        "variant",
-        "of the lecture's table",
-        "METEOR, Youtube2Text",
-        "perplexity",
-        "METEOR, Montreal DVS",
-        "perplexity",
-    ]
-    published = [[name, *(f"{x:g}" if isinstance(x, float) else x for x in row)] for name, row in PUBLISHED.items()]
-    found.append(("Published by Yao et al. (2015) for films, not digits", header, published))
+        header = ["variant", "attention on the digit, %", "if it were even, %", "largest weight on the digit, %"]
+        found.append(("Where words look", [*header, "weights that are exactly zero, %", "cells of a word"], rows))
+    others = [cell for cell in cells if cell["more"]]
+    if others:
+        rows = [
+            [cell["variant"], f"`{' '.join(cell['more'])}`", *(_spread([cell], metric, 1, 3) for metric in METRICS)]
+            for cell in others
+        ]
+        header = ["variant", "options", "BLEU", "exact match", "edit distance", "edits per word", "perplexity"]
+        found.append(("With other options, seed 0", [*header, "attention on the digit"], rows))
+    header = ["variant", "of the paper's table", "BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR"]
+    published = [[name, *("–" if x is None else str(x) for x in row)] for name, row in PUBLISHED.items()]
+    found.append(("Published by Xu et al. (2015) for photographs of COCO", header, published))
     return found
 
 
@@ -144,7 +148,7 @@ def write_tables() -> None:
     cells = timing.read_cells("caption")
     if not cells:
         raise SystemExit("caption: no cell is finished yet; leave out --report")
-    timing.write("caption", "Descriptions of moving digits", sections(cells), peers=())
+    timing.write("caption", "Descriptions of pictures", sections(cells), peers=())
 
 
 if __name__ == "__main__":
