@@ -50,6 +50,12 @@ def _frame_attention() -> Figure:
     return plots.frame_attention(weights, _scores(9, 6, 8), list("abcde"), marked=weights > 0.2, title="fusedmax")
 
 
+def _grid_attention() -> Figure:
+    weights = om.GridTV(0.2).argmax(_scores(4, 3, 4))
+    boxes = [None, (0, 4, 6, 7), None, None]
+    return plots.grid_attention(weights, _scores(11, 16), list("abcd"), cell=4, boxes=boxes, title="grid-tv")
+
+
 def _tag_lattice() -> Figure:
     potentials, chain = _scores(4, 3, 3), om.Chain()
     lattices = {"all": chain.argmax(potentials), "few": chain.argmax(potentials, om.SquaredNorm())}
@@ -114,6 +120,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "draw_window": _draw_window,
     "figure2": plots.figure2,
     "frame_attention": _frame_attention,
+    "grid_attention": _grid_attention,
     "learning_curves": lambda: plots.learning_curves({"softmax": [0.2, 0.6, 0.8], "mine": [0.1, 0.3]}),
     "matching_maps": _matching_maps,
     "polytope": _polytope,
