@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import tarfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
 
@@ -80,7 +80,7 @@ def _read_table(path: Path) -> list[tuple[str, str]]:
         name, tab, formula = line.partition("\t")
         if not tab or not split_formula(formula):
             raise ValueError(
-                f"{path}: line {number} must be a picture's name, a tab and its formula, got {short_repr(line)}; mend it"
+                f"{path}: line {number} must be a picture's name, a tab and its formula, got {short_repr(line)}; fix it"
             )
         rows.append((name, formula))
     return rows
@@ -98,7 +98,7 @@ def _read_pictures(folder: Path, names: set[str], factor: int) -> dict[str, np.n
                     name = Path(member.name).name
                     opened = files.extractfile(member) if name in names and member.isfile() else None
                     if opened is not None:
-                        found[name] = ink_of(read_png(opened, f"{archive}: {name}"), factor)
+                        found[name] = ink_of(read_png(cast(BinaryIO, opened), f"{archive}: {name}"), factor)
         except tarfile.TarError as error:
             raise ValueError(f"{archive}: expected a tar archive, got {error}; pack it again") from None
     for name in names - found.keys():

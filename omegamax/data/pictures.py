@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -33,7 +33,7 @@ def read_picture(path: str | Path) -> np.ndarray:
     return _grey(found / np.float32(255) if found.dtype.kind in "iu" else found, str(path))
 
 
-def read_png(file: IO[bytes], name: str) -> np.ndarray:
+def read_png(file: BinaryIO, name: str) -> np.ndarray:
     """Reads a PNG file as grey levels (H, W), float32, from 0 to 1; what is transparent is white.
 
     Arguments:

@@ -30,7 +30,6 @@ from omegamax.attention.hard import HardAttentionOutput
 from omegamax.attention.normalizers import Normalizer
 from omegamax.attention.scores import DotProduct
 from omegamax.attention.transformer.embeddings import SinusoidalPositions
-from omegamax.data.vocabulary import PADDING
 from omegamax.models.sequence_model import DecoderStep, SequenceModel
 
 STRIDE = 4  # pixels of a cell, up and across
@@ -110,6 +109,7 @@ class Captioner(SequenceModel):
         embedding_size: features of a word
         hidden_size: features of the decoder
         dropout: the share of features that training drops
+        padding: the word that fills up short captions
     """
 
     def __init__(
@@ -122,6 +122,7 @@ class Captioner(SequenceModel):
         embedding_size: int = 32,
         hidden_size: int = 128,
         dropout: float = 0.0,
+        padding: int = 0,
     ) -> None:
         super().__init__()
         if normalizer is None and estimator is not None:
@@ -129,7 +130,7 @@ class Captioner(SequenceModel):
                 f"Captioner: estimator must be None without attention, got {type(estimator).__name__}; "
                 "give a normalizer too"
             )
-        self.encoder, self.estimator = encoder, estimator
+        self.encoder, self.estimator, self.padding = encoder, estimator, padding
         self.attention = None if normalizer is None else GridAttention(DotProduct(), normalizer=normalizer)
         self.positions = SinusoidalPositions(_WAVELENGTH)
         self.norm = nn.LayerNorm(encoder.out_features)
@@ -153,7 +154,7 @@ class Captioner(SequenceModel):
         assert self.estimator is not None
         encoded = self.encode(source, lengths)
         decoded = self._decode(encoded, target)
-        written = target[:, 1:] != PADDING
+        written = target[:, 1:] != self.padding
         words = torch.where(written, self._of_target(decoded, encoded, target), 0)
         glimpses = HardAttentionOutput.join(decoded.chosen)
         chosen = glimpses.chosen._replace(log_prob=torch.where(written, glimpses.chosen.log_prob, 0))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
@@ -54,8 +55,7 @@ def grid_attention(
     lines = math.ceil((count + 1) / columns)
     down = across * height / width + _LABEL
     with figure_style([title, *names]):
-        figure = Figure(figsize=(columns * across + 0.1, lines * down + (0.3 if title else 0.1)), layout="constrained")
-        figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02, wspace=0.02, hspace=0.02)  # type: ignore[union-attr]
+        figure = Figure(figsize=(columns * across + 0.1, lines * down + (0.3 if title else 0.1)), layout=_tight())
         grid = figure.subplots(lines, columns, squeeze=False).flatten()
         for axes in grid[count + 1 :]:
             axes.set_axis_off()
@@ -71,6 +71,10 @@ def grid_attention(
         if title:
             figure.suptitle(typesetting.title(title, max_characters=100), x=0.01, ha="left", fontsize=9)
     return figure
+
+
+def _tight() -> ConstrainedLayoutEngine:
+    return ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02, wspace=0.02, hspace=0.02)
 
 
 def _check(looks: Tensor, pixels: Tensor, cell: int) -> None:

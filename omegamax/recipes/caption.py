@@ -90,11 +90,11 @@ class Caption(Task):
         import_sacrebleu()
         if settings.data is None:
             load_digit_images()
-            words = write_scene([range(len(DIGITS)), [0]]).split()
-            return cls(settings, Vocabulary.of([words], max_size=1000).to_json())
+            every = write_scene([range(len(DIGITS)), [0]]).split()
+            return cls(settings, Vocabulary.of([every], max_size=1000).to_json())
         formulas = _read(settings)
-        words = chain.from_iterable(example.target.split() for example in formulas["train"])
-        task = cls(settings, Vocabulary.of([list(words)], max_size=_MAX_WORDS).to_json())
+        words = [example.target.split() for example in formulas["train"]]
+        task = cls(settings, Vocabulary.of(words, max_size=_MAX_WORDS).to_json())
         task._splits = formulas
         return task
 
@@ -166,6 +166,7 @@ class Caption(Task):
             embedding_size=settings.embedding_size,
             hidden_size=settings.hidden_size,
             dropout=settings.dropout,
+            padding=PADDING,
         )
 
     def collate(self, examples: Sequence[CaptionExample]) -> CaptionBatch:
@@ -260,9 +261,7 @@ class Caption(Task):
         counted = weight_metrics(WeightCounts(*each["counts"]) for each in more if "counts" in each)
         return scores | {name: counted[name] for name in ("zeros", "support") if name in counted}
 
-    def _looks(
-        self, model: nn.Module, examples: Sequence[CaptionExample]
-    ) -> list[tuple[list[str], Tensor]]:
+    def _looks(self, model: nn.Module, examples: Sequence[CaptionExample]) -> list[tuple[list[str], Tensor]]:
         """Returns for each picture the words that are written, and their weights (words, h, w)."""
         assert isinstance(model, Captioner)
         batch = self.batch_for(model, examples)
@@ -326,8 +325,9 @@ def _make_estimator(settings: CaptionSettings) -> Estimator | None:
         return Marginalize()
     if settings.reading != "reinforce":
         return None
-    scales = {"reward_scale": settings.reward_scale, "entropy_bonus": settings.entropy_bonus}
-    return SometimesSoft(Reinforce(baseline=MovingAverage(), **scales), probability=settings.soft_share)
+    scale, bonus = settings.reward_scale, settings.entropy_bonus
+    reinforce = Reinforce(baseline=MovingAverage(), reward_scale=scale, entropy_bonus=bonus)
+    return SometimesSoft(reinforce, probability=settings.soft_share)
 
 
 def _read(settings: CaptionSettings) -> dict[str, list[CaptionExample]]:

@@ -172,9 +172,8 @@ CLAIMS = [
         "+2 BLEU with soft and +4 with hard attention.",
         published=_CAPTION_BLEU,
         run="printed_numbers:caption_gains",
-        remark="Checked on table 1 of Xu et al. (2015), against the model without attention in the same table, where it "
-        "has numbers. The mean gains are +2.7 and +3.7; soft attention loses 0.3 in BLEU-4 on COCO. docs/caption.md has "
-        "ours.",
+        remark="Checked on table 1 of Xu et al. (2015), against the model without attention in the same table. The mean "
+        "gains are +2.7 and +3.7; soft attention loses 0.3 in BLEU-4 on COCO. docs/caption.md has ours.",
     ),
     _claim(
         "video",

@@ -101,7 +101,7 @@ def video_descriptions(published: Published) -> Outcome:
 
 
 def caption_gains(published: Published) -> Outcome:
-    """Subtracts the BLEU of the model without attention from that with soft and with hard attention, in every column."""
+    """Subtracts the BLEU of the model without attention from that with soft and with hard attention."""
     columns = list(dict.fromkeys(name.partition(": ")[2] for name in published))
     rows, models = [], {"soft": "Soft-Attention", "hard": "Hard-Attention"}
     for (kind, model), said in zip(models.items(), (2, 4)):

@@ -1,5 +1,7 @@
 """Pictures of digits: what is drawn is what is said, splits share no picture, wrong sentences."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -40,7 +42,7 @@ def test_pictures_show_what_is_said(monkeypatch):
             rows.append([digit]) if digit[0] >= rows[-1][0][0] + 6 else rows[-1].append(digit)
         assert read_scene(scene.sentence) == [[digit for _, _, digit in row] for row in rows]
         for row in rows:
-            assert all(right[1] >= left[1] + 8 for left, right in zip(row, row[1:]))
+            assert all(right[1] >= left[1] + 8 for left, right in pairwise(row))
 
 
 def test_sentences():

@@ -88,7 +88,7 @@ def test_exact_is_the_sum_over_cells(reading):
     state, total = model.start(encoded), torch.zeros(9)
     for place in range(2):
         embedded = model.embedding(target[:, place])
-        hidden, cell = model.cell(torch.cat([embedded, state.read], -1), (state.hidden, state.cell))
+        hidden, _ = model.cell(torch.cat([embedded, state.read], -1), (state.hidden, state.cell))
         vectors = encoded.vectors[0].flatten(0, 1)
         total = torch.zeros(9)
         for share, vector in zip(weights[place].flatten(), vectors):

@@ -145,7 +145,7 @@ def test_wrong_settings_and_lines(tmp_path):
         caption(attention="softmin")
     with pytest.raises(ValueError, match="write --reading exact --attention sparsemax"):
         caption(attention="hard")
-    with pytest.raises(ValueError, match="attention grid-tv takes no alpha, got 1.5; leave it out"):
+    with pytest.raises(ValueError, match=r"attention grid-tv takes no alpha, got 1\.5; leave it out"):
         caption(attention="grid-tv", alpha=1.5)
     with pytest.raises(ValueError, match="expected a file with a picture"):
         caption().read(["a ten"])

@@ -32,7 +32,9 @@ class CaptionSettings(AttentionSettings):
         "a directory of pictures of formulas: train.tsv, dev.tsv, test.tsv, images.tar; digits if left out",
         metavar="PATH",
     )
-    pictures: int = option(4000, "training pictures of digits; a tenth as many for dev, twice that for test", least=1, most=1_000_000)
+    pictures: int = option(
+        4000, "training pictures of digits; a tenth as many for dev, twice that for test", least=1, most=1_000_000
+    )
     max_rows: int = option(2, "most rows of digits in a picture", least=1, most=3)
     max_columns: int = option(2, "most digits of a row", least=1, most=3)
     shrink: int = option(2, "how many times smaller pictures of formulas become", least=1, most=64)
