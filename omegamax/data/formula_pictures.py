@@ -25,7 +25,7 @@ _MAX_FILES = 1_000_000
 
 
 class FormulaPicture(NamedTuple):
-    """A formula."""
+    """A formula and its picture."""
 
     tokens: tuple[str, ...]
     name: str  # of the file

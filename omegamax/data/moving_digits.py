@@ -60,7 +60,7 @@ class Clip(NamedTuple):
 
 
 class DigitImages(NamedTuple):
-    """Pictures of digits."""
+    """Pictures of handwritten digits, with what each shows."""
 
     pixels: np.ndarray  # (images, 8, 8), float32, from 0 to 1
     digits: np.ndarray  # (images,), which digit each shows

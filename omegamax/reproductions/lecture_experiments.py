@@ -162,7 +162,7 @@ CLAIMS = [
             for column, number in zip(("M1", "M2", "BLEU", "CIDEr"), row)
         },
         recipe="caption",
-        benchmark="caption.py",
+        benchmark="benchmarks/caption.py",
         reason="COCO is not here, and M1 and M2 need people; the recipe has soft, hard and no attention on pictures of "
         "digits, so compare ranks only.",
     ),
@@ -172,7 +172,7 @@ CLAIMS = [
         "+2 BLEU with soft and +4 with hard attention.",
         published=_CAPTION_BLEU,
         run="printed_numbers:caption_gains",
-        remark="Checked on table 1 of Xu et al. (2015), against the model without attention in the same table. The mean "
+        remark="Checked on table 1 of Xu et al. (2015), against the model without attention in it. The mean "
         "gains are +2.7 and +3.7; soft attention loses 0.3 in BLEU-4 on COCO. docs/caption.md has ours.",
     ),
     _claim(
@@ -181,7 +181,7 @@ CLAIMS = [
         "METEOR and perplexity of video descriptions.",
         published=_VIDEO_NUMBERS,
         recipe="video",
-        benchmark="video.py",
+        benchmark="benchmarks/video.py",
         reason="Neither the videos nor features of them are here; the recipe has the four models on clips of moving "
         "digits, so compare ranks only.",
     ),
