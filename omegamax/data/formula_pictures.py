@@ -4,7 +4,7 @@ r"""Pictures of formulas and the LaTeX that they were made from, as in the sampl
                 and the pictures, black on white, in images.tar or in a folder images
     a formula   "\alpha_1^2" is the tokens \alpha _ 1 ^ 2
 
-Labels are left out, because they cannot be seen.
+Labels are left out, because they cannot be seen, and so are lines without a formula.
 """
 
 from __future__ import annotations
@@ -76,13 +76,14 @@ def _read_table(path: Path) -> list[tuple[str, str]]:
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; write lines of a picture's name, a tab and its formula")
     rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()[1:], 2):
+    for number, line in enumerate(path.read_text(encoding="utf-8").rstrip("\n").split("\n")[1:], 2):
         name, tab, formula = line.partition("\t")
-        if not tab or not split_formula(formula):
+        if not tab:
             raise ValueError(
                 f"{path}: line {number} must be a picture's name, a tab and its formula, got {short_repr(line)}; fix it"
             )
-        rows.append((name, formula))
+        if split_formula(formula):  # im2latex has pages without any
+            rows.append((name, formula))
     return rows
 
 

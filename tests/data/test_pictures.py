@@ -74,7 +74,7 @@ def test_formulas_are_split():
 def test_a_folder_of_formulas(tmp_path, packed):
     pytest.importorskip("matplotlib")
     for number, split in enumerate(("train", "dev", "test")):
-        (tmp_path / f"{split}.tsv").write_text(f"image\tformula\n{split}.png\tx_{number}\n")
+        (tmp_path / f"{split}.tsv").write_text(f"image\tformula\n{split}.png\tx_{number}\nempty.png\t\\label{{a}}\n")
         (tmp_path / "images").mkdir(exist_ok=True)
         save_png(tmp_path / "images" / f"{split}.png", np.full((4, 6), 85 * number, np.uint8))
     if packed:
