@@ -43,7 +43,7 @@ class CaptionSettings(AttentionSettings):
     hidden_size: int = option(96, "features of the decoder", least=1, most=65_536)
     dropout: float = option(0.1, "dropout probability")
     soft_share: float = option(0.5, "of reinforce: how often a caption's choice is replaced by the average")
-    reward_scale: float = option(1.0, "of reinforce: the weight of the rewards", least=0, most=MAX_NUMBER)
+    reward_scale: float = option(0.1, "of reinforce: the weight of the rewards", least=0, most=MAX_NUMBER)
     entropy_bonus: float = option(0.01, "of reinforce: the weight of the choices' entropy", least=0, most=MAX_NUMBER)
     beam: int = option(1, "hypotheses of beam search; 1 is greedy", least=1, most=MAX_BEAM)
     max_length: int = option(
