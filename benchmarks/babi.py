@@ -1,19 +1,19 @@
 """Memory networks on the 20 tasks of bAbI, one by one and together, under several normalizers.
 
 The protocol is that of Sukhbaatar et al. (2015): ten runs from other beginnings for each task, of which the one with
-the least training error counts; the mean of all runs stands beside it. A run is saved by itself in the folder --work
-and skipped where it is there already, so a benchmark that was stopped goes on. --tables writes the tables of what is
-there, and says how many runs are missing.
+the least training error counts; the mean of all runs stands beside it. A finished run is kept as a line of
+results/babi_cells.jsonl and not trained again, so a benchmark that was stopped goes on, here or elsewhere. --tables
+writes the tables of what is there, and says how many runs are missing.
 
-    python benchmarks/babi.py --data DIR --work build/babi                      DIR has qa1_..._train.txt, ...
-    python benchmarks/babi.py --data DIR --work build/babi --kinds joint --attentions sparsemax --seeds 3
+    python benchmarks/babi.py --data DIR                                        DIR has qa1_..._train.txt, ...
+    python benchmarks/babi.py --data DIR --kinds joint --attentions sparsemax --seeds 3
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import itertools
-import json
 import statistics
 import tempfile
 import time
@@ -30,6 +30,7 @@ from omegamax.training import RunDirectory, TrainingSettings, evaluate, train
 from omegamax.training.progress import Silent
 
 ATTENTIONS = ("softmax", "sparsemax", "entmax15")
+NAME = "babi"  # of the files of results
 N_TASKS = 20
 SIZES = {"single": 20, "joint": 50}  # features of a word, as in the paper
 # Errors in percent of Sukhbaatar et al. (2015), table 1: three hops, position encoding, linear start, random noise; the
@@ -59,7 +60,8 @@ def measure(cell: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]
         model = load(Path(folder) / "run", which="latest").model
         with torch.no_grad():
             found = {split: dict(evaluate(task, model, task.examples(split))) for split in ("train", "dev", "test")}
-    return {**cell, "seconds": seconds, **found}
+    kept = {"train": {name: found["train"][name] for name in ("mean_error", "loss")}, "test": found["test"]}
+    return {**cell, "date": datetime.date.today().isoformat(), "seconds": round(seconds, 1), **kept}
 
 
 def tables(cells: list[dict[str, Any]]) -> list[timing.Section]:
@@ -128,30 +130,29 @@ def _facts(kind: str, cells: list[dict[str, Any]]) -> timing.Section:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="the directory of one language of bAbI")
-    parser.add_argument("--work", type=Path, required=True, help="where the results of single runs are kept")
+    parser.add_argument("--data", type=Path, help="the directory of one language of bAbI")
     parser.add_argument("--kinds", nargs="*", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--attentions", nargs="*", default=list(ATTENTIONS), choices=ATTENTIONS)
     parser.add_argument("--tasks", nargs="*", type=int, default=list(range(1, N_TASKS + 1)))
     parser.add_argument("--seeds", type=int, default=10, help="runs of each cell")
     parser.add_argument("--tables", action="store_true", help="train nothing; write the tables of what is there")
     options = parser.parse_args()
-    options.work.mkdir(parents=True, exist_ok=True)
-    missing = 0
+    if options.data is None and not options.tables:
+        parser.error("--data must name a directory, got none; or add --tables")
+    done, missing = {name_of(cell) for cell in timing.read_cells(NAME)}, 0
     for kind, seed, attention in itertools.product(options.kinds, range(options.seeds), options.attentions):
         for task in options.tasks if kind == "single" else [0]:
             cell = {"kind": kind, "attention": attention, "task": task, "seed": seed}
-            file = options.work / f"{name_of(cell)}.json"
-            if file.exists():
+            if name_of(cell) in done:
                 continue
             if options.tables:
                 missing += 1
-                continue
-            file.write_text(json.dumps(measure(cell, options)) + "\n")
-    cells = [json.loads(path.read_text()) for path in sorted(options.work.glob("*.json"))]
+            else:
+                timing.add_cell(NAME, measure(cell, options))
+    cells = timing.read_cells(NAME)
     if not cells:
         raise SystemExit("babi: no run is finished yet; leave out --tables")
-    timing.write("babi", "Memory networks on bAbI", tables(cells))
+    timing.write(NAME, "Memory networks on bAbI", tables(cells))
     if missing:
         print(f"{missing} of the runs that were asked for are missing")
 

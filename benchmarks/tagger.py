@@ -31,7 +31,7 @@ import timing
 
 from omegamax.recipes.settings import LOSSES
 
-DATA = {"wnut17": (0, 1, 2), "ncbi_disease": (0,)}  # and the seeds of each
+DATA = {"wnut17": (0, 1, 2), "ncbi_disease": (0, 1, 2)}  # and the seeds of each
 INPUTS = ("words", "encoder")
 # Settings of all cells, beside the defaults: chosen on the dev data of WNUT17 with the loss crf.
 SHARED = ["--epochs", "12", "--dropout", "0.2", "--affix-size", "100", "--characters", "none"]

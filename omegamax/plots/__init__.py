@@ -32,6 +32,7 @@ from omegamax.plots.learning import learning_curves as learning_curves
 from omegamax.plots.lengths import accuracy_by_length as accuracy_by_length
 from omegamax.plots.losses import binary_losses as binary_losses
 from omegamax.plots.matchings import matching_maps as matching_maps
+from omegamax.plots.memory_hops import memory_hops as memory_hops
 from omegamax.plots.operators import figure2 as figure2
 from omegamax.plots.polytope import polytope as polytope
 from omegamax.plots.positions import positional_encodings as positional_encodings

@@ -207,24 +207,19 @@ class StoryQuestions(Task):
         return maps
 
     def draw(self, model: nn.Module, examples: Sequence[StoryQuestion]) -> list[Any]:
-        """Returns a figure of each story: its sentences, and what each hop reads of them; facts are underlined."""
-        from omegamax.plots import attention_map
+        """Returns a figure of each story: its sentences, and what each hop reads of them; facts are in orange."""
+        from omegamax.plots import memory_hops
 
-        figures = []
-        for given, found in zip(examples, self.attend(model, examples)):
-            marked = torch.zeros(len(found.columns), len(found.rows), dtype=torch.bool)
-            marked[list(self._shortened(given).facts)] = True
-            figures.append(
-                attention_map(
-                    found.weights.T,
-                    found.columns,
-                    [f"hop {hop + 1}" for hop in range(len(found.rows))],
-                    title=found.rows[-1].partition(": ")[2],
-                    marked=marked,
-                    exact_zeros=not found.always_positive,
-                )
+        return [
+            memory_hops(
+                found.weights.T,
+                found.columns,
+                facts=self._shortened(given).facts,
+                title=found.rows[-1].partition(": ")[2],
+                exact_zeros=not found.always_positive,
             )
-        return figures
+            for given, found in zip(examples, self.attend(model, examples))
+        ]
 
     def _shortened(self, example: StoryQuestion) -> StoryQuestion:
         """Returns the question with the last sentences of its story; facts before them are lost."""

@@ -45,6 +45,11 @@ def _attention_bars() -> Figure:
     return plots.attention_bars({name: weights[1] for name, weights in _maps().items()}, list("abcdefghi"))
 
 
+def _memory_hops() -> Figure:
+    weights = om.sparsemax(_scores(5, 3), dim=0)
+    return plots.memory_hops(weights, list("abcde"), facts=[2], title="who? ada")
+
+
 def _frame_attention() -> Figure:
     weights = om.fusedmax(_scores(5, 9), strength=0.3)
     return plots.frame_attention(weights, _scores(9, 6, 8), list("abcde"), marked=weights > 0.2, title="fusedmax")
@@ -121,6 +126,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "figure2": plots.figure2,
     "frame_attention": _frame_attention,
     "grid_attention": _grid_attention,
+    "memory_hops": _memory_hops,
     "learning_curves": lambda: plots.learning_curves({"softmax": [0.2, 0.6, 0.8], "mine": [0.1, 0.3]}),
     "matching_maps": _matching_maps,
     "polytope": _polytope,
