@@ -26,6 +26,7 @@ from omegamax.plots.explore import explore as explore
 from omegamax.plots.explore import explore_row as explore_row
 from omegamax.plots.frame_attention import frame_attention as frame_attention
 from omegamax.plots.glimpse_path import glimpse_path as glimpse_path
+from omegamax.plots.grid_attention import grid_attention as grid_attention
 from omegamax.plots.groups import clusters_of as clusters_of
 from omegamax.plots.lattice import tag_lattice as tag_lattice
 from omegamax.plots.learning import learning_curves as learning_curves

@@ -65,6 +65,12 @@ def _glimpse_path() -> Figure:
     return plots.glimpse_path(_scores(8, 9).sigmoid(), places, views, list("abc"), box=(1, 2, 5, 7), title="retina")
 
 
+def _grid_attention() -> Figure:
+    weights = om.GridTV(0.2).argmax(_scores(4, 3, 4))
+    boxes = [None, (0, 4, 6, 7), None, None]
+    return plots.grid_attention(weights, _scores(11, 16), list("abcd"), cell=4, boxes=boxes, title="grid-tv")
+
+
 def _tag_lattice() -> Figure:
     potentials, chain = _scores(4, 3, 3), om.Chain()
     lattices = {"all": chain.argmax(potentials), "few": chain.argmax(potentials, om.SquaredNorm())}
@@ -131,6 +137,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "frame_attention": _frame_attention,
     "written_text": _written_text,
     "glimpse_path": _glimpse_path,
+    "grid_attention": _grid_attention,
     "memory_hops": _memory_hops,
     "learning_curves": lambda: plots.learning_curves({"softmax": [0.2, 0.6, 0.8], "mine": [0.1, 0.3]}),
     "matching_maps": _matching_maps,

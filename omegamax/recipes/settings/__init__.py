@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from omegamax.recipes.settings.attention import AttentionSettings as AttentionSettings
     from omegamax.recipes.settings.babi import BabiSettings as BabiSettings
+    from omegamax.recipes.settings.caption import CAPTION_READINGS as CAPTION_READINGS
+    from omegamax.recipes.settings.caption import CaptionSettings as CaptionSettings
     from omegamax.recipes.settings.dates import DatesSettings as DatesSettings
     from omegamax.recipes.settings.glimpse import GLIMPSE_MODELS as GLIMPSE_MODELS
     from omegamax.recipes.settings.glimpse import GlimpseSettings as GlimpseSettings
@@ -45,12 +47,14 @@ if TYPE_CHECKING:
 _MODULES = {  # the module of each name
     "AttentionSettings": "attention",
     "BabiSettings": "babi",
+    "CAPTION_READINGS": "caption",
+    "CaptionSettings": "caption",
     "DatesSettings": "dates",
+    "GLIMPSE_MODELS": "glimpse",
+    "GlimpseSettings": "glimpse",
     "HANDWRITING_MODELS": "handwriting",
     "HandwritingPrediction": "handwriting",
     "HandwritingSettings": "handwriting",
-    "GLIMPSE_MODELS": "glimpse",
-    "GlimpseSettings": "glimpse",
     "LOSSES": "tagger",
     "LanguageSettings": "language",
     "MAX_BEAM": "limits",
