@@ -123,7 +123,9 @@ class DNC:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("normalizer", "by_hand"), [(om.Shannon(), softmax), (om.SquaredNorm(), sparsemax)], ids=["softmax", "sparsemax"])
+@pytest.mark.parametrize(
+    ("normalizer", "by_hand"), [(om.Shannon(), softmax), (om.SquaredNorm(), sparsemax)], ids=["softmax", "sparsemax"]
+)
 @pytest.mark.parametrize("kind", [Turing, DNC])
 def test_a_sequence(kind, normalizer, by_hand):
     sizes = {"n_slots": SLOTS, "width": WIDTH, "n_reads": READS, "normalizer": normalizer}
