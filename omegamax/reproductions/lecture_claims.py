@@ -77,7 +77,7 @@ CLAIMS = [
         "The window was originally proposed for handwriting synthesis.",
         tests=("tests/models/test_handwriter.py::test_the_window_reads_the_published_formula",),
         recipe="handwriting",
-        benchmark="handwriting.py",
+        benchmark="benchmarks/handwriting.py",
         reason="The lecture has no number; docs/handwriting.md measures the window against attention by content.",
     ),
     _claim(
