@@ -9,6 +9,7 @@
 #   make bench     times the operators against torch.softmax and the entmax package
 #   make explorer  builds the page of `omegamax explore` from explorer/ and csrc/ (needs Node; compiler and packages are fetched)
 #   make test-browser  tries that page in Chromium, against numbers from Python
+#   make test-triton   tries the Triton kernels in Triton's interpreter, which needs no GPU (1 GB of disk)
 #   make docs      builds the documentation into site/; open site/index.html
 #   make notebooks makes a notebook of every tutorial in build/notebooks, and runs it
 #   make serve     shows the documentation at http://127.0.0.1:8000 and follows every change of it
@@ -40,7 +41,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check lint lint-format lint-rules lint-types lint-layers quick-tests wheel format bench explorer \
-  test-browser docs notebooks serve sanitize fuzz clean
+  test-browser test-triton docs notebooks serve sanitize fuzz clean
 
 # Tests run in an empty folder: in this one, Python would import omegamax from here whether or not it is installed.
 elsewhere := build/tests
@@ -159,6 +160,17 @@ test-browser: $(installed)
 	  $(MAKE) --no-print-directory explorer/node_modules/.installed && \
 	  mkdir -p $(elsewhere) && ( cd $(elsewhere) && $(abspath $(bin))/python $(CURDIR)/tests/browser/cases.py $(abspath $(browser_files)) ) && \
 	  node tests/browser/run.mjs $(browser_files)
+
+# Triton lies in a folder of its own, not in the environment: only these tests need it.
+triton_files := build/triton
+test-triton: $(installed) $(triton_files)/.installed
+	mkdir -p $(elsewhere) && cd $(elsewhere) && \
+	  TRITON_INTERPRET=1 OMP_NUM_THREADS=1 PYTHONPATH=$(abspath $(triton_files)) \
+	  $(abspath $(bin))/python -m pytest -c $(CURDIR)/pyproject.toml --rootdir $(CURDIR) $(CURDIR)/tests/triton_kernels
+
+$(triton_files)/.installed: | $(installed)
+	$(pip) install -q --no-deps --target $(triton_files) triton==3.9.0
+	@touch $@
 
 docs: $(docs_venv)/.installed docs/explorer/page.html
 	$(mkdocs) build --strict

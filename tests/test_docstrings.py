@@ -27,6 +27,8 @@ def load(name):
         pytest.importorskip("matplotlib")
     if name.split(".")[1] == "estimators":
         pytest.importorskip("sklearn")
+    if name.startswith("omegamax.kernels.triton."):
+        pytest.importorskip("triton")
     return importlib.import_module(name)
 
 

@@ -23,7 +23,7 @@ def packages(requirements):
     return [name.replace("-", "_") for name in names if "[" not in name]
 
 
-@pytest.mark.parametrize("extra", ["plot", "nlp", "hf", "explore"])
+@pytest.mark.parametrize("extra", ["plot", "nlp", "hf", "explore", "gpu"])
 def test_an_extra_lists_only_what_some_file_imports(extra, extras):
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "omegamax").rglob("*.py"))
     for package in packages(extras[extra]):
@@ -40,7 +40,7 @@ def test_every_extra_that_a_message_names_exists(extras):
 def test_everything_is_all_that_users_may_want(extras):
     (everything,) = extras["all"]
     listed = set(re.fullmatch(r"omegamax\[(.*)\]", everything)[1].split(","))
-    assert listed == extras.keys() - {"all", "test", "docs", "dev"}
+    assert listed == extras.keys() - {"all", "test", "docs", "dev", "gpu"}  # Triton takes 1 GB and serves a GPU only
 
 
 def test_the_citation_has_the_version():

@@ -33,6 +33,8 @@ def sparse_attention(
 ) -> Tensor:
     """Computes argmax_Ω(scale · query keyᵀ + bias) value from the keys that can have weight.
 
+    On a GPU, Triton kernels compute sparsemax and entmax of a plain order up to 2 in float32 (docs/gpu_kernels.md).
+
     The sparse way exists on a CPU for `SquaredNorm`, `Tsallis` above order 1, `Oscar`, `Fused` and `TopK`, also inside
     `Scaled` and `LengthScaled` and as layers (`om.Entmax()`, ...), in eager mode and in graphs of `torch.compile`. Any
     other normalizer, and any other context (`torch.func` transforms, forward mode, export, another device, under

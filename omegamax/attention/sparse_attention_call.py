@@ -28,6 +28,7 @@ from omegamax.attention.normalizers import check_normalizer, normalize
 from omegamax.attention.relative_bias import RelativeBias
 from omegamax.attention.row_normalizer import RowNormalizer, take_apart
 from omegamax.attention.sparse_attention_function import Settings, SparseAttention
+from omegamax.attention.sparse_attention_gpu import GpuSparseAttention, runs_on_gpu
 from omegamax.attention.sparse_attention_operator import recorded
 from omegamax.attention.whole_sequence import check_whole_sequence
 from omegamax.kernels.sparse_attention import can_be_recorded, can_run, dense_attention
@@ -76,6 +77,7 @@ class SparseAttentionCall:
         self.mask, self.lengths = mask, lengths
         self.bias = checked_bias(_WHO, bias, self.shape, self.query.dtype)
         self.in_graph = False  # whether the registered operator takes the place of the Function
+        self.on_gpu = False  # whether the Triton kernels do
 
     def prepared(self, *, keeps_all: bool) -> tuple[Settings | None, tuple[Any, ...]]:
         """Returns the settings and the inputs of the sparse way, or (None, ()) where there is none.
@@ -88,7 +90,8 @@ class SparseAttentionCall:
             return None, ()
         parameter = parts.parameter
         tensors = self._tensors(parameter, *parts.gammas, parts.factor)
-        self.in_graph = not can_run(tensors)
+        self.on_gpu = not keeps_all and self.dropout == 0 and runs_on_gpu(tensors, parts, self.value.shape[-1])
+        self.in_graph = not self.on_gpu and not can_run(tensors)
         if self.in_graph and (keeps_all or not can_be_recorded(tensors)):
             return None, ()
         if 0 in self.shape or self.value.shape[-1] == 0:
@@ -121,7 +124,10 @@ class SparseAttentionCall:
         """Computes the output by the sparse way, or by the dense one where there are no settings."""
         if settings is None:
             return self.dense()[0]
-        found = recorded(settings, *inputs) if self.in_graph else SparseAttention.apply(settings, *inputs)
+        if self.in_graph:
+            found = recorded(settings, *inputs)
+        else:
+            found = (GpuSparseAttention if self.on_gpu else SparseAttention).apply(settings, *inputs)
         return self._shaped(found.reshape(*self.lead, *found.shape[1:]))
 
     def dense(self) -> tuple[Tensor, Tensor]:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from omegamax.kernels.candidates import at_their_places, candidates, may_stop, narrowed, row_sum, value_above
+from omegamax.kernels.gpu import Twin
 from omegamax.kernels.kernel import kernel, launch, solver
 from omegamax.kernels.per_row import native_parameter
 from omegamax.kernels.softmax import softmax
@@ -198,3 +199,7 @@ def _(weights: Tensor, alpha: float | Tensor, direction: Tensor) -> Tensor:
     product = torch.empty_like(direction)
     launch("entmax_product", direction, weights, direction, *native_parameter(alpha, direction), product)
     return product
+
+
+entmax.on_gpu = Twin("rows", "entmax", order=1)
+entmax_product.on_gpu = Twin("row_products", "entmax_product", order=1)

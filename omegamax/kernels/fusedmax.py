@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from omegamax.kernels.gpu import Twin
 from omegamax.kernels.kernel import kernel, launch, solver
 from omegamax.kernels.per_row import as_tensor
 from omegamax.kernels.precision import widen
@@ -114,7 +115,7 @@ def _solve(row: _Row, strength: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     relative = segments.mean - segments.mean.gather(0, best)
     drawn = segments.pull - segments.pull.gather(0, best)
     denoised = torch.where(inside, relative + strength * drawn, -torch.inf)
-    weights, value = sparsemax.reference(denoised.mT.contiguous())
+    weights, value = sparsemax.without_native(denoised.mT.contiguous())
     # x - y is a subgradient at p of the penalty, which is homogeneous, so <x - y, p> is the penalty and the
     # value for the denoised row is already the value sought.
     value = value + y.gather(0, best).squeeze(0)
@@ -144,3 +145,6 @@ def _(weights: Tensor, joined: Tensor, direction: Tensor) -> Tensor:
     product = torch.empty_like(direction)
     launch("fusedmax_product", direction, weights, joined, direction, product)
     return product
+
+
+fusedmax_product.on_gpu = Twin("row_products", "fusedmax_product")

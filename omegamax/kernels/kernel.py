@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
+from omegamax.kernels.gpu import Twin
 from omegamax.kernels.per_row import native_parameter
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,6 +30,7 @@ class Kernel(Generic[F]):
     def __init__(self, reference: F) -> None:
         self.reference = _on_row_major(reference)
         self.native: Callable[..., Any] | None = None
+        self.on_gpu: Twin | None = None
         self.__name__ = reference.__name__
         self.__doc__ = reference.__doc__
         KERNELS[self.__name__] = self
@@ -46,7 +48,12 @@ class Kernel(Generic[F]):
             last = inputs[-1]  # a gradient is always the last input
             if not isinstance(last, Tensor) or not routing.is_many_gradients(last):
                 return self.native(*inputs)
-        return self.reference(*inputs)
+        return self.without_native(*inputs)
+
+    def without_native(self, *inputs: Any) -> Any:
+        """Runs the Triton twin on tensors of a GPU where there is one that takes them, or else the reference."""
+        function = None if self.on_gpu is None else self.on_gpu.function(*inputs)
+        return (function or self.reference)(*inputs)
 
 
 class Solver(Kernel[F]):
@@ -94,7 +101,7 @@ class Solver(Kernel[F]):
             routing.report_slowness(rows)
         elif routing.context(rows, *parameters) is _NATIVE:
             return self._solve(rows, *parameters, constants=False)  # type: ignore[return-value]
-        return self.reference(rows, *parameters)[:2]
+        return self.without_native(rows, *parameters)[:2]
 
     def _solve(self, rows: Tensor, *parameters: Any, constants: bool = True) -> tuple[Tensor, ...]:
         rows = rows.contiguous()

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from omegamax import routing
 from omegamax.kernels.candidates import at_their_places, candidates, row_sum, unrolled, value_above
+from omegamax.kernels.gpu import Twin
 from omegamax.kernels.kernel import extent, kernel, solver
 
 
@@ -74,3 +75,7 @@ def _(weights: Tensor, direction: Tensor) -> Tensor:
     addresses = weights.data_ptr(), routing.address(direction), product.data_ptr()  # the native call checks the first
     routing.native.sparsemax_product(direction.itemsize, *addresses, *extent(direction))
     return product
+
+
+sparsemax.on_gpu = Twin("rows", "sparsemax")
+sparsemax_product.on_gpu = Twin("row_products", "sparsemax_product")

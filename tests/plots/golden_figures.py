@@ -47,9 +47,7 @@ def _attention_bars() -> Figure:
 
 def _memory_hops() -> Figure:
     weights = om.sparsemax(_scores(5, 3), dim=0)
-    return plots.memory_hops(
-        weights, list("abcde"), facts=[2], title="who? ada"
-    )
+    return plots.memory_hops(weights, list("abcde"), facts=[2], title="who? ada")
 
 
 def _frame_attention() -> Figure:

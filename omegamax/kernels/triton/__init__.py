@@ -1,0 +1,1 @@
+"""Triton kernels for a GPU: rows and sparse attention. Import only where Triton is installed; see `on_gpu`."""
