@@ -197,6 +197,11 @@ def needs_grad(*tensors: Any) -> bool:
     return False
 
 
+def on_host(*tensors: Tensor) -> bool:
+    """Says whether these numbers are in the host's memory: to read one of another device is to wait for the device."""
+    return all(tensor.is_cpu for tensor in tensors)
+
+
 def is_concrete(tensor: Tensor) -> bool:
     """Says whether the tensor holds numbers (it is not fake or meta) and is of no subclass."""
     return type(tensor) in _PLAIN_TYPES and not tensor.is_meta

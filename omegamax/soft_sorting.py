@@ -175,7 +175,8 @@ def soft_quantile(
     """
     rows = _read("soft_quantile", x, dim, gamma, regularizer, mask, divide=False)
     given = torch.as_tensor(q, dtype=rows.values.dtype, device=x.device)
-    if given.dim() > 1 or bool(((given < 0) | (given > 1) | given.isnan()).any()):
+    read = q if isinstance(q, Tensor) else torch.as_tensor(q)
+    if read.dim() > 1 or (checks.is_readable(read) and bool(((read < 0) | (read > 1) | read.isnan()).any())):
         raise ValueError(
             f"soft_quantile: q must be between 0 and 1, a number or a tensor with one axis, got {q}; 0.5 is the median"
         )

@@ -56,23 +56,55 @@ class GlimpseSensor(nn.Module):
         check_averageable("GlimpseSensor", "image", image)
         if location.dtype in (torch.float16, torch.bfloat16):  # too coarse for positions
             location = location.float()
-        x, y = location.unbind(-1)
         height, width = image.shape[-2:]
+        if not height * width:  # nothing to read
+            batch = torch.broadcast_shapes(image.shape[:-3], location.shape[:-1])
+            return image.new_zeros(*batch, self.n_scales, image.shape[-3], self.patch_size, self.patch_size)
+        x, y = location.unbind(-1)
         glimpses = []
         for k in range(self.n_scales):
             zoom = self.scale**k
-            rows, columns = self._samples(y, height, zoom), self._samples(x, width, zoom)
-            glimpses.append(rows.to(image.dtype).unsqueeze(-3) @ image @ columns.to(image.dtype).unsqueeze(-3).mT)
+            down, rows = self._samples(y, height, zoom)
+            right, columns = self._samples(x, width, zoom)
+            seen = _window(image, down, right)
+            glimpses.append(rows.to(image.dtype).unsqueeze(-3) @ seen @ columns.to(image.dtype).unsqueeze(-3).mT)
         return torch.stack(glimpses, -4)
 
-    def _samples(self, where: Tensor, size: int, zoom: int) -> Tensor:
-        """Computes (..., N, size): how much of each pixel is in each cell of the patch, along one axis."""
+    def _samples(self, where: Tensor, size: int, zoom: int) -> tuple[Tensor | None, Tensor]:
+        """Computes which pixels (..., P) of an axis a patch reads, and how much (..., N, P) of each is in each cell.
+
+        The pixels are None if the axis is so short that all of it is read: P = size.
+        """
         n = self.patch_size * zoom
         offset = torch.arange(n, dtype=where.dtype, device=where.device) - (n - 1) / 2
         at = ((where + 1) * size - 1).unsqueeze(-1) / 2 + offset  # pixels are counted from 0
         pixel = torch.arange(size, dtype=where.dtype, device=where.device)
+        if n + 1 >= size:
+            return None, self._cells(at, pixel)
+        pixel = at[..., :1].detach().floor() + torch.arange(n + 1, dtype=where.dtype, device=where.device)
+        inside = (pixel >= 0) & (pixel < size)
+        return torch.where(inside, pixel, 0).long(), inside.unsqueeze(-2) * self._cells(at, pixel.unsqueeze(-2))
+
+    def _cells(self, at: Tensor, pixel: Tensor) -> Tensor:
         tent = (1 - (at.unsqueeze(-1) - pixel).abs()).clamp(min=0)  # linear interpolation, and 0 outside
-        return tent.unflatten(-2, (self.patch_size, zoom)).mean(-2)
+        return tent.unflatten(-2, (self.patch_size, at.shape[-1] // self.patch_size)).mean(-2)
 
     def extra_repr(self) -> str:
         return f"patch_size={self.patch_size}, n_scales={self.n_scales}, scale={self.scale}"
+
+
+def _window(image: Tensor, down: Tensor | None, right: Tensor | None) -> Tensor:
+    """Takes the rows `down` (..., P) and the columns `right` (..., P) of an image (..., channels, H, W).
+
+    Other pixels are not touched, so that a glimpse costs the same in an image of any size.
+    """
+    height, width = image.shape[-2:]
+    if down is None and right is None:
+        return image
+    rows = torch.arange(height, device=image.device) if down is None else down
+    columns = torch.arange(width, device=image.device) if right is None else right
+    places = rows.unsqueeze(-1) * width + columns.unsqueeze(-2)  # (..., P, P) in the flattened image
+    flat, index = image.flatten(-2), places.flatten(-2).unsqueeze(-2)
+    batch = torch.broadcast_shapes(flat.shape[:-1], index.shape[:-1])
+    seen = flat.expand(*batch, -1).gather(-1, index.expand(*batch, -1))
+    return seen.unflatten(-1, places.shape[-2:])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
+from omegamax.cli import bench_device
 from omegamax.cli.errors import CommandError
 from omegamax.cli.parser import at_least, positive
 from omegamax.cli.tables import aligned, terminal_width
@@ -21,12 +23,19 @@ Times every operator against torch.softmax on the same scores: 1 is as fast as
 softmax, 0.5 twice as fast. In each round every operator is timed right after
 softmax, and the ratio is printed that lies in the middle of all rounds, with
 half the width of the range in which half of them lie. (The benchmarks of the
-source tree, `make bench`, measure far more.)"""
+source tree, `make bench`, measure far more.)
+
+With --device it times the operators and attention on that device, forward and
+backward, in milliseconds, beside the peers that run there: PyTorch's softmax
+and scaled_dot_product_attention, and AdaSplash if it is installed. On a GPU it
+also prints the most memory that a forward and backward pass took."""
 EXAMPLES = """\
 examples:
   omegamax bench
   omegamax bench --rows 64 --columns 65536 --threads 1
-  omegamax bench --spread 0.1                  flat scores, large supports"""
+  omegamax bench --spread 0.1                  flat scores, large supports
+  omegamax bench --device cuda --json gpu.json
+  omegamax bench --device cuda --sequence 4096 --dtype bfloat16"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +55,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="threads of PyTorch; 0 leaves the number to PyTorch (default: 0)",
     )
+    there = parser.add_argument_group("on a device")
+    there.add_argument("--device", metavar="NAME", help="cuda, cuda:1, mps or cpu")
+    there.add_argument("--batch", metavar="N", type=at_least(1), default=4, help="items of attention (default: 4)")
+    there.add_argument("--heads", metavar="N", type=at_least(1), default=8, help="heads of attention (default: 8)")
+    there.add_argument(
+        "--sequence", metavar="N", type=at_least(1), default=1024, help="queries and keys (default: 1024)"
+    )
+    there.add_argument(
+        "--head-size", metavar="N", type=at_least(1), default=64, help="entries of a query of a head (default: 64)"
+    )
+    there.add_argument(
+        "--dtype",
+        choices=("float32", "float16", "bfloat16"),
+        default="float32",
+        help="type of queries, keys and values (default: float32)",
+    )
+    there.add_argument("--json", metavar="FILE", type=Path, help="write the table there as well")
+    there.add_argument("--overwrite", action="store_true", help="replace that file if it exists")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -57,6 +84,9 @@ def run(options: argparse.Namespace) -> None:
 
     if options.threads > 0:
         torch.set_num_threads(options.threads)
+    if options.device is not None:
+        bench_device.run(options)
+        return
     generator = torch.Generator().manual_seed(0)
     try:
         scores = options.spread * torch.randn(options.rows, options.columns, generator=generator)

@@ -60,7 +60,7 @@ class Clip(NamedTuple):
 
 
 class DigitImages(NamedTuple):
-    """Pictures of digits."""
+    """Pictures of handwritten digits, and which digit each of them shows."""
 
     pixels: np.ndarray  # (images, 8, 8), float32, from 0 to 1
     digits: np.ndarray  # (images,), which digit each shows
@@ -102,8 +102,8 @@ def load_digit_images() -> DigitImages:
 
 
 @cache
-def _images_of(split: str) -> tuple[np.ndarray, ...]:
-    """Returns the numbers of the images of each digit: of ten images one is for dev, two are for test."""
+def images_of(split: str) -> tuple[np.ndarray, ...]:
+    """Returns the numbers of the images of each digit in a split: of ten images one is for dev, two are for test."""
     digits = load_digit_images().digits
     places = [np.flatnonzero(digits == digit) for digit in range(10)]
     of_split = {"train": range(3, 10), "dev": (0,), "test": (1, 2)}[split]
@@ -147,7 +147,7 @@ def stage_clip(events: Sequence[tuple[int, str]], split: str, draw: np.random.Ge
         now += int(draw.integers(1, _LONGEST_GAP + 1))
         length = int(draw.integers(_SHORTEST, _LONGEST + 1))
         row, column = (_start(step, length, draw) for step in MOTIONS[motion])
-        image = int(draw.choice(_images_of(split)[digit]))
+        image = int(draw.choice(images_of(split)[digit]))
         staged.append(DigitEvent(digit, motion, image, now, length, row, column))
         now += length
     now += int(draw.integers(1, _LONGEST_GAP + 1))

@@ -47,10 +47,10 @@ class Candidates(NamedTuple):
 def candidates(rows: Tensor, window: float | Tensor) -> Candidates:
     """Finds the scores of rows (..., n), n > 0, that are less than `window` below the largest.
 
-    Returns all scores if most are, and inside a traced program, where a shape cannot depend on the data.
+    Returns all scores if most are, and where a shape cannot depend on the data: see `unrolled`.
     """
     top = rows.amax(-1, keepdim=True)
-    if not unrolled() and rows.numel():
+    if not unrolled(rows) and rows.numel():
         near = within(rows, top, window)
         count = max(1, int(near.sum(-1).max()))
         if count * _WORTH <= rows.shape[-1]:
@@ -62,7 +62,7 @@ def candidates(rows: Tensor, window: float | Tensor) -> Candidates:
 
 def narrowed(found: Candidates, window: Tensor) -> Candidates:
     """Returns the candidates whose gap is below a smaller `window`, or all of them as before if most are."""
-    if unrolled() or not found.gap.numel():
+    if unrolled(found.gap) or not found.gap.numel():
         return found
     near = found.gap < window
     count = max(1, int(near.sum(-1).max()))
@@ -114,14 +114,22 @@ def row_sum(rows: Tensor) -> Tensor:
 
     So a row's result does not depend on how many candidates its neighbours have.
     """
-    return rows.sum(-1, keepdim=True) if unrolled() or not rows.shape[-1] else rows.cumsum(-1)[..., -1:]
+    return rows.sum(-1, keepdim=True) if unrolled(rows) or not rows.shape[-1] else rows.cumsum(-1)[..., -1:]
 
 
-def unrolled() -> bool:
+def recorded() -> bool:
     """Says whether a program is being recorded, which can neither read the data nor stop early."""
     return routing.is_compiling() or routing.exporting_to_onnx() or routing.is_tracing()
 
 
+def unrolled(rows: Tensor) -> bool:
+    """Says whether loops take a fixed number of steps: in a recorded program, and where the data are on a device.
+
+    There a program that reads a number waits until the device has done all its work.
+    """
+    return recorded() or not routing.on_host(rows)
+
+
 def may_stop(settled: Tensor) -> bool:
     """Says whether an iteration can end because all rows are settled. Until then the settled ones must not change."""
-    return not unrolled() and bool(settled.all())
+    return not unrolled(settled) and bool(settled.all())

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from omegamax.kernels.candidates import unrolled
 from omegamax.kernels.gpu import Twin
 from omegamax.kernels.kernel import kernel, launch, solver
 from omegamax.kernels.per_row import as_tensor
@@ -38,7 +39,10 @@ def fusedmax(rows: Tensor, strength: float | Tensor) -> tuple[Tensor, Tensor, Te
     bound = torch.where(valid_strength, strength, 0).minimum(1 + rows.shape[-1] * spread).clamp(max=_MAX_STRENGTH)
     candidate = shifted > -1 - 4 * bound
 
-    count = max(1, int(candidate.sum(-1).max())) if rows.numel() else 1  # how many columns are left
+    if unrolled(rows):
+        count = rows.shape[-1]
+    else:
+        count = max(1, int(candidate.sum(-1).max())) if rows.numel() else 1  # how many columns are left
     place = (candidate.cumsum(-1) - 1).clamp_(min=0)
     row = _Row.among(shifted, candidate, kept, place, count)
     weights, value, joined = _solve(row, bound.expand_as(top).reshape(-1))
@@ -90,6 +94,27 @@ def _solve(row: _Row, strength: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Computes weights and segments of the candidates, (rows, count), and the value above the largest score."""
     x, real, joined, pull = row
     joined = joined & (strength > 0)
+    inside = real
+    if not unrolled(x):  # fewer columns are left to cut; on a device all are cut at once
+        inside, joined, pull = _surely_inside(row._replace(joined=joined), strength)
+    segments = split(torch.where(inside, x, 0), strength, joined, pull)
+
+    # Scores are taken relative to the largest, which most often has the same pull: the large part drops out exactly.
+    y = torch.where(inside, segments.mean + strength * segments.pull, -torch.inf)
+    best = y.argmax(0, keepdim=True)
+    relative = segments.mean - segments.mean.gather(0, best)
+    drawn = segments.pull - segments.pull.gather(0, best)
+    denoised = torch.where(inside, relative + strength * drawn, -torch.inf)
+    weights, value = sparsemax.without_native(denoised.mT.contiguous())
+    # x - y is a subgradient at p of the penalty, which is homogeneous, so <x - y, p> is the penalty and the
+    # value for the denoised row is already the value sought.
+    value = value + y.gather(0, best).squeeze(0)
+    return weights, value, segments.joined.mT & (weights > 0)
+
+
+def _surely_inside(row: _Row, strength: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Finds a set of candidates that contains the support, and the joints and pulls inside it; all (count, rows)."""
+    x, real, joined, pull = row
     edges = torch.where(joined[1:], strength, 0)
     tied = torch.cat([joined[1:] & (x[1:] == x[:-1]), torch.zeros_like(joined[:1])])
     # F(t), the sum of what the denoised row has above t, is convex, and known from the set of positions above t. From
@@ -106,20 +131,7 @@ def _solve(row: _Row, strength: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     down = torch.where(step, -1.0, 0.0).to(x.dtype)
     edge = torch.zeros_like(x[:1])
     pull = torch.where(inside, pull + torch.cat([edge, down]) + torch.cat([down, edge]), 0)
-    joined = joined & inside & torch.cat([torch.zeros_like(inside[:1]), inside[:-1]])
-    segments = split(torch.where(inside, x, 0), strength, joined, pull)
-
-    # Scores are taken relative to the largest, which most often has the same pull: the large part drops out exactly.
-    y = torch.where(inside, segments.mean + strength * segments.pull, -torch.inf)
-    best = y.argmax(0, keepdim=True)
-    relative = segments.mean - segments.mean.gather(0, best)
-    drawn = segments.pull - segments.pull.gather(0, best)
-    denoised = torch.where(inside, relative + strength * drawn, -torch.inf)
-    weights, value = sparsemax.without_native(denoised.mT.contiguous())
-    # x - y is a subgradient at p of the penalty, which is homogeneous, so <x - y, p> is the penalty and the
-    # value for the denoised row is already the value sought.
-    value = value + y.gather(0, best).squeeze(0)
-    return weights, value, segments.joined.mT & (weights > 0)
+    return inside, joined & inside & torch.cat([torch.zeros_like(inside[:1]), inside[:-1]]), pull
 
 
 @kernel

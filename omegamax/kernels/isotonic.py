@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
+from omegamax.kernels.candidates import recorded
+from omegamax.kernels.isotonic_merging import pool_by_merging
 from omegamax.kernels.kernel import kernel, launch
 from omegamax.kernels.precision import widen
 from omegamax.kernels.tv1d import segment_mean
@@ -37,10 +39,12 @@ def _(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 def pool(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the solution and the pools, for finite rows; by a formula in a traced program, which cannot loop."""
-    if routing.is_compiling() or routing.exporting_to_onnx() or routing.is_tracing():
+    if recorded():
         return pool_by_formula(rows)
     if rows.numel() == 0:
         return rows.clone(), torch.zeros_like(rows, dtype=torch.bool)
+    if not routing.on_host(rows):
+        return pool_by_merging(rows)
     joined = _pools(rows.reshape(-1, rows.shape[-1])).reshape(rows.shape)
     while True:  # most often once: the means, added up in another order, may violate by a rounding error
         solution = segment_mean.reference(joined, rows)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from omegamax import routing
+from omegamax.kernels.candidates import recorded
 from omegamax.kernels.kernel import kernel, launch
 from omegamax.kernels.precision import widen
 
@@ -27,7 +28,7 @@ def isotonic_entropic(rows: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     valid = s.isfinite().all(-1, keepdim=True) & (w < torch.inf).all(-1, keepdim=True)
     valid = valid & (w[..., :1] > -torch.inf)
     s, w = torch.where(valid, s, 0), torch.where(valid, w, 0)
-    joined = joined_by_formula(s, w) if traced() else _pools(s, w)
+    joined = joined_by_formula(s, w) if traced() or not routing.on_host(s) else _pools(s, w)
     solution = segment_logsumexp(joined, s) - segment_logsumexp(joined, w)
     return torch.where(valid, solution, torch.nan).to(rows.dtype), joined & valid
 
@@ -42,8 +43,7 @@ def _(rows: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
 
 def traced() -> bool:
     """Says whether a program is being recorded or transformed, which cannot loop over the data."""
-    recorded = routing.is_compiling() or routing.exporting_to_onnx() or routing.is_tracing()
-    return recorded or routing.transforms_active()
+    return recorded() or routing.transforms_active()
 
 
 def segment_logsumexp(joined: Tensor, rows: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from omegamax.kernels.candidates import at_their_places, candidates, row_sum, unrolled, value_above, within
+from omegamax.kernels.candidates import at_their_places, candidates, recorded, row_sum, unrolled, value_above, within
 from omegamax.kernels.isotonic import pool
 from omegamax.kernels.kernel import kernel, launch, solver
 from omegamax.kernels.per_row import as_tensor, native_parameter
@@ -59,10 +59,10 @@ def oscarmax(rows: Tensor, strength: float | Tensor | None) -> tuple[Tensor, Ten
     strength = as_tensor(default_strength(n_kept.to(top.dtype)) if strength is None else strength, top)
     valid = (strength >= 0) & strength.isfinite()
     strength = torch.where(valid, strength, 0)
-    found = candidates(rows, 0.0 if unrolled() else _window(rows, top, n_kept, strength))
+    found = candidates(rows, 0.0 if unrolled(rows) else _window(rows, top, n_kept, strength))
     solved = found.top.isfinite()
     scores = torch.where(solved, -found.gap, -torch.inf)
-    stable = {} if unrolled() else {"stable": True}  # ONNX has no stable sort; the order of ties changes labels only
+    stable = {} if recorded() else {"stable": True}  # ONNX has no stable sort; the order of ties changes labels only
     ordered, order = scores.sort(dim=-1, descending=True, **stable)
     kept = ordered > -torch.inf
     rank = torch.arange(ordered.shape[-1], dtype=ordered.dtype, device=rows.device)

@@ -24,7 +24,7 @@ def sparsemax(rows: Tensor) -> tuple[Tensor, Tensor]:
         return torch.empty_like(rows), rows.new_full(rows.shape[:-1], -torch.inf)
     found = candidates(rows, 1.0)
     gap = found.gap
-    c = _threshold_by_sorting(gap) if unrolled() else _threshold(gap)
+    c = _threshold_by_sorting(gap) if unrolled(gap) else _threshold(gap)
     weights = (c - gap).clamp(min=0)
     inside = torch.where(weights > 0, gap, 0)
     above = 0.5 - row_sum(weights * (inside + weights / 2))

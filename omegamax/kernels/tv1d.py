@@ -7,9 +7,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from omegamax import routing
 from omegamax.kernels.kernel import kernel, launch
 from omegamax.kernels.per_row import as_tensor, native_parameter
 from omegamax.kernels.precision import widen
+from omegamax.kernels.tv1d_messages import cuts
 
 
 @kernel
@@ -73,7 +75,10 @@ def split(x: Tensor, strength: Tensor, joined: Tensor, pull: Tensor) -> Segments
     `strength`. The best constant t of a block is its mean, including these pulls. If the block is not constant in the
     solution, then some entries are above t and some are not; `above` says which: the block is cut where
     this changes, and the new ends draw each other. (Divide and conquer over levels; Chambolle & Darbon, 2009.)
+    On a device all cuts are found at once, in a number of steps that does not depend on the data.
     """
+    if not routing.on_host(x):
+        return _split_at_once(x, strength, joined, pull)
     todo: Tensor | None = None  # the rows that may still be cut; None means all
     mean, drawn = torch.empty_like(x), torch.empty_like(x)
     final, joined, pull = torch.empty_like(joined), joined.clone(), pull.clone()
@@ -99,6 +104,16 @@ def split(x: Tensor, strength: Tensor, joined: Tensor, pull: Tensor) -> Segments
         step = torch.where(cut, torch.where(is_above[1:], 1.0, -1.0).to(x.dtype), 0)  # of the second over the first
         joined = torch.cat([joined[:1], joined[1:] & ~cut])
         pull = pull + torch.cat([step, torch.zeros_like(step[:1])]) - torch.cat([torch.zeros_like(step[:1]), step])
+
+
+def _split_at_once(x: Tensor, strength: Tensor, joined: Tensor, pull: Tensor) -> Segments:
+    step = cuts(x + strength * pull, torch.where(joined[1:], strength, 0))
+    step = torch.where(x[1:] == x[:-1], 0, step) if len(x) > 1 else step  # denoising leaves equal neighbours equal
+    edge = torch.zeros_like(x[:1])
+    joined = joined & torch.cat([joined[:1], step == 0])
+    pull = pull + torch.cat([step, edge]) - torch.cat([edge, step])
+    mean, drawn = _block_means(joined.logical_not().cumsum(0).sub_(1), x, pull)
+    return Segments(mean, drawn, joined)
 
 
 def _block_means(block: Tensor, *columns: Tensor) -> tuple[Tensor, ...]:

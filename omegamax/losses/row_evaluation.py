@@ -73,12 +73,12 @@ class _LossWithoutOmega(torch.autograd.Function):
             shifted = centred(scores)
             weights, value, certificate = smooth.solve(shifted)
             score = torch.linalg.vecdot(shifted, target) if ctx.soft else shifted.gather(-1, target).squeeze(-1)
-            if ctx.soft and bool(score.isnan().any()):  # 0 · −inf, perhaps
+            if ctx.soft and not (routing.on_host(score) and not bool(score.isnan().any())):  # 0 · −inf, perhaps
                 score = _inner(shifted, target)
             found = value - score
         ctx.smooth, ctx.n_certificate = smooth, len(certificate)
         live = value != -torch.inf
-        ctx.all_live = live.is_cpu and bool(live.all())
+        ctx.all_live = routing.on_host(live) and bool(live.all())
         if not ctx.all_live:
             found = torch.where(live, found, torch.inf)
         ctx.mark_non_differentiable(*certificate[1:])

@@ -25,6 +25,8 @@ from omegamax.plots.draw_window import draw_window as draw_window
 from omegamax.plots.explore import explore as explore
 from omegamax.plots.explore import explore_row as explore_row
 from omegamax.plots.frame_attention import frame_attention as frame_attention
+from omegamax.plots.glimpse_path import glimpse_path as glimpse_path
+from omegamax.plots.grid_attention import grid_attention as grid_attention
 from omegamax.plots.groups import clusters_of as clusters_of
 from omegamax.plots.lattice import tag_lattice as tag_lattice
 from omegamax.plots.learning import learning_curves as learning_curves
@@ -45,6 +47,7 @@ from omegamax.plots.time_series import aligned_series as aligned_series
 from omegamax.plots.time_series import series_barycenter as series_barycenter
 from omegamax.plots.time_series import series_clusters as series_clusters
 from omegamax.plots.trees import dependency_arcs as dependency_arcs
+from omegamax.plots.written_text import written_text as written_text
 from omegamax.spelling import install as _install
 
 _install(__name__)

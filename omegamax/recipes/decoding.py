@@ -65,8 +65,8 @@ def search_outputs(
 
     Arguments:
         model: in eval mode
-        source: tokens (B, K), or pictures (B, K, H, W)
-        lengths: how many tokens or pictures each source has, (B,)
+        source: tokens (B, K), frames (B, K, H, W), or a picture of K rows (B, K, W)
+        lengths: how many tokens or frames each source has, (B,), or rows and columns of each picture, (B, 2)
         n_beams: how many hypotheses are kept
         max_length: how many tokens an output has at most
         length_penalty: α
@@ -75,7 +75,8 @@ def search_outputs(
     """
     encoded = model.encode(source, lengths)
     repeated = repeat_rows(encoded, n_beams)
-    there = torch.arange(source.shape[1], device=source.device) < lengths.to(source.device).unsqueeze(-1)
+    counts = lengths.to(source.device).reshape(len(source), -1)[:, :1]
+    there = torch.arange(source.shape[1], device=source.device) < counts
     beyond = repeat_rows(~there, n_beams)
     excluded = torch.tensor(list(forbidden), dtype=torch.long, device=source.device)
 

@@ -6,7 +6,7 @@
 
 These are the tasks of neural Turing machines (Graves, Wayne & Danihelka, 2014). Short sequences are learned, longer
 ones are tested: a network that has learned the algorithm, and not the sequences, goes on. Its heads address slots with
-any normalizer; a sparse one reads and writes a few slots and leaves the others alone.
+any normalizer; a sparse one can give a slot the weight zero, and leaves it alone then.
 """
 
 from __future__ import annotations
@@ -50,11 +50,20 @@ class BitBatch(NamedTuple):
     answered: Tensor  # (batch, steps), True at the steps of the answer
 
 
+class BitScore(NamedTuple):
+    """How good the answer to one problem is."""
+
+    bit_accuracy: float
+    sequence_accuracy: float
+    cost: float  # bits
+    n_bits: int
+
+
 class MemoryTask(Task):
     """Learns an algorithm on sequences of bits."""
 
     name: ClassVar[str] = "memory"
-    metric: ClassVar[str] = "bit_accuracy"
+    metric: ClassVar[str] = "log_likelihood"  # bits are soon all right, and it still rises
     settings_type: ClassVar[type] = MemorySettings
     settings: MemorySettings
 
@@ -167,18 +176,22 @@ class MemoryTask(Task):
         return [f"{answer}\t{json.dumps({'cost': cost})}" for answer, cost in found]
 
     def score(self, examples: Sequence[BitExample], predictions: Sequence[str]) -> dict[str, float]:
-        """Computes the shares of right bits and of right sequences and the cost, of all and by length."""
-        by_length: dict[int, list[tuple[float, float, float]]] = defaultdict(list)
+        """Computes the likelihood of a bit, and the shares of right bits and sequences and the cost, also by length."""
+        by_length: dict[int, list[BitScore]] = defaultdict(list)
         for example, line in zip(examples, predictions):
             answer, _, rest = line.partition("\t")
             wanted = example.target
             n_bits = max(1, len(wanted) - wanted.count(" "))
             n_wrong = sum(map(str.__ne__, answer, wanted))
-            by_length[example.length].append((1 - n_wrong / n_bits, answer == wanted, json.loads(rest)["cost"]))
-        scores = _means([row for rows in by_length.values() for row in rows], "")
+            by_length[example.length].append(
+                BitScore(1 - n_wrong / n_bits, answer == wanted, json.loads(rest)["cost"], n_bits)
+            )
+        everything = [score for some in by_length.values() for score in some]
+        n_all_bits = max(1, sum(score.n_bits for score in everything))
+        scores = {"log_likelihood": -sum(score.cost for score in everything) / n_all_bits, **_means(everything, "")}
         if len(by_length) > 1:
-            for length, rows in sorted(by_length.items()):
-                scores |= _means(rows, f"_{length}")
+            for length, some in sorted(by_length.items()):
+                scores |= _means(some, f"_{length}")
         return scores
 
     def attend(self, model: nn.Module, examples: Sequence[BitExample]) -> list[AttentionMap]:
@@ -228,9 +241,9 @@ class MemoryTask(Task):
         return list(zip(examples, cut))
 
 
-def _means(rows: Sequence[tuple[float, float, float]], ending: str) -> dict[str, float]:
+def _means(scores: Sequence[BitScore], ending: str) -> dict[str, float]:
     names = ("bit_accuracy", "sequence_accuracy", "cost")
-    return {f"{name}{ending}": sum(column) / max(1, len(rows)) for name, column in zip(names, zip(*rows))}
+    return {f"{name}{ending}": sum(column) / max(1, len(scores)) for name, column in zip(names, zip(*scores))}
 
 
 def _written(outputs: Tensor, batch: BitBatch) -> list[str]:
@@ -244,6 +257,7 @@ def _steps(example: BitExample, outputs: Tensor) -> list[str]:
     bits = shown.shape[1] - N_EXTRA
     n_seen = len(shown) - len(answer)
     said = write_vectors((outputs[n_seen:] > 0).float().numpy()).split()
-    marks = example.line.partition("?")[1] == ""  # recall has no step that only says that an answer is wanted
     seen = write_vectors(shown[:n_seen, :bits]).split()
-    return [*(seen[:-1] if marks else seen), *(["|"] if marks else []), *(f"→{vector}" for vector in said)]
+    if "?" not in example.line:  # all tasks but recall show a mark alone before the answer
+        seen[-1] = "|"
+    return [*seen, *(f"→{vector}" for vector in said)]

@@ -78,6 +78,15 @@ TASKS: dict[str, TaskEntry] = {
         ),
         MappingProxyType({"questions": 1500, "epochs": 30, "linear_start": 0}),
     ),
+    "caption": TaskEntry(
+        "describe pictures with attention over a grid, soft, hard or none (generated digits, or pictures of formulas)",
+        "omegamax.recipes.caption:Caption",
+        "omegamax.recipes.settings:CaptionSettings",
+        MappingProxyType(
+            {"epochs": 8, "batch_size": 32, "learning_rate": 5e-3, "warmup": 50, "schedule": "linear", "threads": 1}
+        ),
+        MappingProxyType({"pictures": 1600, "max_columns": 1, "epochs": 5}),
+    ),
     "dates": TaskEntry(
         "normalise dates written in many languages to ISO form (generated data)",
         "omegamax.recipes.dates:Dates",
@@ -85,6 +94,33 @@ TASKS: dict[str, TaskEntry] = {
         # So small a model gains little from a second thread, and loses much where the cores are busy.
         MappingProxyType({"epochs": 3, "batch_size": 128, "learning_rate": 5e-3, "warmup": 50, "threads": 1}),
         MappingProxyType({"examples": 6000, "locales": "en,fr", "epochs": 2}),
+    ),
+    "glimpse": TaskEntry(
+        "say what is in a large image after a few looks, with a retina, soft or sparse attention, or DRAW's window",
+        "omegamax.recipes.glimpse:Glimpse",
+        "omegamax.recipes.settings:GlimpseSettings",
+        MappingProxyType(
+            {"epochs": 10, "batch_size": 32, "learning_rate": 2e-3, "warmup": 50, "schedule": "linear", "threads": 1}
+        ),
+        MappingProxyType({"images": 3000, "epochs": 5}),
+    ),
+    "handwriting": TaskEntry(
+        "write texts by hand: letters become strokes of a pen, with a sliding window over the text (generated data)",
+        "omegamax.recipes.handwriting:Handwriting",
+        "omegamax.recipes.settings:HandwritingSettings",
+        MappingProxyType(
+            {
+                "epochs": 8,
+                "batch_size": 32,
+                "learning_rate": 5e-3,
+                "warmup": 50,
+                "schedule": "linear",
+                "clip": 10.0,
+                "threads": 1,
+            }
+        ),
+        MappingProxyType({"writings": 600, "max_length": 4, "hidden_size": 64, "epochs": 8, "letters": "abcdefgh "}),
+        "omegamax.recipes.settings:HandwritingPrediction",
     ),
     "language": TaskEntry(
         "predict the next token of a text with a Transformer (generated text, or files)",

@@ -72,6 +72,15 @@ CLAIMS = [
         ),
     ),
     _claim(
+        "window-handwriting",
+        "Gaussian mixture location-based attention",
+        "The window was originally proposed for handwriting synthesis.",
+        tests=("tests/models/test_handwriter.py::test_the_window_reads_the_published_formula",),
+        recipe="handwriting",
+        benchmark="handwriting.py",
+        reason="The lecture has no number; docs/handwriting.md measures the window against attention by content.",
+    ),
+    _claim(
         "location",
         "various soft attentions",
         "Content and location can be mixed; past alignments can be remembered; positions can have embeddings of their "
@@ -146,6 +155,17 @@ CLAIMS = [
             _ATTENTION + "test_addressing.py::test_head_is_the_four_steps",
             _ATTENTION + "test_dnc_memory.py::test_a_step_is_the_published_one",
         ),
+    ),
+    _claim(
+        "memory-tape",
+        "attention on memory elements",
+        "Recurrent networks cannot remember things for very long; a separate memory module can, such as the tape of a "
+        "neural Turing machine.",
+        "memories:tape",
+        published={"NTM trained up to": 20, "NTM tested up to": 120},  # of Graves et al. (2014), whom the lecture cites
+        tests=(_ATTENTION + "test_memories_in_numpy.py::test_a_sequence",),
+        benchmark="benchmarks/memory.py",
+        remark="With heads set by hand. docs/memory_tasks.md has learned ones.",
     ),
     _claim(
         "gradients",

@@ -256,4 +256,13 @@ CLAIMS = [
             "tests/attention/test_dnc_memory.py::test_a_step_is_the_published_one",
         ),
     ),
+    _claim(
+        "future-dnc",
+        "§6, last sentences",
+        "The framework will be useful for differentiable neural computers.",
+        tests=("tests/attention/test_memories_in_numpy.py::test_a_sequence",),
+        benchmark="benchmarks/memory.py",
+        recipe="memory",
+        remark="The paper has no experiment. docs/memory_tasks.md compares addressing by sparsemax with softmax.",
+    ),
 ]

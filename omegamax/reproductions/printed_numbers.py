@@ -98,3 +98,16 @@ def video_descriptions(published: Published) -> Outcome:
         for name in ("+ 3-D CNN", "+ per-frame CNN"):
             rows.append(shown(f"{name}, {column}", "better alone" if score[name] > score["Enc-Dec"] else "worse alone"))
     return Outcome(rows)
+
+
+def caption_gains(published: Published) -> Outcome:
+    """Subtracts the BLEU of the model without attention from that with soft and with hard attention."""
+    columns = list(dict.fromkeys(name.partition(": ")[2] for name in published))
+    rows, models = [], {"soft": "Soft-Attention", "hard": "Hard-Attention"}
+    for (kind, model), said in zip(models.items(), (2, 4)):
+        gains = [published[f"{model}: {column}"] - published[f"Google NIC: {column}"] for column in columns]
+        rows.append(at_least(f"{kind}: mean gain, rounded", said, round(sum(gains) / len(gains))))
+        rows.append(shown(f"{kind}: gains", ", ".join(f"{gain:+.1f}" for gain in gains)))
+    better = all(published[f"Hard-Attention: {each}"] >= published[f"Soft-Attention: {each}"] for each in columns)
+    rows.append(finds("hard is at least as good as soft", "in every column", "yes" if better else "no", better))
+    return Outcome(rows)

@@ -75,7 +75,7 @@ class DynamicProgram(Structure):
         lattice, topology = problem.lattice, problem.lattice.topology
         first_entry, parts, scales = lattice.entries()
         sizes = [topology.n_nodes, topology.n_leaves, *topology.tails.shape]
-        integers = [topology.tails, topology.first_edges(), problem.goals.cpu(), first_entry, parts]
+        integers = [topology.tails, topology.first_edges(), problem.goals_on_host, first_entry, parts]
         return CompiledOracle(OracleKind.LATTICE, sizes, [tensor.contiguous() for tensor in integers], scales)
 
     # What users call.

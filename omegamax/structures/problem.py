@@ -78,9 +78,14 @@ class Problem:
 
     @property
     def goals(self) -> Tensor:
-        """The node of the topology in which each item ends, (batch,)."""
+        """The node of the topology in which each item ends, (batch,), on the device of the potentials."""
+        return self.goals_on_host.to(self.parts[0].device)
+
+    @property
+    def goals_on_host(self) -> Tensor:
+        """The same on the CPU."""
         nodes = cast("DynamicProgram", self.structure).goals(self.sizes, self.lengths).expand(self.n_items)
-        return self.lattice.topology.node_number[nodes].to(self.parts[0].device)
+        return self.lattice.topology.node_number[nodes]
 
     @property
     def order(self) -> Tensor | None:

@@ -51,6 +51,7 @@ class SparseMAPSolution(NamedTuple):
 def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> SparseMAPSolution:
     """Finds the distribution and its mean."""
     found = _solve(problem, start, max_iter, atol)
+    device = found.marginals.device
     certificate = found.certificate
     chosen = certificate.probabilities > 0
     width = max(1, int(chosen.sum(1).max())) if problem.n_items else 1
@@ -59,7 +60,7 @@ def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sp
     if probabilities.shape[1] < width:
         probabilities = torch.nn.functional.pad(probabilities, (0, width - probabilities.shape[1]))
     listed = _listed(found, order, width, sum([part.shape[1:].numel() for part in problem.parts]))
-    wrong = certificate.endings == Ending.NOT_A_NUMBER
+    wrong = (certificate.endings == Ending.NOT_A_NUMBER).to(device)
     probabilities = torch.where(wrong.unsqueeze(1), torch.nan, probabilities)
     listed = torch.where(wrong.repeat_interleave(width).unsqueeze(1), torch.nan, listed)
     like = tuple([part.new_empty(0, *part.shape[1:]) for part in problem.parts])
@@ -68,8 +69,8 @@ def sparsemap(problem: Problem, *, start: Any, max_iter: int, atol: float) -> Sp
         problem.in_user_shape(unflatten(found.marginals, problem.parts)),
         problem.in_user_shape(unflatten(listed, like), after=(width,)),
         problem.per_item(probabilities, after=(width,)),
-        torch.where(wrong, torch.nan, certificate.gaps).reshape(batch),
-        certificate.n_calls.reshape(batch),
+        torch.where(wrong, torch.nan, certificate.gaps.to(device)).reshape(batch),
+        certificate.n_calls.to(device).reshape(batch),
         tuple([length.reshape(batch) for length in problem.lengths]),
         torch.full(batch, fingerprint(problem.structure)),
         None if problem.kept is None else problem.kept.mask.reshape(*batch, -1).clone(),

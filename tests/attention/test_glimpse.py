@@ -61,6 +61,30 @@ def test_the_first_scale_is_a_crop_and_the_next_its_surroundings_pooled():
     torch.testing.assert_close(glimpse[2], torch.nn.functional.avg_pool2d(padded, 4))
 
 
+@pytest.mark.parametrize("location", [[0.1, -0.4], [-1.0, 0.9], [1.5, -1.2], [0.0, 0.0]], ids=str)
+def test_in_a_large_image_it_reads_the_same(location):
+    image, location = normal(2, 31, 24), torch.tensor(location, dtype=torch.float64)
+    sensor = om.attention.GlimpseSensor(patch_size=3, n_scales=3)
+    torch.testing.assert_close(sensor(image, location), by_loops(image, location, 3, 3, 2))
+    many = sensor(image, location.expand(4, 2))  # one image, several places
+    torch.testing.assert_close(many, sensor(image, location).expand(4, -1, -1, -1, -1))
+    wide = normal(2, 6, 40)  # only one axis is cut
+    torch.testing.assert_close(sensor(wide, location), by_loops(wide, location, 3, 3, 2))
+
+
+def test_gradcheck_in_a_large_image():
+    sensor = om.attention.GlimpseSensor(patch_size=2, n_scales=2)
+    image, location = normal(1, 9, 10).requires_grad_(), torch.tensor([0.93, -0.27]).double().requires_grad_()
+    assert gradcheck(sensor, (image, location))
+
+
+def test_other_pixels_are_not_read():
+    sensor = om.attention.GlimpseSensor(patch_size=4, n_scales=2)
+    image = torch.full((1, 40, 50), torch.nan)
+    image[:, 15:25, 20:30] = 1.0
+    torch.testing.assert_close(sensor(image, torch.tensor([0.01, 0.01])), torch.ones(2, 1, 4, 4))
+
+
 def test_outside_the_image_is_zero():
     sensor = om.attention.GlimpseSensor(patch_size=4, n_scales=1)
     corner = sensor(torch.ones(1, 6, 6), torch.tensor([-1.0, -1.0]))[0, 0]

@@ -6,6 +6,7 @@ import re
 import shutil
 
 import pytest
+import torch
 from cli.conftest import SMALL
 
 from omegamax.cli import compare
@@ -217,3 +218,44 @@ def test_bench_prints_ratios(command):
     assert command("bench", "--rows", 0)[0] == 2
     code, _, err = command("bench", "--rows", 10**9, "--columns", 10**6)
     assert code == 2 and "memory" in err and err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_bench_on_a_device(command, tmp_path):
+    """What a person with a GPU runs, here on the CPU."""
+    sizes = [
+        "--rows",
+        4,
+        "--columns",
+        8,
+        "--seconds",
+        0.01,
+        "--batch",
+        1,
+        "--heads",
+        2,
+        "--sequence",
+        6,
+        "--head-size",
+        4,
+    ]
+    path = tmp_path / "cells.json"
+    code, out, err = command("bench", "--device", "cpu", *sizes, "--json", path)
+    assert code == 0, err
+    assert "rows, torch.softmax" in out and "attention, SDPA" in out and "failed" not in out
+    found = json.loads(path.read_text())
+    assert found["settings"]["sequence"] == 6 and found["versions"]["torch"].startswith(torch.__version__[:4])
+    names = [(cell["task"], cell["name"]) for cell in found["cells"]]
+    assert {("rows", "sparsemax"), ("attention", "entmax15"), ("attention", "SDPA (softmax)")} <= set(names)
+    for cell in found["cells"]:
+        for times in (cell["forward"], cell["forward_and_backward"]):
+            assert 0 < times["low"] <= times["median"] <= times["high"] and times["calls"] >= 5
+    code, _, err = command("bench", "--device", "cpu", *sizes, "--json", path)  # it is there already
+    assert code == 2 and err.count("\n") == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("device", ["cuda", "cuda:3", "abacus"])
+def test_bench_without_the_device(command, device):
+    code, out, err = command("bench", "--device", device)
+    assert code == 2 and out == "" and device in err and err.count("\n") == 1

@@ -55,6 +55,22 @@ def _frame_attention() -> Figure:
     return plots.frame_attention(weights, _scores(9, 6, 8), list("abcde"), marked=weights > 0.2, title="fusedmax")
 
 
+def _written_text() -> Figure:
+    lifted = torch.tensor([0.0, 0, 1, 0, 1, 1, 0, 0, 1]).unsqueeze(1)
+    return plots.written_text(torch.cat([_scores(9, 2), lifted], 1), om.sparsemax(_scores(9, 4)), list("a bc"))
+
+
+def _glimpse_path() -> Figure:
+    places, views = torch.linspace(-0.6, 0.7, 6).reshape(3, 2), _scores(3, 8, 9).sigmoid()
+    return plots.glimpse_path(_scores(8, 9).sigmoid(), places, views, list("abc"), box=(1, 2, 5, 7), title="retina")
+
+
+def _grid_attention() -> Figure:
+    weights = om.GridTV(0.2).argmax(_scores(4, 3, 4))
+    boxes = [None, (0, 4, 6, 7), None, None]
+    return plots.grid_attention(weights, _scores(11, 16), list("abcd"), cell=4, boxes=boxes, title="grid-tv")
+
+
 def _tag_lattice() -> Figure:
     potentials, chain = _scores(4, 3, 3), om.Chain()
     lattices = {"all": chain.argmax(potentials), "few": chain.argmax(potentials, om.SquaredNorm())}
@@ -119,6 +135,9 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "draw_window": _draw_window,
     "figure2": plots.figure2,
     "frame_attention": _frame_attention,
+    "written_text": _written_text,
+    "glimpse_path": _glimpse_path,
+    "grid_attention": _grid_attention,
     "memory_hops": _memory_hops,
     "learning_curves": lambda: plots.learning_curves({"softmax": [0.2, 0.6, 0.8], "mine": [0.1, 0.3]}),
     "matching_maps": _matching_maps,

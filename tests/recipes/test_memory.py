@@ -77,6 +77,14 @@ def test_metrics_by_hand():
     assert scores["bit_accuracy"] == pytest.approx((5 / 6 + 1 + 0) / 3) and scores["cost"] == 4
     assert scores["sequence_accuracy"] == pytest.approx(1 / 3) and scores["sequence_accuracy_2"] == 0.5
     assert scores["bit_accuracy_2"] == pytest.approx(11 / 12) and scores["cost_1"] == 8
+    assert scores["log_likelihood"] == pytest.approx(-(3 + 1 + 8) / 15)  # of 15 bits
+
+
+def test_of_two_models_without_mistakes_the_surer_one_is_the_best():
+    task = memory()
+    examples = task.read(["010 111"])
+    unsure, sure = (task.score(examples, [f'010 111\t{{"cost": {cost}}}']) for cost in (2.5, 0.1))
+    assert unsure["bit_accuracy"] == sure["bit_accuracy"] == 1 and sure[task.metric] > unsure[task.metric]
 
 
 @torch.no_grad()

@@ -8,6 +8,7 @@ from torch import Tensor
 from omegamax.inference.arborescences.matrix_tree import MatrixTreeProgram
 from omegamax.inference.hypergraphs.random_walk import draw
 from omegamax.kernels.structures.arborescence_samples import random_heads
+from omegamax.kernels.structures.host import to_host
 from omegamax.kernels.structures.matrix_tree import allowed_arcs
 
 
@@ -30,9 +31,10 @@ def sample_heads(
         roots = torch.zeros(n_samples * batch, dtype=torch.int64, device=scores.device)
     roots = torch.where(feasible.repeat(n_samples), roots, -1)
     seeds = torch.randint(torch.iinfo(torch.int64).max, (n_samples * batch,), generator=generator, device=scores.device)
-    sums = _cumulative(scores, program)
-    roots, seeds = roots.cpu().contiguous(), seeds.cpu().contiguous()
-    heads = random_heads(scores, program.lengths, sums, roots, seeds, max_steps=max_steps(size))
+    # Each walk goes where its numbers lead, so the host walks: scores in one copy, integers in another.
+    host, sums = (each.contiguous() for each in to_host(scores, _cumulative(scores, program)))
+    roots, seeds = (each.contiguous() for each in to_host(roots, seeds))
+    heads = random_heads(host, program.lengths, sums, roots, seeds, max_steps=max_steps(size))
     if program.single_root:
         rows = (roots >= 0).nonzero().squeeze(1)
         heads[rows, roots[rows]] = 0
@@ -47,4 +49,4 @@ def _cumulative(scores: Tensor, program: MatrixTreeProgram) -> Tensor:
         level[:, 0] = -torch.inf
     top = level.amax(1, keepdim=True)
     weights = (level - torch.where(top == -torch.inf, 0, top)).exp()
-    return weights.cumsum(1).transpose(1, 2).cpu().contiguous()
+    return weights.cumsum(1).transpose(1, 2)

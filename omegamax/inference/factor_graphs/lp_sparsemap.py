@@ -19,6 +19,7 @@ from omegamax.inference.factor_graphs.local_problem import RowsFace, SpanFace
 from omegamax.inference.factor_graphs.oracle_problem import OracleProblem
 from omegamax.inference.factor_graphs.solve_graph import LpSolution, solve_graph
 from omegamax.inference.program import Parts, Program, State, SweepResult
+from omegamax.kernels.structures.host import to_host
 
 
 class Stopping(NamedTuple):
@@ -115,7 +116,7 @@ class _Move(torch.autograd.Function):
     @staticmethod
     def forward(agreement: Agreement, n: int, *tensors: Tensor) -> tuple[Tensor, ...]:
         direction, faces = tensors[:n], tensors[n:]
-        rows = [part.detach().double().cpu() for part in direction]
+        rows = [part.double() for part in to_host(*direction)]
         rows = [torch.where(row.isfinite(), row, 0) if row.isinf().any() else row for row in rows]
         scores = rows[1] if n > 1 else rows[0].new_zeros(rows[0].shape[0], agreement.n_scores)
         moved = _faces_from(agreement, tuple(face.cpu() for face in faces)).jacobian_product(rows[0], scores)
@@ -156,7 +157,7 @@ def _solved(
     agreement: Agreement, stopping: Stopping, parts: Parts, *, quadratic: bool
 ) -> tuple[LpSolution, Tensor, Parts]:
     """Runs the solver in float64 on the CPU; an item with NaN or +inf is NaN, and no other."""
-    rows = [part.detach().double().cpu() for part in parts]
+    rows = [part.double() for part in to_host(*parts)]
     scores, extra = rows[0], rows[1] if len(rows) > 1 else rows[0].new_zeros(rows[0].shape[0], agreement.n_scores)
     bad = ~((scores < torch.inf).all(1) & (extra < torch.inf).all(1))
     scores, extra = (torch.where(bad.unsqueeze(1), 0, part) for part in (scores, extra))

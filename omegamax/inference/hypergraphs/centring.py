@@ -29,15 +29,19 @@ class CentredScores(NamedTuple):
 
 
 def centred(topology: Topology, scores: Tensor) -> CentredScores:
-    """Subtracts the best values from large scores (batch, edges); differentiable as θ is."""
+    """Subtracts the best values from large scores (batch, edges); differentiable as θ is.
+
+    On a device the sweep for the best values costs less than to wait until the host knows whether it is needed.
+    """
     if routing.transforms_active():  # transforms cannot read numbers
         return CentredScores(scores, None)
     with torch.no_grad():
         known = scores.detach()
-        if not bool(((known.abs() > _LARGE) & known.isfinite()).any()):
+        may_look = routing.on_host(known) and not routing.is_compiling()  # elsewhere all are centred
+        if may_look and not bool(((known.abs() > _LARGE) & known.isfinite()).any()):
             return CentredScores(scores, None)
         best = _best(topology, known)
-        heads = topology.heads().to(scores.device)
+        heads = topology.heads_on(scores.device)
         over = _plus_tails(topology, best, known, slice(None))
         # The numbers are close, so the first difference is exact. What is not a number stays as it is.
         relative = (over.high - best.high[:, heads]) + (over.low - best.low[:, heads])

@@ -38,7 +38,7 @@ class Topology:
     tails: Tensor  # (1 or 2, edges): nodes; a missing second tail is node number n_nodes, whose value is 0
     node_number: Tensor  # (nodes,): number here of each node of the description
     edge_order: Tensor  # (edges,): edge of the description at each place here
-    _on_device: dict[torch.device, Tensor] = field(default_factory=dict, repr=False)
+    _on_device: dict[torch.device, tuple[Tensor, Tensor]] = field(default_factory=dict, repr=False)
 
     @property
     def n_edges(self) -> int:
@@ -51,9 +51,16 @@ class Topology:
 
     def tails_on(self, device: torch.device) -> Tensor:
         """Returns `tails` on a device, to which they are copied once."""
+        return self._indices_on(device)[0]
+
+    def heads_on(self, device: torch.device) -> Tensor:
+        """Returns `heads()` on a device, to which they are copied once."""
+        return self._indices_on(device)[1]
+
+    def _indices_on(self, device: torch.device) -> tuple[Tensor, Tensor]:
         if device not in self._on_device:
             with torch.inference_mode(False):  # a copy made in inference mode could not be used in training
-                self._on_device[device] = self.tails.to(device)
+                self._on_device[device] = self.tails.to(device), self.heads().to(device)
         return self._on_device[device]
 
     def heads(self) -> Tensor:

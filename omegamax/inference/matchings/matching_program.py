@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from omegamax import routing
 from omegamax.inference.program import Parts, Program, State, SweepResult
 from omegamax.kernels.structures.matchings import best_matching
 
@@ -46,6 +47,6 @@ class MatchingProgram(Program):
 def _with_nan(value: Tensor, parts: Parts) -> Parts:
     """Makes all parts of an item NaN where its value is NaN."""
     spoiled = value.isnan()
-    if not bool(spoiled.any()):
+    if routing.on_host(spoiled) and not bool(spoiled.any()):
         return parts
     return tuple(torch.where(spoiled.reshape(-1, *(1,) * (part.dim() - 1)), torch.nan, part) for part in parts)

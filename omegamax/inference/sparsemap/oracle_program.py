@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax.inference.program import Parts, Program, State, SweepResult
+from omegamax.kernels.structures.host import to_device, to_host
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +24,11 @@ class OracleProgram(Program):
 
     def value(self, parts: Parts) -> tuple[Tensor, State]:
         """Calls the function once per item whose scores are numbers; the state is the vertices."""
-        vertices = tuple(torch.zeros_like(part) for part in parts)
-        values = parts[0].new_full((parts[0].shape[0],), -torch.inf)
+        host = to_host(*parts)
+        vertices = tuple(torch.zeros_like(part) for part in host)
+        values = host[0].new_full((host[0].shape[0],), -torch.inf)
         for item in range(len(values)):
-            scores = tuple(part[item].detach().double().cpu() for part in parts)
+            scores = tuple(part[item].double() for part in host)
             if any(bool((score.isnan() | (score == torch.inf)).any()) for score in scores):
                 values[item] = torch.nan
                 for vertex in vertices:
@@ -41,7 +43,7 @@ class OracleProgram(Program):
                 total += float((score[used] * given[used]).sum())
                 vertex[item] = given
             values[item] = total
-        return values, vertices
+        return to_device((values, vertices), parts[0].device)
 
     def marginals(self, parts: Parts, state: State) -> SweepResult:
         return SweepResult(tuple(vertex.clone() for vertex in state), (), ())

@@ -26,6 +26,7 @@ from omegamax import routing
 from omegamax.inference.sparsemap.active_set import Ending
 from omegamax.inference.sparsemap.face_search import find
 from omegamax.inference.sparsemap.oracle import Oracle
+from omegamax.kernels.structures.host import to_host
 from omegamax.kernels.structures.sparsemap import Certificate, Options, Start
 
 
@@ -45,6 +46,7 @@ def solve_sparsemap(
     recorded = routing.needs_grad(scores) or routing.dual_level_active() or routing.transforms_active()
     certificate = Certificate(*_Search.apply(oracle, options, start, recorded, scores.detach()))
     endings, _, _, n_vertices, known, places, values, owners, factor = certificate
+    endings = endings.to(scores.device, non_blocking=True)
     n_items, n_parts = scores.shape
     along = scores.reshape(-1).index_select(0, places) * values
     vertex_scores = scores.new_zeros(known.numel()).index_add(0, owners, along).reshape(known.shape)
@@ -74,6 +76,9 @@ def _move(factor: Tensor, present: Tensor, change: Tensor) -> Tensor:
     return found - ones * (found.sum(1) / total).unsqueeze(1)
 
 
+_N_ON_HOST = 3  # the endings, the gaps and the numbers of calls
+
+
 class _Search(torch.autograd.Function):
     """Runs the solver, whose results are constants; a Function, so that transforms pass it plain tensors."""
 
@@ -82,14 +87,15 @@ class _Search(torch.autograd.Function):
         oracle: Oracle, options: Options, start: Start | None, wants_face: bool, scores: Tensor
     ) -> tuple[Tensor, ...]:
         device = scores.device
-        plain = scores.detach().cpu().contiguous()
+        (plain,) = (part.contiguous() for part in to_host(scores))
         if not routing.is_concrete(plain):
             raise RuntimeError(
                 f"SparseMAP: scores must hold numbers that the solver can read, got a {type(plain).__name__}; leave "
                 "this call out of what runs on fake tensors"
             )
         found = find(oracle, options, start, wants_face, plain)
-        return tuple([tensor.to(device) for tensor in found])
+        # How each search ended stays on the host, where it is read.
+        return (*found[:_N_ON_HOST], *(tensor.to(device, non_blocking=True) for tensor in found[_N_ON_HOST:]))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omegamax.kernels.structures.structure_kernel import launch, structure_kernel
+from omegamax.kernels.structures.structure_kernel import launch, search_kernel
 
 _FREE, _ON_PATH, _ATTACHED = range(3)
 
 
-@structure_kernel
+@search_kernel
 def best_arborescence(scores: Tensor, lengths: Tensor, *, single_root: bool) -> tuple[Tensor, Tensor]:
     """Finds the value (batch,) and the arcs (batch, N + 1, N + 1), 0/1, of the best tree of each item.
 

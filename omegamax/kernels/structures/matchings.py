@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omegamax.kernels.structures.assignment import assign
-from omegamax.kernels.structures.structure_kernel import launch, structure_kernel
+from omegamax.kernels.structures.structure_kernel import launch, search_kernel
 
 
 class BestMatching(NamedTuple):
@@ -20,7 +20,7 @@ class BestMatching(NamedTuple):
     prices: Tensor  # (batch, larger of rows and columns), float64: of the larger side; zero beyond the lengths
 
 
-@structure_kernel
+@search_kernel
 def best_matching(row_lengths: Tensor, column_lengths: Tensor, pairs: Tensor, *unmatched: Tensor) -> BestMatching:
     """Finds the best matching of scores `pairs` (batch, R, C), one item at a time in NumPy.
 

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from omegamax.recipes.settings.attention import AttentionSettings as AttentionSettings
     from omegamax.recipes.settings.babi import BabiSettings as BabiSettings
+    from omegamax.recipes.settings.caption import CAPTION_READINGS as CAPTION_READINGS
+    from omegamax.recipes.settings.caption import CaptionSettings as CaptionSettings
     from omegamax.recipes.settings.dates import DatesSettings as DatesSettings
+    from omegamax.recipes.settings.glimpse import GLIMPSE_MODELS as GLIMPSE_MODELS
+    from omegamax.recipes.settings.glimpse import GlimpseSettings as GlimpseSettings
+    from omegamax.recipes.settings.handwriting import HANDWRITING_MODELS as HANDWRITING_MODELS
+    from omegamax.recipes.settings.handwriting import HandwritingPrediction as HandwritingPrediction
+    from omegamax.recipes.settings.handwriting import HandwritingSettings as HandwritingSettings
     from omegamax.recipes.settings.language import LanguageSettings as LanguageSettings
     from omegamax.recipes.settings.limits import MAX_BEAM as MAX_BEAM
     from omegamax.recipes.settings.limits import MAX_LENGTH as MAX_LENGTH
@@ -40,7 +47,14 @@ if TYPE_CHECKING:
 _MODULES = {  # the module of each name
     "AttentionSettings": "attention",
     "BabiSettings": "babi",
+    "CAPTION_READINGS": "caption",
+    "CaptionSettings": "caption",
     "DatesSettings": "dates",
+    "GLIMPSE_MODELS": "glimpse",
+    "GlimpseSettings": "glimpse",
+    "HANDWRITING_MODELS": "handwriting",
+    "HandwritingPrediction": "handwriting",
+    "HandwritingSettings": "handwriting",
     "LOSSES": "tagger",
     "LanguageSettings": "language",
     "MAX_BEAM": "limits",

@@ -1,0 +1,155 @@
+"""Descriptions of pictures: soft, hard and no attention over a grid of cells, under several normalizers.
+
+Each cell is one run of `omegamax train caption` with the defaults of the recipe, in a directory of its own. A cell that
+is finished is kept in results/caption_cells.jsonl and not computed again, and a run that was interrupted is resumed, so
+the benchmark can be stopped at any time.
+
+    python benchmarks/caption.py --runs runs/caption                                        every cell
+    python benchmarks/caption.py --runs runs/caption --variants soft-softmax --seeds 1 2
+    python benchmarks/caption.py --report                                  only writes the tables of what is there
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import itertools
+import json
+import resource
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import timing
+
+# The options of each variant. Without the gamma, sparsemax soon reads one wrong cell, and learns no other.
+VARIANTS = {
+    "none": ["--reading", "none"],
+    "soft-softmax": ["--reading", "soft"],
+    "soft-sparsemax": ["--reading", "soft", "--attention", "sparsemax", "--gamma", "12"],
+    "exact-sparsemax": ["--reading", "exact", "--attention", "sparsemax", "--gamma", "12"],
+    "reinforce-softmax": ["--reading", "reinforce"],
+    "exact-softmax": ["--reading", "exact"],
+    "soft-grid-tv": ["--reading", "soft", "--attention", "grid-tv", "--strength", "0.02"],
+}
+METRICS = ("bleu", "exact_match", "edit_distance", "word_error_rate", "perplexity", "attention_on_object")
+# BLEU 1 to 4 and METEOR of Xu et al. (2015), table 1, on COCO; the lecture's "+2 BLEU" and "+4" is beside "none".
+PUBLISHED = {
+    "none": ("Google NIC", 66.6, 46.1, 32.9, 24.6, None),
+    "soft-softmax": ("Soft-Attention", 70.7, 49.2, 34.4, 24.3, 23.90),
+    "reinforce-softmax": ("Hard-Attention", 71.8, 50.4, 35.7, 25.0, 23.04),
+}
+
+
+def compute(options: argparse.Namespace, variant: str, seed: int) -> dict[str, Any]:
+    """Trains and evaluates one cell, or reads what an earlier call found."""
+    wanted = {"variant": variant, "seed": seed, "more": _without_folders(options.train_options)}
+    for cell in timing.read_cells("caption"):
+        if wanted.items() <= cell.items():
+            return cell
+    run = Path(options.runs) / "-".join([variant, str(seed), *(word.strip("-.") for word in wanted["more"])])
+    command = [sys.executable, "-m", "omegamax", "train", "caption", *VARIANTS[variant], "--seed", str(seed)]
+    command += ["--out", str(run), "--threads", str(options.threads), *options.train_options]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    resumed = (run / "config.json").exists()
+    subprocess.run([*command, "--resume"] if resumed else command, check=True, stdout=sys.stderr)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    evaluate = [sys.executable, "-m", "omegamax", "evaluate", str(run), "--json", "--threads", str(options.threads)]
+    test = json.loads(subprocess.run(evaluate, check=True, capture_output=True, text=True).stdout)
+    cell = {
+        **wanted,
+        "date": datetime.date.today().isoformat(),
+        "options": ["--threads", str(options.threads)],
+        # Processor time, because the machine is shared; that of a resumed run is not known.
+        "seconds": None if resumed else after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        "test": test,
+    }
+    timing.add_cell("caption", cell)
+    return cell
+
+
+def _without_folders(words: list[str]) -> list[str]:
+    """Keeps only the last part of paths, so that a cell says nothing of the machine that it was computed on."""
+    return [Path(word).name if "/" in word else word for word in words]
+
+
+def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
+    groups = {name: [cell for cell in cells if cell["variant"] == name and not cell["more"]] for name in VARIANTS}
+    groups = {name: some for name, some in groups.items() if some}
+    how = sorted({(" ".join(cell["options"]), cell["date"]) for some in groups.values() for cell in some})
+    header = ["variant", "seeds", "BLEU", "exact match, %", "edit distance, words", "perplexity"]
+    header += ["digits, %", "in any order, %", "layout, %", "minutes of processor time"]
+    rows: list[list[object]] = []
+    for name, some in groups.items():
+        seeds = ", ".join(str(cell["seed"]) for cell in some)
+        values = [_spread(some, "bleu", 1, 1), _spread(some, "exact_match", 100, 1)]
+        values += [_spread(some, "edit_distance", 1, 2), _spread(some, "perplexity", 1, 3)]
+        values += [_spread(some, metric, 100, 1) for metric in ("digits", "digits_any_order", "layout")]
+        times = [cell["seconds"] / 60 for cell in some if cell["seconds"] is not None]
+        rows.append([name, seeds, *values, f"{statistics.mean(times):.1f}" if times else "–"])
+    found: list[timing.Section] = [
+        ("How", ["options beside the defaults", "date"], [[f"`{given}`", date] for given, date in how]),
+        ("Test scores: mean over seeds, and the largest distance from it", header, rows),
+    ]
+    looking = {name: some for name, some in groups.items() if "attention_on_object" in some[0]["test"]}
+    if looking:
+        percent = ("attention_on_object", "even_attention", "pointing", "zeros")
+        rows = [
+            [name, *(_spread(some, metric, 100, 1) for metric in percent), _spread(some, "support", 1, 1)]
+            for name, some in looking.items()
+        ]
+        header = ["variant", "attention on the digit, %", "if it were even, %", "largest weight on the digit, %"]
+        found.append(("Where words look", [*header, "weights that are exactly zero, %", "cells of a word"], rows))
+    others = [cell for cell in cells if cell["more"]]
+    if others:
+        rows = [
+            [cell["variant"], f"`{' '.join(cell['more'])}`", *(_spread([cell], metric, 1, 3) for metric in METRICS)]
+            for cell in others
+        ]
+        header = ["variant", "options", "BLEU", "exact match", "edit distance", "edits per word", "perplexity"]
+        found.append(("With other options, seed 0", [*header, "attention on the digit"], rows))
+    header = ["variant", "of the paper's table", "BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR"]
+    published = [[name, *("–" if x is None else str(x) for x in row)] for name, row in PUBLISHED.items()]
+    found.append(("Published by Xu et al. (2015) for photographs of COCO", header, published))
+    return found
+
+
+def _spread(cells: list[dict[str, Any]], metric: str, scale: float, digits: int) -> str:
+    values = [scale * cell["test"][metric] for cell in cells if metric in cell["test"]]
+    if not values:
+        return "–"
+    mean = statistics.mean(values)
+    apart = max(abs(value - mean) for value in values)
+    return f"{mean:.{digits}f}" + (f" ± {apart:.{digits}f}" if len(values) > 1 else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", help="where the runs are kept")
+    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--report", action="store_true", help="train nothing; write the tables of finished cells")
+    parser.add_argument("--train-options", nargs=argparse.REMAINDER, default=[], help="the rest goes to omegamax train")
+    options = parser.parse_args()
+    if not options.report and not options.runs:
+        parser.error("--runs must name a directory for the runs, got none; or add --report")
+    for seed, variant in itertools.product(options.seeds, [] if options.report else options.variants):
+        test = compute(options, variant, seed)["test"]
+        note = f"exact match {test['exact_match']:.3f}, perplexity {test['perplexity']:.3f}"
+        print(f"{variant}, seed {seed}: {note}", file=sys.stderr, flush=True)
+        write_tables()  # after each cell: nothing is lost
+    write_tables()
+
+
+def write_tables() -> None:
+    cells = timing.read_cells("caption")
+    if not cells:
+        raise SystemExit("caption: no cell is finished yet; leave out --report")
+    timing.write("caption", "Descriptions of pictures", sections(cells), peers=())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Algorithms with a memory: a Turing machine, a DNC and an LSTM copy, recall, repeat and sort longer sequences.
+
+Each cell is one run of `omegamax train memory` with the defaults of the recipe, in a directory of its own. The network
+after the last epoch is tested at the longest training length and at twice and four times as many vectors. A cell that
+is finished is kept in results/memory_cells.jsonl and not computed again, and a run that was interrupted is resumed, so
+the benchmark can be stopped at any time.
+
+    python benchmarks/memory.py --runs runs/memory                                        every cell
+    python benchmarks/memory.py --runs runs/memory --tasks copy --variants dnc-sparsemax --seeds 1 2
+    python benchmarks/memory.py --report                                    only writes the tables of what is there
+    python benchmarks/memory.py --runs runs/memory --report --pictures docs/images               draws finished runs
+    python benchmarks/memory.py --runs runs/memory --report --far            copies far longer sequences with more slots
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import itertools
+import json
+import resource
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import timing
+
+TASKS = ("copy", "recall", "repeat-copy", "sort")
+VARIANTS = {
+    "ntm-softmax": ["--model", "ntm", "--attention", "softmax"],
+    "ntm-sparsemax": ["--model", "ntm", "--attention", "sparsemax"],
+    "ntm-entmax15": ["--model", "ntm", "--attention", "entmax15"],
+    "dnc-softmax": ["--model", "dnc", "--attention", "softmax"],
+    "dnc-sparsemax": ["--model", "dnc", "--attention", "sparsemax"],
+    "dnc-entmax15": ["--model", "dnc", "--attention", "entmax15"],
+    "lstm": ["--model", "lstm"],
+}
+LENGTHS = (5, 10, 20)  # the longest of training, which is the recipe's default, twice and four times as many
+FAR, FAR_SLOTS = (20, 40, 80, 120), 128  # the paper's longest, and its slots
+# What Graves, Wayne & Danihelka (2014) say of their networks in section 4, whose results are curves and pictures.
+PUBLISHED = [
+    ("copy", "8 bits, 1 to 20 vectors", "NTM goes on to 120 with few mistakes; LSTM degrades quickly beyond 20"),
+    (
+        "repeat-copy",
+        "8 bits, 1 to 10 vectors, 1 to 10 times",
+        "NTM goes on to 20 vectors and 20 times, but marks the end wrongly beyond 10 times; LSTM does not go on",
+    ),
+    (
+        "recall",
+        "2 to 6 items of 3 × 6 bits",
+        "NTM (feed-forward controller) is nearly perfect up to 12 items, and below 1 bit per sequence at 15",
+    ),
+    ("sort", "8 bits, 20 vectors, the best 16 wanted", "NTM substantially outperforms LSTM; nothing on longer ones"),
+]
+
+
+def compute(options: argparse.Namespace, task: str, variant: str, seed: int) -> dict[str, Any]:
+    """Trains and evaluates one cell, or reads what an earlier call found."""
+    wanted = {"task": task, "variant": variant, "seed": seed, "more": options.train_options}
+    for cell in timing.read_cells("memory"):
+        if wanted.items() <= cell.items():
+            return cell
+    name = "-".join([task, variant, str(seed), *(word.removeprefix("--") for word in wanted["more"])])
+    run = Path(options.runs) / name
+    command = [sys.executable, "-m", "omegamax", "train", "memory", "--task", task, *VARIANTS[variant]]
+    command += ["--test-length", ",".join(map(str, LENGTHS)), "--seed", str(seed), "--out", str(run)]
+    command += ["--threads", str(options.threads), *options.train_options]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    resumed = (run / "config.json").exists()
+    subprocess.run([*command, "--resume"] if resumed else command, check=True, stdout=sys.stderr)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    evaluate = [sys.executable, "-m", "omegamax", "evaluate", str(run), "--checkpoint", "latest", "--json"]
+    evaluate += ["--threads", str(options.threads)]
+    test = json.loads(subprocess.run(evaluate, check=True, capture_output=True, text=True).stdout)
+    cell = {
+        **wanted,
+        "date": datetime.date.today().isoformat(),
+        "options": ["--threads", str(options.threads)],
+        # Processor time, because the machine is shared; that of a resumed run is not known.
+        "seconds": None if resumed else after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        "test": test,
+    }
+    timing.add_cell("memory", cell)
+    return cell
+
+
+def copy_far(options: argparse.Namespace, seed: int) -> None:
+    """Tests finished networks that copy on far longer sequences, with more slots than they were trained with."""
+    import numpy as np
+    import torch
+
+    from omegamax.data.memory_tasks import draw_line
+    from omegamax.recipes import load
+    from omegamax.training.prediction import evaluate
+
+    torch.set_num_threads(options.threads)
+    known = {(cell["variant"], cell["seed"]) for cell in timing.read_cells("memory_far")}
+    for cell in timing.read_cells("memory"):
+        variant = cell["variant"]
+        run = Path(options.runs) / f"copy-{variant}-{seed}"
+        wanted = cell["task"] == "copy" and cell["seed"] == seed and not cell["more"] and variant != "lstm"
+        if not wanted or (variant, seed) in known or not (run / "config.json").exists():
+            continue
+        found = load(run, which="latest")
+        found.model.memory.n_slots = FAR_SLOTS  # no parameter depends on it
+        test = {}
+        for length in FAR:
+            draw = np.random.default_rng(length)
+            lines = [draw_line("copy", length, draw, bits=found.task.settings.bits) for _ in range(100)]
+            test[str(length)] = evaluate(found.task, found.model, found.task.read(lines), batch_size=100)
+        date = datetime.date.today().isoformat()
+        timing.add_cell("memory_far", {"variant": variant, "seed": seed, "date": date, "test": test})
+
+
+def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
+    cells = [cell for cell in cells if not cell["more"]]
+    how = sorted({(" ".join(cell["options"]), cell["date"]) for cell in cells})
+    rows: list[list[object]] = [[f"`{given}`", date] for given, date in how]
+    found: list[timing.Section] = [("How", ["options beside the defaults", "date"], rows)]
+    header = ["variant", "seeds"]
+    for length in LENGTHS:
+        header += [f"right bits of {length}, %", f"right sequences of {length}, %", f"cost of {length}, bits"]
+    for task in TASKS:
+        groups = {v: [c for c in cells if (c["task"], c["variant"]) == (task, v)] for v in VARIANTS}
+        rows = []
+        for variant, some in groups.items():
+            if not some:
+                continue
+            row: list[object] = [variant, ", ".join(str(cell["seed"]) for cell in some)]
+            for length in LENGTHS:
+                row.append(_spread(some, f"bit_accuracy_{length}", 100, 1))
+                row.append(_spread(some, f"sequence_accuracy_{length}", 100, 1))
+                row.append(_spread(some, f"cost_{length}", 1, 2))
+            times = [cell["seconds"] / 60 for cell in some if cell["seconds"] is not None]
+            rows.append([*row, f"{statistics.mean(times):.1f}" if times else "–"])
+        if rows:
+            found.append((task, [*header, "minutes of processor time"], rows))
+    far = timing.read_cells("memory_far")
+    if far:
+        rows = []
+        for cell in far:
+            metrics = [(cell["test"][str(n)], name) for n in FAR for name in ("bit_accuracy", "sequence_accuracy")]
+            rows.append([cell["variant"], cell["seed"], *(f"{100 * test[name]:.1f}" for test, name in metrics)])
+        header = ["variant", "seed"]
+        for length in FAR:
+            header += [f"right bits of {length}, %", f"right sequences of {length}, %"]
+        found.append((f"copy with {FAR_SLOTS} slots instead of 32", header, rows))
+    header = ["task", "training", "what is said of longer sequences"]
+    found.append(("Said by Graves, Wayne & Danihelka (2014)", header, [list(row) for row in PUBLISHED]))
+    return found
+
+
+def _spread(cells: list[dict[str, Any]], metric: str, scale: float, digits: int) -> str:
+    """Writes the mean over seeds, and the largest distance from it."""
+    values = [scale * cell["test"][metric] for cell in cells]
+    mean = statistics.mean(values)
+    apart = max(abs(value - mean) for value in values)
+    return f"{mean:.{digits}f}" + (f" ± {apart:.{digits}f}" if len(values) > 1 else "")
+
+
+def draw(runs: Path, directory: Path) -> None:
+    """Draws where networks that have learned to copy write and read, under softmax beside sparsemax."""
+    line = "011010 101101 000111 110001 010101 111000 001100 100110"
+    for name, model in (("memory_copy", "dnc"), ("memory_tape", "ntm")):
+        pair = {each: runs / f"copy-{model}-{each}-0" for each in ("softmax", "sparsemax")}
+        if all((run / "config.json").exists() for run in pair.values()):
+            directory.mkdir(parents=True, exist_ok=True)
+            draw_pair(pair, line).savefig(directory / f"{name}.png")
+
+
+def draw_pair(pair: dict[str, Path], line: str) -> Any:
+    """Draws the writes and the reads of each run, all side by side: slots down, steps across."""
+    import torch
+
+    from omegamax.plots import attention_maps
+    from omegamax.recipes import load
+
+    torch.set_num_threads(1)
+    maps, steps, exact = {}, {}, {}
+    for name, run in pair.items():
+        found = load(run, which="latest")
+        with torch.no_grad():
+            (drawn,) = found.task.attend(found.model, found.task.read([line]))
+        n_steps = len(drawn.rows) // 2  # one head of each kind
+        for kind, some in (("writes", slice(n_steps)), ("reads", slice(n_steps, None))):
+            maps[f"{name}, {kind}"] = drawn.weights[some].T
+            steps[f"{name}, {kind}"] = [row.partition(" ")[2] for row in drawn.rows[some]]
+            exact[f"{name}, {kind}"] = not drawn.always_positive
+    slots = [str(slot) for slot in range(next(iter(maps.values())).shape[0])]
+    return attention_maps(maps, slots, steps, exact_zeros=exact, across=len(maps))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", help="where the runs are kept")
+    parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
+    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--report", action="store_true", help="train nothing; write the tables of finished cells")
+    parser.add_argument("--pictures", type=Path, help="draw finished runs of softmax and sparsemax into this directory")
+    parser.add_argument("--far", action="store_true", help="test finished runs of copy on far longer sequences, too")
+    parser.add_argument("--train-options", nargs=argparse.REMAINDER, default=[], help="the rest goes to omegamax train")
+    options = parser.parse_args()
+    if not options.runs and (options.pictures or options.far or not options.report):
+        parser.error("--runs must name a directory for the runs, got none; or only --report")
+    wanted = itertools.product(options.seeds, options.tasks, options.variants)
+    for seed, task, variant in [] if options.report else wanted:
+        test = compute(options, task, variant, seed)["test"]
+        note = ", ".join(f"{test[f'bit_accuracy_{length}']:.3f} of {length}" for length in LENGTHS)
+        print(f"{task}, {variant}, seed {seed}: right bits {note}", file=sys.stderr, flush=True)
+        write_tables()  # after each cell: nothing is lost
+    for seed in options.seeds if options.far else []:
+        copy_far(options, seed)
+    write_tables()
+    if options.pictures:
+        draw(Path(options.runs), options.pictures)
+
+
+def write_tables() -> None:
+    cells = timing.read_cells("memory")
+    if not cells:
+        raise SystemExit("memory: no cell is finished yet; leave out --report")
+    timing.write("memory", "Algorithms with a memory", sections(cells), peers=())
+
+
+if __name__ == "__main__":
+    main()
