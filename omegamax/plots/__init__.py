@@ -41,6 +41,7 @@ from omegamax.plots.reliability import reliability_plot as reliability_plot
 from omegamax.plots.rows import row_comparison as row_comparison
 from omegamax.plots.screened_row import screened_row as screened_row
 from omegamax.plots.simplex import simplex_levels as simplex_levels
+from omegamax.plots.sound_attention import sound_attention as sound_attention
 from omegamax.plots.supports import support_histograms as support_histograms
 from omegamax.plots.surfaces import argmax_surfaces as argmax_surfaces
 from omegamax.plots.time_series import aligned_series as aligned_series

@@ -177,6 +177,25 @@ class Speech(Task):
             maps.append(AttentionMap(words, times, weights[:, :length], self._regularizer.always_positive))
         return maps
 
+    def draw(self, model: nn.Module, examples: Sequence[Utterance]) -> list[Any]:
+        """Returns a figure for each sound: its spectrogram, and where each word is in it."""
+        from omegamax.plots import sound_attention
+
+        batch, figures = self.batch_for(model, examples), []
+        assert isinstance(model, CTCRecognizer | AttentionRecognizer)
+        for item, found in enumerate(self.attend(model, examples)):
+            figures.append(
+                sound_attention(
+                    found.weights,
+                    model.encoder.features(batch.samples[item, : batch.n_samples[item]]),
+                    found.rows,
+                    seconds=0.01 * self.settings.stacked * len(found.columns),
+                    title=f"{self.settings.model}, {self.settings.attention}",
+                    exact_zeros=not found.always_positive,
+                )
+            )
+        return figures
+
     def _alignments(self, model: nn.Module, batch: SpeechBatch) -> list[tuple[list[str], Tensor]]:
         """Returns the words that were heard, and the weights (words, T) of each over time."""
         if isinstance(model, AttentionRecognizer):

@@ -50,6 +50,11 @@ def _memory_hops() -> Figure:
     return plots.memory_hops(weights, list("abcde"), facts=[2], title="who? ada")
 
 
+def _sound_attention() -> Figure:
+    weights = om.sparsemax(_scores(4, 12))
+    return plots.sound_attention(weights, _scores(36, 10), list("abcd"), seconds=0.4, title="sparsemax")
+
+
 def _frame_attention() -> Figure:
     weights = om.fusedmax(_scores(5, 9), strength=0.3)
     return plots.frame_attention(weights, _scores(9, 6, 8), list("abcde"), marked=weights > 0.2, title="fusedmax")
@@ -135,6 +140,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "draw_window": _draw_window,
     "figure2": plots.figure2,
     "frame_attention": _frame_attention,
+    "sound_attention": _sound_attention,
     "written_text": _written_text,
     "glimpse_path": _glimpse_path,
     "grid_attention": _grid_attention,
