@@ -149,7 +149,7 @@ CLAIMS = [
         "a recurrent model of visual attention",
         "Six glimpses learned on 60 × 60 cluttered, translated MNIST.",
         recipe="glimpse",
-        benchmark="glimpse.py",
+        benchmark="benchmarks/glimpse.py",
         reason="Pictures of a trained policy. MNIST is not here; the recipe draws them for digits of scikit-learn and "
         "for IDX files, and docs/glimpse.md has what it measured.",
     ),
