@@ -31,8 +31,9 @@ class TestMemoryNetwork:
             total = torch.zeros(4, dtype=torch.float64)
             for j, word in enumerate(words, 1):
                 for k in range(1, 5):
+                    ratio = j / len(words)
                     plain = isinstance(encoding, om.attention.BagOfWords)
-                    weight = 1 if plain else 1 + 4 * (k - 2.5) * (j - (len(words) + 1) / 2) / (4 * len(words))
+                    weight = 1 if plain else (1 - ratio) - (k / 4) * (1 - 2 * ratio)
                     total[k - 1] += weight * table[word, k - 1]
             return total
 

@@ -46,17 +46,13 @@ class BagOfWords(WordEncoding):
 
 @dataclass(frozen=True)
 class PositionEncoding(WordEncoding):
-    """Encodes word order: l_kj = 1 + 4 (k − (d + 1)/2) (j − (J + 1)/2) / (d J) for feature k of d and word j of J.
-
-    That of the authors' program, which is 1 on average: twice the published (1 − j/J) − (k/d)(1 − 2j/J), shifted to the
-    middle. With half of it, memory networks learn two or more supporting facts less often.
-    """
+    """Encodes word order: l_kj = (1 − j/J) − (k/d)(1 − 2j/J) for feature k of d and word j of J, both from 1."""
 
     def weights(self, words: Tensor, size: int) -> Tensor:
         n_words = (words != 0).sum(-1)[..., None, None].clamp(min=1)
-        word = torch.arange(1, words.shape[-1] + 1, device=words.device).unsqueeze(-1)
-        feature = torch.arange(1, size + 1, device=words.device)
-        return 1 + 4 * (feature - (size + 1) / 2) * (word - (n_words + 1) / 2) / (size * n_words)
+        along = torch.arange(1, words.shape[-1] + 1, device=words.device).unsqueeze(-1) / n_words  # j/J
+        feature = torch.arange(1, size + 1, device=words.device) / size  # k/d
+        return (1 - along) - feature * (1 - 2 * along)
 
 
 class Tables(NamedTuple):

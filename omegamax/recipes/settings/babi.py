@@ -35,7 +35,7 @@ class BabiSettings(AttentionSettings):
         "position", "how words make a sentence: weighed by their positions, or all alike", choices=("position", "bag")
     )
     max_sentences: int = option(50, "longer stories are cut to their last sentences", least=1, most=10_000)
-    linear_start: int = option(20, "first epochs without the normalizer", least=0, most=1_000_000)
+    linear_start: int = option(15, "first epochs without the normalizer", least=0, most=1_000_000)
     time_noise: float = option(0.1, "probability of an empty sentence before each one in training")
     questions: int = option(
         2000, "training questions to generate; a tenth as many for dev and test each", least=1, most=1_000_000
