@@ -11,18 +11,13 @@ the benchmark can be stopped at any time.
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import itertools
-import json
-import resource
 import statistics
-import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import timing
+from recipe_cells import arguments, compute, spread
 
 # The options of each variant. Without the gamma, sparsemax soon reads one wrong cell, and learns no other.
 VARIANTS = {
@@ -43,38 +38,6 @@ PUBLISHED = {
 }
 
 
-def compute(options: argparse.Namespace, variant: str, seed: int) -> dict[str, Any]:
-    """Trains and evaluates one cell, or reads what an earlier call found."""
-    wanted = {"variant": variant, "seed": seed, "more": _without_folders(options.train_options)}
-    for cell in timing.read_cells("caption"):
-        if wanted.items() <= cell.items():
-            return cell
-    run = Path(options.runs) / "-".join([variant, str(seed), *(word.strip("-.") for word in wanted["more"])])
-    command = [sys.executable, "-m", "omegamax", "train", "caption", *VARIANTS[variant], "--seed", str(seed)]
-    command += ["--out", str(run), "--threads", str(options.threads), *options.train_options]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    resumed = (run / "config.json").exists()
-    subprocess.run([*command, "--resume"] if resumed else command, check=True, stdout=sys.stderr)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    evaluate = [sys.executable, "-m", "omegamax", "evaluate", str(run), "--json", "--threads", str(options.threads)]
-    test = json.loads(subprocess.run(evaluate, check=True, capture_output=True, text=True).stdout)
-    cell = {
-        **wanted,
-        "date": datetime.date.today().isoformat(),
-        "options": ["--threads", str(options.threads)],
-        # Processor time, because the machine is shared; that of a resumed run is not known.
-        "seconds": None if resumed else after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-        "test": test,
-    }
-    timing.add_cell("caption", cell)
-    return cell
-
-
-def _without_folders(words: list[str]) -> list[str]:
-    """Keeps only the last part of paths, so that a cell says nothing of the machine that it was computed on."""
-    return [Path(word).name if "/" in word else word for word in words]
-
-
 def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
     groups = {name: [cell for cell in cells if cell["variant"] == name and not cell["more"]] for name in VARIANTS}
     groups = {name: some for name, some in groups.items() if some}
@@ -84,9 +47,9 @@ def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
     rows: list[list[object]] = []
     for name, some in groups.items():
         seeds = ", ".join(str(cell["seed"]) for cell in some)
-        values = [_spread(some, "bleu", 1, 1), _spread(some, "exact_match", 100, 1)]
-        values += [_spread(some, "edit_distance", 1, 2), _spread(some, "perplexity", 1, 3)]
-        values += [_spread(some, metric, 100, 1) for metric in ("digits", "digits_any_order", "layout")]
+        values = [spread(some, "bleu", 1, 1), spread(some, "exact_match", 100, 1)]
+        values += [spread(some, "edit_distance", 1, 2), spread(some, "perplexity", 1, 3)]
+        values += [spread(some, metric, 100, 1) for metric in ("digits", "digits_any_order", "layout")]
         times = [cell["seconds"] / 60 for cell in some if cell["seconds"] is not None]
         rows.append([name, seeds, *values, f"{statistics.mean(times):.1f}" if times else "–"])
     found: list[timing.Section] = [
@@ -97,7 +60,7 @@ def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
     if looking:
         percent = ("attention_on_object", "even_attention", "pointing", "zeros")
         rows = [
-            [name, *(_spread(some, metric, 100, 1) for metric in percent), _spread(some, "support", 1, 1)]
+            [name, *(spread(some, metric, 100, 1) for metric in percent), spread(some, "support", 1, 1)]
             for name, some in looking.items()
         ]
         header = ["variant", "attention on the digit, %", "if it were even, %", "largest weight on the digit, %"]
@@ -105,7 +68,7 @@ def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
     others = [cell for cell in cells if cell["more"]]
     if others:
         rows = [
-            [cell["variant"], f"`{' '.join(cell['more'])}`", *(_spread([cell], metric, 1, 3) for metric in METRICS)]
+            [cell["variant"], f"`{' '.join(cell['more'])}`", *(spread([cell], metric, 1, 3) for metric in METRICS)]
             for cell in others
         ]
         header = ["variant", "options", "BLEU", "exact match", "edit distance", "edits per word", "perplexity"]
@@ -116,28 +79,13 @@ def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
     return found
 
 
-def _spread(cells: list[dict[str, Any]], metric: str, scale: float, digits: int) -> str:
-    values = [scale * cell["test"][metric] for cell in cells if metric in cell["test"]]
-    if not values:
-        return "–"
-    mean = statistics.mean(values)
-    apart = max(abs(value - mean) for value in values)
-    return f"{mean:.{digits}f}" + (f" ± {apart:.{digits}f}" if len(values) > 1 else "")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", help="where the runs are kept")
-    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--report", action="store_true", help="train nothing; write the tables of finished cells")
-    parser.add_argument("--train-options", nargs=argparse.REMAINDER, default=[], help="the rest goes to omegamax train")
+    parser = arguments(__doc__, VARIANTS)
     options = parser.parse_args()
     if not options.report and not options.runs:
         parser.error("--runs must name a directory for the runs, got none; or add --report")
     for seed, variant in itertools.product(options.seeds, [] if options.report else options.variants):
-        test = compute(options, variant, seed)["test"]
+        test = compute("caption", {"variant": variant, "seed": seed}, VARIANTS[variant], options)["test"]
         note = f"exact match {test['exact_match']:.3f}, perplexity {test['perplexity']:.3f}"
         print(f"{variant}, seed {seed}: {note}", file=sys.stderr, flush=True)
         write_tables()  # after each cell: nothing is lost

@@ -18,10 +18,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import itertools
-import json
-import resource
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -29,6 +26,7 @@ from typing import Any
 
 import timing
 import torch
+from recipe_cells import arguments, compute, spread
 
 from omegamax.attention import Marginalize, MovingAverage, Reinforce
 from omegamax.recipes import load
@@ -41,34 +39,6 @@ FASHION = {f"fashion-{name}": some for name, some in MODELS.items()}  # needs --
 VARIANTS = {**MODELS, **CLUTTERED, **FASHION, "retina-no-baseline": ["--model", "retina", "--baseline", "no"]}
 SIDES = (30, 60, 120, 240)
 N_DRAWS, N_IMAGES = 100, 64
-
-
-def compute(options: argparse.Namespace, variant: str, seed: int) -> dict[str, Any]:
-    """Trains and evaluates one cell, or reads what an earlier call found."""
-    wanted = {"kind": "train", "variant": variant, "seed": seed, "more": options.train_options}
-    run = Path(options.runs) / "-".join([variant, str(seed), *(word.removeprefix("--") for word in wanted["more"])])
-    for cell in timing.read_cells("glimpse"):
-        if wanted.items() <= cell.items():
-            return cell
-    command = [sys.executable, "-m", "omegamax", "train", "glimpse", *VARIANTS[variant], "--seed", str(seed)]
-    command += ["--out", str(run), "--threads", str(options.threads), *options.train_options]
-    command += ["--data", options.fashion] if variant in FASHION else []
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    resumed = (run / "config.json").exists()
-    subprocess.run([*command, "--resume"] if resumed else command, check=True, stdout=sys.stderr)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    evaluate = [sys.executable, "-m", "omegamax", "evaluate", str(run), "--json", "--threads", str(options.threads)]
-    test = json.loads(subprocess.run(evaluate, check=True, capture_output=True, text=True).stdout)
-    cell = {
-        **wanted,
-        "date": datetime.date.today().isoformat(),
-        "options": ["--threads", str(options.threads)],
-        # Processor time, because the machine is shared; that of a resumed run is not known.
-        "seconds": None if resumed else after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-        "test": test,
-    }
-    timing.add_cell("glimpse", cell)
-    return cell
 
 
 def measure_variance(options: argparse.Namespace, seed: int) -> None:
@@ -147,9 +117,9 @@ def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
     header += ["if it were even, %", "last look to the object, pixels", "numbers read", "minutes of processor time"]
     rows: list[list[object]] = []
     for name, some in groups.items():
-        values = [_spread(some, "accuracy", 100, 1), _spread(some, "first_look_accuracy", 100, 1)]
-        values += [_spread(some, "on_object", 100, 1), _spread(some, "even_attention", 100, 1)]
-        values += [_spread(some, "distance", 1, 1), _spread(some, "numbers_read", 1, 0)]
+        values = [spread(some, "accuracy", 100, 1), spread(some, "first_look_accuracy", 100, 1)]
+        values += [spread(some, "on_object", 100, 1), spread(some, "even_attention", 100, 1)]
+        values += [spread(some, "distance", 1, 1), spread(some, "numbers_read", 1, 0)]
         times = [cell["seconds"] / 60 for cell in some if cell["seconds"] is not None]
         seeds = ", ".join(str(cell["seed"]) for cell in some)
         rows.append([name, seeds, *values, f"{statistics.mean(times):.1f}" if times else "–"])
@@ -181,22 +151,9 @@ def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
     return found
 
 
-def _spread(cells: list[dict[str, Any]], metric: str, scale: float, digits: int) -> str:
-    values = [scale * cell["test"][metric] for cell in cells]
-    mean = statistics.mean(values)
-    apart = max(abs(value - mean) for value in values)
-    return f"{mean:.{digits}f}" + (f" ± {apart:.{digits}f}" if len(values) > 1 else "")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", help="where the runs are kept")
-    parser.add_argument("--variants", nargs="+", default=[*MODELS, *CLUTTERED], choices=list(VARIANTS))
+    parser = arguments(__doc__, VARIANTS, [*MODELS, *CLUTTERED])
     parser.add_argument("--fashion", help="folder of Fashion-MNIST, for the variants that begin with fashion")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--report", action="store_true", help="train nothing; write the tables of finished cells")
-    parser.add_argument("--train-options", nargs=argparse.REMAINDER, default=[], help="the rest goes to omegamax train")
     options = parser.parse_args()
     if not options.report and not options.runs:
         parser.error("--runs must name a directory for the runs, got none; or add --report")
@@ -205,7 +162,9 @@ def main() -> None:
     for seed in [] if options.report else options.seeds:
         measure_cost(options, seed)
         for variant in options.variants:
-            test = compute(options, variant, seed)["test"]
+            wanted = {"kind": "train", "variant": variant, "seed": seed}
+            given = [*VARIANTS[variant], *(["--data", options.fashion] if variant in FASHION else [])]
+            test = compute("glimpse", wanted, given, options)["test"]
             note = f"accuracy {test['accuracy']:.3f}, on the object {test['on_object']:.3f}"
             print(f"{variant}, seed {seed}: {note}", file=sys.stderr, flush=True)
             write_tables()  # after each cell: nothing is lost

@@ -11,18 +11,15 @@ resumed, so the benchmark can be stopped at any time.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import datetime
 import itertools
-import resource
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import timing
+from recipe_cells import arguments, compute, spread
 
 # The options of each variant.
 VARIANTS = {
@@ -32,31 +29,6 @@ VARIANTS = {
     "content-sparsemax": ["--model", "content", "--attention", "sparsemax"],
 }
 LENGTHS = (0, 12, 24)  # characters of test texts; 0 is 3 to 6, as in training
-
-
-def compute(options: argparse.Namespace, variant: str, seed: int) -> dict[str, Any]:
-    """Trains and evaluates one cell, or reads what an earlier call found."""
-    wanted = {"variant": variant, "seed": seed, "more": options.train_options}
-    for cell in timing.read_cells("handwriting"):
-        if wanted.items() <= cell.items():
-            return cell
-    run = Path(options.runs) / "-".join([variant, str(seed), *(word.removeprefix("--") for word in wanted["more"])])
-    command = [sys.executable, "-m", "omegamax", "train", "handwriting", *VARIANTS[variant], "--seed", str(seed)]
-    command += ["--out", str(run), "--threads", str(options.threads), *options.train_options]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    resumed = (run / "config.json").exists()
-    subprocess.run([*command, "--resume"] if resumed else command, check=True, stdout=sys.stderr)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cell = {
-        **wanted,
-        "date": datetime.date.today().isoformat(),
-        "options": ["--threads", str(options.threads)],
-        # Processor time, because the machine is shared; that of a resumed run is not known.
-        "seconds": None if resumed else after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-        "test": evaluate_lengths(run, options.threads),
-    }
-    timing.add_cell("handwriting", cell)
-    return cell
 
 
 def evaluate_lengths(run: Path, threads: int) -> dict[str, dict[str, float]]:
@@ -91,10 +63,10 @@ def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
         header += ["character error, %", "without bias, %", "of true writings, %", "ended, %", "minutes of training"]
         rows: list[list[object]] = []
         for name, some in groups.items():
-            tests = [cell["test"][str(length)] for cell in some]
-            values = [_spread(tests, "nll", 1, 3), _spread(tests, "attention_on_letter", 100, 1)]
+            tests = [{"test": cell["test"][str(length)]} for cell in some]
+            values = [spread(tests, "nll", 1, 3), spread(tests, "attention_on_letter", 100, 1)]
             names = ("even_attention", "character_error", "character_error_unbiased", "reader_error", "ended")
-            values += [_spread(tests, metric, 100, 1) for metric in names]
+            values += [spread(tests, metric, 100, 1) for metric in names]
             times = [cell["seconds"] / 60 for cell in some if cell["seconds"] is not None]
             seeds = ", ".join(str(cell["seed"]) for cell in some)
             rows.append([name, seeds, *values, f"{statistics.mean(times):.1f}" if times else "–"])
@@ -103,28 +75,14 @@ def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
     return found
 
 
-def _spread(tests: list[dict[str, float]], metric: str, scale: float, digits: int) -> str:
-    values = [scale * test[metric] for test in tests if metric in test]
-    if not values:
-        return "–"
-    mean = statistics.mean(values)
-    apart = max(abs(value - mean) for value in values)
-    return f"{mean:.{digits}f}" + (f" ± {apart:.{digits}f}" if len(values) > 1 else "")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", help="where the runs are kept")
-    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--report", action="store_true", help="train nothing; write the tables of finished cells")
-    parser.add_argument("--train-options", nargs=argparse.REMAINDER, default=[], help="the rest goes to omegamax train")
+    parser = arguments(__doc__, VARIANTS)
     options = parser.parse_args()
     if not options.report and not options.runs:
         parser.error("--runs must name a directory for the runs, got none; or add --report")
     for seed, variant in itertools.product(options.seeds, [] if options.report else options.variants):
-        test = compute(options, variant, seed)["test"]["0"]
+        wanted = {"variant": variant, "seed": seed}
+        test = compute("handwriting", wanted, VARIANTS[variant], options, evaluate_lengths)["test"]["0"]
         note = f"{test['nll']:.3f} nats per point, character error {test['character_error']:.3f}"
         print(f"{variant}, seed {seed}: {note}", file=sys.stderr, flush=True)
         write_tables()  # after each cell: nothing is lost

@@ -17,15 +17,13 @@ from __future__ import annotations
 import argparse
 import datetime
 import itertools
-import json
-import resource
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import timing
+from recipe_cells import arguments, compute, evaluate, spread
 
 TASKS = ("copy", "recall", "repeat-copy", "sort")
 VARIANTS = {
@@ -56,34 +54,8 @@ PUBLISHED = [
 ]
 
 
-def compute(options: argparse.Namespace, task: str, variant: str, seed: int) -> dict[str, Any]:
-    """Trains and evaluates one cell, or reads what an earlier call found."""
-    wanted = {"task": task, "variant": variant, "seed": seed, "more": options.train_options}
-    for cell in timing.read_cells("memory"):
-        if wanted.items() <= cell.items():
-            return cell
-    name = "-".join([task, variant, str(seed), *(word.removeprefix("--") for word in wanted["more"])])
-    run = Path(options.runs) / name
-    command = [sys.executable, "-m", "omegamax", "train", "memory", "--task", task, *VARIANTS[variant]]
-    command += ["--test-length", ",".join(map(str, LENGTHS)), "--seed", str(seed), "--out", str(run)]
-    command += ["--threads", str(options.threads), *options.train_options]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    resumed = (run / "config.json").exists()
-    subprocess.run([*command, "--resume"] if resumed else command, check=True, stdout=sys.stderr)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    evaluate = [sys.executable, "-m", "omegamax", "evaluate", str(run), "--checkpoint", "latest", "--json"]
-    evaluate += ["--threads", str(options.threads)]
-    test = json.loads(subprocess.run(evaluate, check=True, capture_output=True, text=True).stdout)
-    cell = {
-        **wanted,
-        "date": datetime.date.today().isoformat(),
-        "options": ["--threads", str(options.threads)],
-        # Processor time, because the machine is shared; that of a resumed run is not known.
-        "seconds": None if resumed else after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-        "test": test,
-    }
-    timing.add_cell("memory", cell)
-    return cell
+def _evaluate_latest(run: Path, threads: int) -> dict[str, Any]:
+    return evaluate(run, threads, "--checkpoint", "latest")
 
 
 def copy_far(options: argparse.Namespace, seed: int) -> None:
@@ -130,9 +102,9 @@ def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
                 continue
             row: list[object] = [variant, ", ".join(str(cell["seed"]) for cell in some)]
             for length in LENGTHS:
-                row.append(_spread(some, f"bit_accuracy_{length}", 100, 1))
-                row.append(_spread(some, f"sequence_accuracy_{length}", 100, 1))
-                row.append(_spread(some, f"cost_{length}", 1, 2))
+                row.append(spread(some, f"bit_accuracy_{length}", 100, 1))
+                row.append(spread(some, f"sequence_accuracy_{length}", 100, 1))
+                row.append(spread(some, f"cost_{length}", 1, 2))
             times = [cell["seconds"] / 60 for cell in some if cell["seconds"] is not None]
             rows.append([*row, f"{statistics.mean(times):.1f}" if times else "–"])
         if rows:
@@ -150,14 +122,6 @@ def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
     header = ["task", "training", "what is said of longer sequences"]
     found.append(("Said by Graves, Wayne & Danihelka (2014)", header, [list(row) for row in PUBLISHED]))
     return found
-
-
-def _spread(cells: list[dict[str, Any]], metric: str, scale: float, digits: int) -> str:
-    """Writes the mean over seeds, and the largest distance from it."""
-    values = [scale * cell["test"][metric] for cell in cells]
-    mean = statistics.mean(values)
-    apart = max(abs(value - mean) for value in values)
-    return f"{mean:.{digits}f}" + (f" ± {apart:.{digits}f}" if len(values) > 1 else "")
 
 
 def draw(runs: Path, directory: Path) -> None:
@@ -193,22 +157,19 @@ def draw_pair(pair: dict[str, Path], line: str) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", help="where the runs are kept")
+    parser = arguments(__doc__, VARIANTS)
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
-    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--report", action="store_true", help="train nothing; write the tables of finished cells")
     parser.add_argument("--pictures", type=Path, help="draw finished runs of softmax and sparsemax into this directory")
     parser.add_argument("--far", action="store_true", help="test finished runs of copy on far longer sequences, too")
-    parser.add_argument("--train-options", nargs=argparse.REMAINDER, default=[], help="the rest goes to omegamax train")
     options = parser.parse_args()
     if not options.runs and (options.pictures or options.far or not options.report):
         parser.error("--runs must name a directory for the runs, got none; or only --report")
     wanted = itertools.product(options.seeds, options.tasks, options.variants)
     for seed, task, variant in [] if options.report else wanted:
-        test = compute(options, task, variant, seed)["test"]
+        wanted_cell = {"task": task, "variant": variant, "seed": seed}
+        lengths = ",".join(map(str, LENGTHS))
+        given = ["--task", task, *VARIANTS[variant], "--test-length", lengths]
+        test = compute("memory", wanted_cell, given, options, _evaluate_latest)["test"]
         note = ", ".join(f"{test[f'bit_accuracy_{length}']:.3f} of {length}" for length in LENGTHS)
         print(f"{task}, {variant}, seed {seed}: right bits {note}", file=sys.stderr, flush=True)
         write_tables()  # after each cell: nothing is lost

@@ -11,18 +11,15 @@ computed again, and a run that was interrupted is resumed, so the benchmark can 
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import datetime
 import itertools
-import resource
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import timing
+from recipe_cells import arguments, compute
 
 VARIANTS = {
     "ctc-softmax": ("ctc", "softmax"),
@@ -34,32 +31,6 @@ VARIANTS = {
     "location-sparsemax": ("location", "sparsemax"),
 }
 LENGTHS = (5, 10, 20, 40)
-
-
-def compute(options: argparse.Namespace, variant: str, seed: int) -> dict[str, Any]:
-    """Trains and evaluates one cell, or reads what an earlier call found."""
-    wanted = {"variant": variant, "seed": seed, "more": options.train_options}
-    for cell in timing.read_cells("speech"):
-        if wanted.items() <= cell.items():
-            return cell
-    run = Path(options.runs) / "-".join([variant, str(seed), *(word.removeprefix("--") for word in wanted["more"])])
-    model, attention = VARIANTS[variant]
-    command = [sys.executable, "-m", "omegamax", "train", "speech", "--data", options.data, "--model", model]
-    command += ["--attention", attention, "--seed", str(seed), "--out", str(run), "--threads", str(options.threads)]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    resumed = (run / "config.json").exists()
-    subprocess.run([*command, *wanted["more"], *(["--resume"] if resumed else [])], check=True, stdout=sys.stderr)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cell = {
-        **wanted,
-        "date": datetime.date.today().isoformat(),
-        "options": ["--threads", str(options.threads)],
-        # Processor time, because the machine is shared; that of a resumed run is not known.
-        "seconds": None if resumed else after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-        "test": evaluate_lengths(run, options.threads),
-    }
-    timing.add_cell("speech", cell)
-    return cell
 
 
 def evaluate_lengths(run: Path, threads: int) -> dict[str, dict[str, float]]:
@@ -106,19 +77,15 @@ def _mean(values: Any) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__, VARIANTS)
     parser.add_argument("--data", help="recordings, as for omegamax train speech")
-    parser.add_argument("--runs", help="where the runs are kept")
-    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--report", action="store_true", help="train nothing; write the tables of finished cells")
-    parser.add_argument("--train-options", nargs=argparse.REMAINDER, default=[], help="the rest goes to omegamax train")
     options = parser.parse_args()
     if not options.report and not (options.runs and options.data):
         parser.error("--data and --runs must name directories, got none; or add --report")
     for seed, variant in itertools.product(options.seeds, [] if options.report else options.variants):
-        test = compute(options, variant, seed)["test"]
+        model, attention = VARIANTS[variant]
+        given = ["--data", options.data, "--model", model, "--attention", attention]
+        test = compute("speech", {"variant": variant, "seed": seed}, given, options, evaluate_lengths)["test"]
         errors = ", ".join(f"{length} words {test[str(length)]['word_error']:.1f} %" for length in LENGTHS)
         print(f"{variant}, seed {seed}: {errors}", file=sys.stderr, flush=True)
         write_tables()  # after each cell: nothing is lost

@@ -11,18 +11,13 @@ the benchmark can be stopped at any time.
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import itertools
-import json
-import resource
 import statistics
-import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import timing
+from recipe_cells import arguments, compute, spread
 
 # The options of each variant. "set" has no positions: attention sees a set of frames, as in Yao et al.
 VARIANTS = {
@@ -46,33 +41,6 @@ PUBLISHED = {
 }
 
 
-def compute(options: argparse.Namespace, variant: str, seed: int) -> dict[str, Any]:
-    """Trains and evaluates one cell, or reads what an earlier call found."""
-    wanted = {"variant": variant, "seed": seed, "more": options.train_options}
-    for cell in timing.read_cells("video"):
-        if wanted.items() <= cell.items():
-            return cell
-    run = Path(options.runs) / "-".join([variant, str(seed), *(word.removeprefix("--") for word in wanted["more"])])
-    command = [sys.executable, "-m", "omegamax", "train", "video", *VARIANTS[variant], "--seed", str(seed)]
-    command += ["--out", str(run), "--threads", str(options.threads), *options.train_options]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    resumed = (run / "config.json").exists()
-    subprocess.run([*command, "--resume"] if resumed else command, check=True, stdout=sys.stderr)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    evaluate = [sys.executable, "-m", "omegamax", "evaluate", str(run), "--json", "--threads", str(options.threads)]
-    test = json.loads(subprocess.run(evaluate, check=True, capture_output=True, text=True).stdout)
-    cell = {
-        **wanted,
-        "date": datetime.date.today().isoformat(),
-        "options": ["--threads", str(options.threads)],
-        # Processor time, because the machine is shared; that of a resumed run is not known.
-        "seconds": None if resumed else after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-        "test": test,
-    }
-    timing.add_cell("video", cell)
-    return cell
-
-
 def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
     groups = {name: [cell for cell in cells if cell["variant"] == name and not cell["more"]] for name in VARIANTS}
     groups = {name: some for name, some in groups.items() if some}
@@ -82,8 +50,8 @@ def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
     rows: list[list[object]] = []
     for name, some in groups.items():
         seeds = ", ".join(str(cell["seed"]) for cell in some)
-        values = [_spread(some, "perplexity", 1, 3), _spread(some, "bleu", 1, 1)]
-        values += [_spread(some, metric, 100, 1) for metric in PERCENT]
+        values = [spread(some, "perplexity", 1, 3), spread(some, "bleu", 1, 1)]
+        values += [spread(some, metric, 100, 1) for metric in PERCENT]
         times = [cell["seconds"] / 60 for cell in some if cell["seconds"] is not None]
         rows.append([name, seeds, *values, f"{statistics.mean(times):.1f}" if times else "–"])
     found: list[timing.Section] = [
@@ -95,9 +63,9 @@ def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
         rows = [
             [
                 name,
-                _spread(some, "attention_on_event", 100, 1),
-                _spread(some, "even_attention", 100, 1),
-                _spread(some, "zeros", 100, 1),
+                spread(some, "attention_on_event", 100, 1),
+                spread(some, "even_attention", 100, 1),
+                spread(some, "zeros", 100, 1),
             ]
             for name, some in looking.items()
         ]
@@ -116,28 +84,13 @@ def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
     return found
 
 
-def _spread(cells: list[dict[str, Any]], metric: str, scale: float, digits: int) -> str:
-    values = [scale * cell["test"][metric] for cell in cells if metric in cell["test"]]
-    if not values:
-        return "–"
-    mean = statistics.mean(values)
-    apart = max(abs(value - mean) for value in values)
-    return f"{mean:.{digits}f}" + (f" ± {apart:.{digits}f}" if len(values) > 1 else "")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", help="where the runs are kept")
-    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--report", action="store_true", help="train nothing; write the tables of finished cells")
-    parser.add_argument("--train-options", nargs=argparse.REMAINDER, default=[], help="the rest goes to omegamax train")
+    parser = arguments(__doc__, VARIANTS)
     options = parser.parse_args()
     if not options.report and not options.runs:
         parser.error("--runs must name a directory for the runs, got none; or add --report")
     for seed, variant in itertools.product(options.seeds, [] if options.report else options.variants):
-        test = compute(options, variant, seed)["test"]
+        test = compute("video", {"variant": variant, "seed": seed}, VARIANTS[variant], options)["test"]
         note = f"exact match {test['exact_match']:.3f}, perplexity {test['perplexity']:.3f}"
         print(f"{variant}, seed {seed}: {note}", file=sys.stderr, flush=True)
         write_tables()  # after each cell: nothing is lost
