@@ -55,7 +55,9 @@ def measure(cell: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]
     training = TrainingSettings(**{**TASKS["babi"].training, "seed": cell["seed"], "threads": 1})
     began = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
-        train(task, training, RunDirectory(Path(folder) / "run"), progress=Silent())
+        ended = train(task, training, RunDirectory(Path(folder) / "run"), progress=Silent())
+        if ended.outcome == "interrupted":
+            raise SystemExit(f"babi: {name_of(cell)} was interrupted; the same command begins it again")
         seconds = time.process_time() - began
         model = load(Path(folder) / "run", which="latest").model
         with torch.no_grad():
