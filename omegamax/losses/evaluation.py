@@ -140,9 +140,22 @@ def _with_temperature(smooth: SmoothMax, rows: Tensor, losses_of: Any) -> Tensor
 def _losses_at_classes(smooth: Operator, rows: Tensor, index: Tensor, kept: Tensor | None, smoothing: float) -> Tensor:
     if smoothing == 0 and smooth.zero_at_corners:
         losses = non_negative(loss_without_omega(smooth, rows, index))
+    elif smoothing and _has_one_omega(smooth, rows):
+        omega = smooth.omega(smoothed_one_hot(rows.new_zeros(1, rows.shape[-1]), index.new_zeros(1), smoothing))
+        losses = non_negative(loss_without_omega(smooth, rows, index, smoothing=smoothing) + omega)
     else:
         losses = _losses_at_distributions(smooth, rows, smoothed_one_hot(rows, index, smoothing))
     return losses if kept is None else torch.where(kept, losses, 0)
+
+
+def _has_one_omega(smooth: Operator, rows: Tensor) -> bool:
+    """Whether Ω of a smoothed class is the same number for all rows and classes, so that one of them tells it.
+
+    It is if Ω depends neither on the order of the classes nor on the row, and no class has the score −inf.
+    """
+    if not (smooth.zero_at_corners and getattr(smooth, "symmetric", False) and not smooth.parameters()):
+        return False
+    return checks.is_readable(rows) and bool(rows.detach().sum(-1).isfinite().all())
 
 
 def _losses_at_distributions(smooth: Operator, rows: Tensor, target: Tensor) -> Tensor:

@@ -1,9 +1,10 @@
-"""The loss on rows without Ω(y), at classes or at distributions.
+"""The loss on rows without Ω(y), at classes, at smoothed classes or at distributions.
 
     L(θ; y) − Ω(y) = max_Ω(θ) − <θ, y>          its gradient is argmax_Ω(θ) − y
+    <θ, y> = (1 − ε) θ_c + ε mean(θ)            for y = (1 − ε) e_c + ε u, a class c with label smoothing
 
 The forward pass solves once. The backward pass scales the weights and subtracts the target, at one place per row if it
-is a class, so that no one-hot matrix is ever made. The row's maximum is subtracted first, so that the loss of large
+is a class, so that no matrix of targets is ever made. The row's maximum is subtracted first, so that the loss of large
 scores is as exact as that of small ones.
 """
 
@@ -24,18 +25,20 @@ from omegamax.routing import Context
 _RECORDED_BY_AUTOGRAD = (Context.NATIVE, Context.PLAIN, Context.AUTOGRAD, Context.WATCHED)
 
 
-def loss_without_omega(smooth: Operator, scores: Tensor, target: Tensor) -> Tensor:
+def loss_without_omega(smooth: Operator, scores: Tensor, target: Tensor, *, smoothing: float = 0.0) -> Tensor:
     """Computes max_Ω(θ) − <θ, y>, (...), for float32 or float64 scores (..., C) and classes (...) or distributions.
 
-    It is infinite where the target, or the whole row, is masked.
+    It is infinite where the target, or the whole row, is masked. `smoothing` spreads that share of a class over all
+    classes, whose scores are then finite.
     """
     parameters = smooth.parameters()
     smooth.check_fit(scores)
     if routing.context(scores, *parameters) not in _RECORDED_BY_AUTOGRAD or routing.needs_grad(target):
         scores = centred(scores)
-        value = smooth.max(scores)
-        return torch.where(value == -torch.inf, torch.inf, value - _inner(scores, target))
-    return _LossWithoutOmega.apply(smooth, scores, target, *parameters)[0]
+        value, score = smooth.max(scores), _inner(scores, target)
+        score = (1 - smoothing) * score + smoothing * scores.mean(-1) if smoothing else score
+        return torch.where(value == -torch.inf, torch.inf, value - score)
+    return _LossWithoutOmega.apply(smooth, scores, target, smoothing, *parameters)[0]
 
 
 def centred(scores: Tensor) -> Tensor:
@@ -61,10 +64,12 @@ class _LossWithoutOmega(torch.autograd.Function):
     """Computes max_Ω(θ) − <θ, y> and the weights, whose derivative gives the second derivative of the loss."""
 
     @staticmethod
-    def forward(ctx: Any, smooth: Operator, scores: Tensor, target: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
-        ctx.soft = target.is_floating_point()
+    def forward(
+        ctx: Any, smooth: Operator, scores: Tensor, target: Tensor, smoothing: float, *parameters: Tensor
+    ) -> tuple[Tensor, ...]:
+        ctx.soft, ctx.smoothing = target.is_floating_point(), smoothing
         target = target if ctx.soft else target.unsqueeze(-1)
-        if isinstance(smooth, Shannon) and not ctx.soft:
+        if isinstance(smooth, Shannon) and not ctx.soft and not smoothing:
             weights, value, certificate = smooth.solve(scores)
             likelihood = weights.gather(-1, target)
             found = -likelihood.log()  # exact without a shift, until the likelihood is too small to have digits
@@ -75,6 +80,8 @@ class _LossWithoutOmega(torch.autograd.Function):
             score = torch.linalg.vecdot(shifted, target) if ctx.soft else shifted.gather(-1, target).squeeze(-1)
             if ctx.soft and not (routing.on_host(score) and not bool(score.isnan().any())):  # 0 · −inf, perhaps
                 score = _inner(shifted, target)
+            if smoothing:
+                score = (1 - smoothing) * score + smoothing * shifted.mean(-1)
             found = value - score
         ctx.smooth, ctx.n_certificate = smooth, len(certificate)
         live = value != -torch.inf
@@ -92,10 +99,10 @@ class _LossWithoutOmega(torch.autograd.Function):
         certificate, parameters = tuple(saved[: ctx.n_certificate]), tuple(saved[ctx.n_certificate :])
         smooth = ctx.smooth.with_parameters(parameters) if parameters else ctx.smooth
         grad_found, grad_weights, *_ = grads
-        nothing = (None,) * (3 + len(parameters))
+        nothing = (None,) * (4 + len(parameters))
         if grad_found is None and grad_weights is None:
             return nothing
-        wanted = parameters if any(ctx.needs_input_grad[3:]) else ()
+        wanted = parameters if any(ctx.needs_input_grad[4:]) else ()
         pulled = None
         if grad_weights is not None and wanted:
             pulled = smooth.pull_back(certificate, grad_weights)
@@ -106,14 +113,17 @@ class _LossWithoutOmega(torch.autograd.Function):
             per_row = grad_found if ctx.all_live else torch.where(live, grad_found, 0)
         to_scores, *to_parameters = pull_back(smooth, certificate, wanted, pulled, per_row)
         if per_row is not None and to_scores is not None:
-            to_scores = _minus(to_scores, per_row.unsqueeze(-1), target, ctx.soft)
-        return (None, to_scores, None, *to_parameters, *nothing[3 + len(to_parameters) :])
+            to_scores = _minus(to_scores, per_row.unsqueeze(-1), target, ctx.soft, ctx.smoothing)
+        return (None, to_scores, None, None, *to_parameters, *nothing[4 + len(to_parameters) :])
 
 
-def _minus(gradient: Tensor, per_row: Tensor, target: Tensor, soft: bool) -> Tensor:
+def _minus(gradient: Tensor, per_row: Tensor, target: Tensor, soft: bool, smoothing: float) -> Tensor:
     """Subtracts per_row · y from the gradient; in place if autograd does not record, because nothing else holds it."""
-    if torch.is_grad_enabled():
-        return gradient - per_row * target if soft else gradient.scatter_add(-1, target, -per_row)
+    recorded = torch.is_grad_enabled()
     if soft:
-        return gradient.addcmul_(per_row, target, value=-1)
-    return gradient.scatter_add_(-1, target, -per_row)
+        return gradient - per_row * target if recorded else gradient.addcmul_(per_row, target, value=-1)
+    if smoothing:
+        even = per_row * (smoothing / gradient.shape[-1])
+        gradient = gradient - even if recorded else gradient.sub_(even)
+        per_row = (1 - smoothing) * per_row
+    return gradient.scatter_add(-1, target, -per_row) if recorded else gradient.scatter_add_(-1, target, -per_row)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from omegamax.losses.fenchel_young import FenchelYoungLoss
 from omegamax.operators.shannon import Shannon
@@ -42,11 +42,9 @@ class TokenDistribution:
             )
 
     def loss(self, scores: Tensor, tokens: Tensor) -> Tensor:
-        """Computes the loss (N,) of scores (N, V) where the tokens (N,) are right."""
-        if isinstance(self.smooth, Shannon):  # fused in PyTorch; a constant of soft targets apart it is the same
-            return nn.functional.cross_entropy(scores, tokens, reduction="none", label_smoothing=self.label_smoothing)
+        """Computes the loss (N,), in float32 at least, of scores (N, V) where the tokens (N,) are right."""
         loss = FenchelYoungLoss(self.smooth, reduction="none", label_smoothing=self.label_smoothing)
-        return loss(scores, tokens)
+        return loss(scores.to(torch.promote_types(scores.dtype, torch.float32)), tokens)
 
     def log_probs(self, scores: Tensor) -> Tensor:
         """Computes log-probabilities of scores (..., V), -inf for tokens of probability zero."""
