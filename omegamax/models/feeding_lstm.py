@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from omegamax import checks
+from omegamax.attention.dropout import Dropout
 from omegamax.attention.normalizers import Normalizer, check_normalizer, normalize
 from omegamax.models.sequence_model import SequenceModel
 from omegamax.operators.shannon import Shannon
@@ -123,7 +124,7 @@ class FeedingLSTM(SequenceModel):
         self.cells = nn.ModuleList(_Cell(hidden_size, hidden_size) for _ in range(n_layers))
         self.key = nn.Linear(hidden_size, hidden_size, bias=False)
         self.combine = nn.Linear(2 * hidden_size, hidden_size, bias=False)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def encode(self, source: Tensor, lengths: Tensor | None) -> LSTMMemory:
         embedded = self.dropout(self.source_embedding(source))

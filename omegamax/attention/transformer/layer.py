@@ -19,6 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from omegamax.attention.dropout import Dropout
 from omegamax.attention.key_cache import KeyCache
 from omegamax.attention.multihead import MultiheadAttention
 from omegamax.attention.multihead_masks import Masks
@@ -129,7 +130,7 @@ class TransformerLayer(nn.Module):
         self.norm1 = nn.LayerNorm(size)
         self.norm2 = nn.LayerNorm(size)
         self.norm3 = None if cross_normalizer is None else nn.LayerNorm(size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.activation = activation
         self.placement = placement
 

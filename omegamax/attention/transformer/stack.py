@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypedDict, cast
 from torch import Tensor, nn
 
 from omegamax import checks
+from omegamax.attention.dropout import Dropout
 from omegamax.attention.key_cache import KeyCache
 from omegamax.attention.masking import finite_where_unread, visibility, zero_unread
 from omegamax.attention.multihead import MultiheadAttention
@@ -115,7 +116,7 @@ class TransformerStack(nn.Module, ABC):
         )
         self.norm = nn.LayerNorm(size) if placement.final else None
         self.positions = copy.deepcopy(positions)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.size = size
 
     def _begin(self, memory: Tensor | None = None, memory_allowed: Tensor | None = None) -> DecoderCache:
