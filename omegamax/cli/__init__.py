@@ -35,6 +35,7 @@ from omegamax.data.printable import printable
 
 _MAX_MESSAGE = 2000  # characters of an error
 _COMMANDS_OF_MODELS = ("train", "evaluate", "predict", "score", "attend", "compare", "explore", "export")
+_COMMANDS_THAT_TRAIN = ("train", "compare")
 
 COMMANDS: dict[str, Any] = {
     "train": train,
@@ -104,6 +105,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command in _COMMANDS_OF_MODELS and "torch" not in sys.modules:
         # Threads that wait for the next small operation sleep; by default they would keep a core busy.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if options.command in _COMMANDS_THAT_TRAIN:
+        from omegamax.cli.freed_memory import keep_freed_memory
+
+        keep_freed_memory()
     try:
         with as_command_errors():
             code = COMMANDS[options.command].run(options) or 0
