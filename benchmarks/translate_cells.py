@@ -46,7 +46,7 @@ SUMMARY = ("--epochs", "20", "--max-tokens", "4000", "--max-source", "250", "--m
 # The lecture's table (Bahdanau et al., ICLR 2015, table 1): words, so that some are unknown; two caps of the length.
 LECTURE = ("--level", "word", "--max-tokens", "8000", "--unknown", "copy")
 CAPS = ("8", "50")
-# Shapes whose learning rate has fallen to zero within the hour of the bars, on one thread: about 4 and 5 minutes an epoch.
+# Shapes whose learning rate reaches zero within the hour of the bars, on one thread: 4 and 5 minutes an epoch.
 FAST = ("--max-tokens", "4000", "--precision", "bfloat16", "--batch-size", "128", "--learning-rate", "2e-3")
 FAST = (*FAST, "--warmup", "200")
 BEST = {
