@@ -48,6 +48,7 @@ from omegamax.attention.memories.key_value_memory import KeyValueMemoryOutput as
 from omegamax.attention.memories.linear_start import LinearStart as LinearStart
 from omegamax.attention.memories.memory_network import AdjacentEmbeddings as AdjacentEmbeddings
 from omegamax.attention.memories.memory_network import BagOfWords as BagOfWords
+from omegamax.attention.memories.memory_network import CentredPositionEncoding as CentredPositionEncoding
 from omegamax.attention.memories.memory_network import LayerWiseEmbeddings as LayerWiseEmbeddings
 from omegamax.attention.memories.memory_network import MemoryNetwork as MemoryNetwork
 from omegamax.attention.memories.memory_network import MemoryNetworkOutput as MemoryNetworkOutput

@@ -18,7 +18,14 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention import AdjacentEmbeddings, BagOfWords, LayerWiseEmbeddings, MemoryNetwork, PositionEncoding
+from omegamax.attention import (
+    AdjacentEmbeddings,
+    BagOfWords,
+    CentredPositionEncoding,
+    LayerWiseEmbeddings,
+    MemoryNetwork,
+    PositionEncoding,
+)
 from omegamax.attention.memories.linear_start import LinearStart
 from omegamax.attention.normalizers import Normalizer
 from omegamax.data.babi import StoryQuestion, parse_stories, read_babi, sentences_of
@@ -30,6 +37,7 @@ from omegamax.training.task import AttentionMap, Loss, Task
 
 _MAX_WORDS = 100_000
 _MIN_QUESTIONS = 60  # of dev and test, if they are generated
+_ENCODINGS = {"centred": CentredPositionEncoding(), "position": PositionEncoding(), "bag": BagOfWords()}
 NOTICED = 0.1  # under a dense normalizer a sentence counts as looked up if it has more weight than this
 
 
@@ -107,9 +115,10 @@ class StoryQuestions(Task):
             normalizer = LinearStart(normalizer, settings.linear_start * self._n_questions * settings.n_hops)
         return MemoryNetwork(
             tables(len(self.vocabulary), settings.size, n_hops=settings.n_hops, max_sentences=settings.max_sentences),
-            encoding=PositionEncoding() if settings.encoding == "position" else BagOfWords(),
+            encoding=_ENCODINGS[settings.encoding],
             normalizer=normalizer,
             time_noise=settings.time_noise,
+            null=settings.null == "yes",
         )
 
     def collate(self, examples: Sequence[StoryQuestion]) -> StoryBatch:

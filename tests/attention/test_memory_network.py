@@ -7,6 +7,7 @@ from torch import nn
 
 import omegamax as om
 
+ENCODINGS = [om.attention.PositionEncoding(), om.attention.CentredPositionEncoding(), om.attention.BagOfWords()]
 EMBEDDINGS = [om.attention.AdjacentEmbeddings, om.attention.LayerWiseEmbeddings]
 
 
@@ -15,15 +16,15 @@ class TestMemoryNetwork:
     story = torch.tensor([[[1, 2, 3], [4, 5, 0], [6, 0, 0]], [[2, 2, 0], [7, 1, 3], [0, 0, 0]]])
     question = torch.tensor([[3, 1, 0], [5, 0, 0]])
 
-    @pytest.mark.parametrize("encoding", [om.attention.PositionEncoding(), om.attention.BagOfWords()], ids=str)
+    @pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
+    @pytest.mark.parametrize("null", [False, True])
     @pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
-    def test_published_formula(self, kind, encoding, normalizer):
+    def test_published_formula(self, kind, encoding, null, normalizer):
         tables = kind(8, 4, n_hops=3, max_sentences=5).double()
         for parameter in tables.parameters():
             nn.init.normal_(parameter)
-        scores, weights = om.attention.MemoryNetwork(tables, encoding=encoding, normalizer=normalizer)(
-            self.story, self.question
-        )
+        network = om.attention.MemoryNetwork(tables, encoding=encoding, normalizer=normalizer, null=null)
+        scores, weights = network(self.story, self.question)
         adjacent = kind is om.attention.AdjacentEmbeddings
 
         def encode(sentence, table):
@@ -32,8 +33,12 @@ class TestMemoryNetwork:
             for j, word in enumerate(words, 1):
                 for k in range(1, 5):
                     ratio = j / len(words)
-                    plain = isinstance(encoding, om.attention.BagOfWords)
-                    weight = 1 if plain else (1 - ratio) - (k / 4) * (1 - 2 * ratio)
+                    weight = 1.0
+                    if isinstance(encoding, om.attention.PositionEncoding):
+                        weight = (1 - ratio) - (k / 4) * (1 - 2 * ratio)
+                    elif isinstance(encoding, om.attention.CentredPositionEncoding):
+                        from_middle = (k - 2.5) / 4, (j - (len(words) + 1) / 2) / len(words)
+                        weight = 1 + 4 * from_middle[0] * from_middle[1]
                     total[k - 1] += weight * table[word, k - 1]
             return total
 
@@ -54,7 +59,7 @@ class TestMemoryNetwork:
                 ago = [len(sentences) - 1 - i for i in range(len(sentences))]
                 m = torch.stack([encode(x, a) + t[n] for x, n in zip(sentences, ago)])
                 o = torch.stack([encode(x, c) + s[n] for x, n in zip(sentences, ago)])
-                p = normalizer.argmax(m @ u)
+                p = normalizer.argmax(torch.cat([m @ u, torch.zeros(1)]) if null else m @ u)[: len(sentences)]
                 torch.testing.assert_close(weights[b, hop, : len(sentences)], p)
                 assert not weights[b, hop, len(sentences) :].any()
                 u = (u if adjacent else tables.update.weight @ u) + p @ o
@@ -85,6 +90,8 @@ class TestMemoryNetwork:
         assert model(self.story[:, :0], self.question).scores.isfinite().all()
         silence = model(torch.zeros(2, 2, 3, dtype=torch.long), self.question)
         assert not silence.weights.any() and silence.scores.isfinite().all()
+        nothing = om.attention.MemoryNetwork(tables, null=True)(torch.zeros(2, 2, 3, dtype=torch.long), self.question)
+        torch.testing.assert_close(nothing.scores, silence.scores)
         with pytest.raises(ValueError, match="may have 5 sentences, got 6"):
             model(torch.ones(1, 6, 2, dtype=torch.long), self.question[:1])
 

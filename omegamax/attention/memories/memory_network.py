@@ -55,6 +55,22 @@ class PositionEncoding(WordEncoding):
         return (1 - along) - feature * (1 - 2 * along)
 
 
+@dataclass(frozen=True)
+class CentredPositionEncoding(WordEncoding):
+    """Encodes word order as the authors' program does: twice `PositionEncoding`, with positions from the middle.
+
+        l_kj = 1 + 4 (k/d − (d + 1)/2d) (j/J − (J + 1)/2J)
+
+    The weights of a word are 1 on average, so a sentence is its bag of words, and its order in addition.
+    """
+
+    def weights(self, words: Tensor, size: int) -> Tensor:
+        n_words = (words != 0).sum(-1)[..., None, None].clamp(min=1)
+        along = torch.arange(1, words.shape[-1] + 1, device=words.device).unsqueeze(-1)  # j
+        feature = torch.arange(1, size + 1, device=words.device)  # k
+        return 1 + 4 * ((feature - (size + 1) / 2) / size) * ((along - (n_words + 1) / 2) / n_words)
+
+
 class Tables(NamedTuple):
     """Embeddings of words, and of how many sentences ago something was said."""
 
@@ -190,6 +206,8 @@ class MemoryNetwork(nn.Module):
         normalizer: what turns scores into weights: a regularizer, a structured SmoothMax or a layer such as `Entmax()`
         time_noise: in training, the probability of an empty sentence before each one, so that the network learns when
             something was said from examples with other distances too (the paper's random noise)
+        null: whether a hop may read nothing: one more slot of zeros, whose score is 0 and whose weight is not returned.
+            The authors' program has it, because stories that are shorter than the longest leave slots empty
     """
 
     def __init__(
@@ -199,6 +217,7 @@ class MemoryNetwork(nn.Module):
         encoding: WordEncoding | None = None,
         normalizer: Normalizer = _SHANNON,
         time_noise: float = 0.0,
+        null: bool = False,
     ) -> None:
         super().__init__()
         check_normalizer("MemoryNetwork", normalizer)
@@ -206,13 +225,18 @@ class MemoryNetwork(nn.Module):
             raise ValueError(
                 f"MemoryNetwork: time_noise must be a probability, from 0 to 1, got {time_noise}; the paper takes 0.1"
             )
-        self.time_noise = time_noise
+        self.time_noise, self.null = time_noise, null
         self.embeddings = embeddings
         self.encoding = PositionEncoding() if encoding is None else encoding
         self.normalizer = normalizer
 
     def extra_repr(self) -> str:
-        return shown(encoding=self.encoding, normalizer=self.normalizer, time_noise=unless(self.time_noise, 0.0))
+        return shown(
+            encoding=self.encoding,
+            normalizer=self.normalizer,
+            time_noise=unless(self.time_noise, 0.0),
+            null=unless(self.null, False),
+        )
 
     def forward(self, story: Tensor, question: Tensor) -> MemoryNetworkOutput:
         """Scores every word as the answer; returns the weights of each hop over the sentences too.
@@ -237,10 +261,17 @@ class MemoryNetwork(nn.Module):
                 self._sentences(story, ago, tables, encoded)
                 for tables in (self.embeddings.inputs(hop), self.embeddings.outputs(hop))
             )
-            weights = normalize(self.normalizer, state @ memory.transpose(-1, -2), spoken.unsqueeze(-2))
+            weights = self._read(state @ memory.transpose(-1, -2), spoken.unsqueeze(-2))
             state = self.embeddings.carry(state) + weights @ content
             seen.append(weights.squeeze(-2))
         return MemoryNetworkOutput((state @ self.embeddings.answer().T).squeeze(-2), torch.stack(seen, -2))
+
+    def _read(self, scores: Tensor, spoken: Tensor) -> Tensor:
+        """Turns the scores (..., 1, sentences) of a hop into weights."""
+        if not self.null:
+            return normalize(self.normalizer, scores, spoken)
+        scores, allowed = nn.functional.pad(scores, (0, 1)), nn.functional.pad(spoken, (0, 1), value=True)
+        return normalize(self.normalizer, scores, allowed)[..., :-1]
 
     def _times(self, spoken: Tensor) -> Tensor:
         """Returns how many sentences ago each one was said, (..., sentences), from 0 for the last."""

@@ -32,8 +32,12 @@ class BabiSettings(AttentionSettings):
         choices=("adjacent", "layer-wise"),
     )
     encoding: str = option(
-        "position", "how words make a sentence: weighed by their positions, or all alike", choices=("position", "bag")
+        "centred",
+        "how words make a sentence: weighed by their positions as in the authors' program (centred) or as in the paper "
+        "(position), or all alike (bag)",
+        choices=("centred", "position", "bag"),
     )
+    null: str = option("yes", "whether a hop may read nothing", choices=("yes", "no"), before="no")
     max_sentences: int = option(50, "longer stories are cut to their last sentences", least=1, most=10_000)
     linear_start: int = option(15, "first epochs without the normalizer", least=0, most=1_000_000)
     time_noise: float = option(0.1, "probability of an empty sentence before each one in training")
