@@ -46,7 +46,7 @@ def add_flag(
         group.add_argument(flag(each.name), action="store_true", **about)
         return
     choices = choices or each.metadata["choices"]
-    metavar = None if choices else each.metadata["metavar"] or _metavar(hint)
+    metavar = each.metadata["metavar"] or (None if choices else _metavar(hint))
     group.add_argument(flag(each.name), type=_type(hint), choices=choices, metavar=metavar, **about)
 
 

@@ -63,10 +63,12 @@ class StoryQuestions(Task):
         settings: BabiSettings,
         vocabulary: Vocabulary,
         n_questions: int,
+        n_slots: int,
         splits: Mapping[str, Sequence[StoryQuestion]] | None = None,
     ) -> None:
         self._normalizer = make_normalizer(settings)
-        self.settings, self.vocabulary, self._n_questions, self._splits = settings, vocabulary, n_questions, splits
+        self.settings, self.vocabulary, self._splits = settings, vocabulary, splits
+        self._n_questions, self._n_slots = n_questions, n_slots
 
     @classmethod
     def prepare(cls, settings: BabiSettings) -> StoryQuestions:
@@ -74,15 +76,19 @@ class StoryQuestions(Task):
         make_normalizer(settings)
         splits = _read(settings)
         texts = [text for each in splits["train"] for text in (*each.story, each.question, (each.target,))]
-        return cls(settings, Vocabulary.of(texts, max_size=_MAX_WORDS), len(splits["train"]), splits)
+        longest = max((len(each.story) for each in splits["train"]), default=1)
+        vocabulary, n_slots = Vocabulary.of(texts, max_size=_MAX_WORDS), min(settings.max_sentences, longest)
+        return cls(settings, vocabulary, len(splits["train"]), n_slots, splits)
 
     @classmethod
     def restore(cls, settings: BabiSettings, assets: Mapping[str, Any]) -> StoryQuestions:
         """Makes the task from the vocabulary of a checkpoint."""
-        return cls(settings, Vocabulary(assets["words"]), assets["questions"])
+        n_slots = assets.get("slots", settings.max_sentences)  # of older checkpoints
+        return cls(settings, Vocabulary(assets["words"]), assets["questions"], n_slots)
 
     def assets(self) -> dict[str, Any]:
-        return {"words": self.vocabulary.tokens(range(len(self.vocabulary))), "questions": self._n_questions}
+        words = self.vocabulary.tokens(range(len(self.vocabulary)))
+        return {"words": words, "questions": self._n_questions, "slots": self._n_slots}
 
     def examples(self, split: str) -> Sequence[StoryQuestion]:
         """Returns the questions of a split, in the order of the files."""
@@ -114,11 +120,11 @@ class StoryQuestions(Task):
         if settings.linear_start:
             normalizer = LinearStart(normalizer, settings.linear_start * self._n_questions * settings.n_hops)
         return MemoryNetwork(
-            tables(len(self.vocabulary), settings.size, n_hops=settings.n_hops, max_sentences=settings.max_sentences),
+            tables(len(self.vocabulary), settings.size, n_hops=settings.n_hops, max_sentences=self._n_slots),
             encoding=_ENCODINGS[settings.encoding],
             normalizer=normalizer,
             time_noise=settings.time_noise,
-            null=settings.null == "yes",
+            empty_slots=settings.empty_slots == "yes",
         )
 
     def collate(self, examples: Sequence[StoryQuestion]) -> StoryBatch:
@@ -232,7 +238,7 @@ class StoryQuestions(Task):
 
     def _shortened(self, example: StoryQuestion) -> StoryQuestion:
         """Returns the question with the last sentences of its story; facts before them are lost."""
-        n_lost = len(example.story) - self.settings.max_sentences
+        n_lost = len(example.story) - self._n_slots
         if n_lost <= 0:
             return example
         facts = tuple(fact - n_lost for fact in example.facts if fact >= n_lost)

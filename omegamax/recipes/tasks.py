@@ -74,9 +74,18 @@ TASKS: dict[str, TaskEntry] = {
         "omegamax.recipes.settings:BabiSettings",
         # The paper's 0.01 and 40, for sums over a batch of 32; the loop has means. Adam learns two-fact tasks worse.
         MappingProxyType(
-            {"optimizer": "sgd", "epochs": 100, "batch_size": 32, "learning_rate": 0.32, "clip": 1.25, "threads": 1}
+            {
+                "optimizer": "sgd",
+                "epochs": 120,
+                "batch_size": 32,
+                "learning_rate": 0.32,
+                "schedule": "pieces",
+                "pieces": "0.5x20,1x25,0.5x25,0.25x25,0.125x25",
+                "clip": 1.25,
+                "threads": 1,
+            }
         ),
-        MappingProxyType({"questions": 1500, "epochs": 30, "linear_start": 0}),
+        MappingProxyType({"questions": 1500, "epochs": 30, "linear_start": 0, "schedule": "cosine"}),
     ),
     "caption": TaskEntry(
         "describe pictures with attention over a grid, soft, hard or none (generated digits, or pictures of formulas)",

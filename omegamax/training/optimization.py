@@ -116,7 +116,8 @@ def learning_rate(settings: TrainingSettings, *, step: int, n_steps: int, platea
     """Returns the learning rate of step number `step` of `n_steps`, counted from 0.
 
     It rises linearly over the first `warmup` steps, whose last has the full rate r. After that, with t from 0 to 1 over
-    the steps that remain: r (constant), r (1 + cos πt)/2 (cosine), r (1 - t) (linear), r · plateau_factor (plateau).
+    the steps that remain: r (constant), r (1 + cos πt)/2 (cosine), r (1 - t) (linear), r · plateau_factor (plateau),
+    r times the factor of the epoch (pieces).
     """
     if step < settings.warmup:
         return settings.learning_rate * (step + 1) / settings.warmup
@@ -127,7 +128,18 @@ def learning_rate(settings: TrainingSettings, *, step: int, n_steps: int, platea
         return settings.learning_rate * (1 - time)
     if settings.schedule == "plateau":
         return settings.learning_rate * plateau_factor
+    if settings.schedule == "pieces":
+        return settings.learning_rate * _factor_of(settings.rate_pieces, step * settings.epochs // max(n_steps, 1))
     return settings.learning_rate
+
+
+def _factor_of(pieces: Sequence[tuple[float, int]], epoch: int) -> float:
+    """Returns the factor of an epoch, counted from 0."""
+    for factor, n_epochs in pieces:
+        if epoch < n_epochs:
+            return factor
+        epoch -= n_epochs
+    return pieces[-1][0]
 
 
 # The optimizer, and its state as named tensors, which are the same however the model is sharded

@@ -279,7 +279,7 @@ def _may_change(name: str, old: Any, new: Any, training: Mapping[str, Any]) -> b
     if name in _CHANGEABLE:
         return True
     if name == "epochs":
-        return training["schedule"] in ("constant", "plateau") and type(old) is int and new > old
+        return training["schedule"] in ("constant", "plateau", "pieces") and type(old) is int and new > old
     if name == "patience" and type(old) is int:
         return new == 0 or (0 < old < new)
     return False

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from omegamax.data.printable import short_repr
@@ -18,6 +19,7 @@ Settings = TypeVar("Settings")
 
 MAX_THREADS = 1024
 MAX_NUMBER = 1e30  # fits into float32, with room for arithmetic
+_MAX_EPOCHS = 1_000_000
 _MAX_TEXT = 10_000  # characters of a path or a list of names
 _ALWAYS_THERE = object()
 
@@ -126,7 +128,7 @@ def _has_type(value: Any, hint: Any) -> bool:
 class TrainingSettings:
     """The settings of the training loop, the same for every task."""
 
-    epochs: int = option(10, "passes over the training data", least=0, most=1_000_000)
+    epochs: int = option(10, "passes over the training data", least=0, most=_MAX_EPOCHS)
     batch_size: int = option(64, "examples per step, over all processes", least=1, most=1_000_000)
     accumulate: int = option(
         1,
@@ -139,7 +141,10 @@ class TrainingSettings:
     )
     learning_rate: float = option(1e-3, "largest learning rate", least=0, most=1e6)
     schedule: str = option(
-        "cosine", "how the learning rate changes over time", choices=("constant", "cosine", "linear", "plateau")
+        "cosine",
+        "how the learning rate changes over time: constant, cosine, linear, plateau or pieces",
+        choices=("constant", "cosine", "linear", "plateau", "pieces"),
+        metavar="NAME",
     )
     warmup: int = option(0, "steps during which the learning rate rises from zero", least=0, most=10**9)
     plateau: int = option(
@@ -147,6 +152,13 @@ class TrainingSettings:
         "with --schedule plateau: epochs without a better metric after which the rate is halved",
         least=1,
         most=1_000_000,
+    )
+    pieces: str = option(
+        "",
+        "with --schedule pieces: what the rate is multiplied by, and for how many epochs: 0.5x20,1x25,0.5x25; the last "
+        "goes on",
+        metavar="LIST",
+        before="",
     )
     weight_decay: float = option(0.0, "weight decay on matrices; biases and gains have none", least=0, most=1e6)
     clip: float = option(1.0, "largest norm of the gradient; 0 switches clipping off", least=0, most=MAX_NUMBER)
@@ -178,3 +190,25 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         check_fields(self)
         check_field(self, "learning_rate", self.learning_rate > 0, "positive")
+        wanted = "a list of factors and epochs, such as 0.5x20,1x25"
+        needless = self.schedule != "pieces" and not self.pieces
+        check_field(self, "pieces", needless or bool(self.rate_pieces), wanted)
+
+    @property
+    def rate_pieces(self) -> tuple[tuple[float, int], ...]:
+        """The factors of the learning rate, each with its number of epochs; empty if the list is not one."""
+        return _pieces(self.pieces)
+
+
+@lru_cache
+def _pieces(text: str) -> tuple[tuple[float, int], ...]:
+    found = []
+    for part in text.split(","):
+        factor, cross, epochs = part.strip().partition("x")
+        try:
+            found.append((float(factor), int(epochs)))
+        except ValueError:
+            return ()
+        if not (cross and 0 < found[-1][0] <= MAX_NUMBER and 0 < found[-1][1] <= _MAX_EPOCHS):
+            return ()
+    return tuple(found)

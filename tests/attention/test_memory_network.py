@@ -17,13 +17,13 @@ class TestMemoryNetwork:
     question = torch.tensor([[3, 1, 0], [5, 0, 0]])
 
     @pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
-    @pytest.mark.parametrize("null", [False, True])
+    @pytest.mark.parametrize("empty_slots", [False, True])
     @pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
-    def test_published_formula(self, kind, encoding, null, normalizer):
+    def test_published_formula(self, kind, encoding, empty_slots, normalizer):
         tables = kind(8, 4, n_hops=3, max_sentences=5).double()
         for parameter in tables.parameters():
             nn.init.normal_(parameter)
-        network = om.attention.MemoryNetwork(tables, encoding=encoding, normalizer=normalizer, null=null)
+        network = om.attention.MemoryNetwork(tables, encoding=encoding, normalizer=normalizer, empty_slots=empty_slots)
         scores, weights = network(self.story, self.question)
         adjacent = kind is om.attention.AdjacentEmbeddings
 
@@ -59,7 +59,8 @@ class TestMemoryNetwork:
                 ago = [len(sentences) - 1 - i for i in range(len(sentences))]
                 m = torch.stack([encode(x, a) + t[n] for x, n in zip(sentences, ago)])
                 o = torch.stack([encode(x, c) + s[n] for x, n in zip(sentences, ago)])
-                p = normalizer.argmax(torch.cat([m @ u, torch.zeros(1)]) if null else m @ u)[: len(sentences)]
+                slots = torch.cat([m @ u, torch.zeros(5 - len(sentences))]) if empty_slots else m @ u
+                p = normalizer.argmax(slots)[: len(sentences)]
                 torch.testing.assert_close(weights[b, hop, : len(sentences)], p)
                 assert not weights[b, hop, len(sentences) :].any()
                 u = (u if adjacent else tables.update.weight @ u) + p @ o
@@ -90,7 +91,9 @@ class TestMemoryNetwork:
         assert model(self.story[:, :0], self.question).scores.isfinite().all()
         silence = model(torch.zeros(2, 2, 3, dtype=torch.long), self.question)
         assert not silence.weights.any() and silence.scores.isfinite().all()
-        nothing = om.attention.MemoryNetwork(tables, null=True)(torch.zeros(2, 2, 3, dtype=torch.long), self.question)
+        nothing = om.attention.MemoryNetwork(tables, empty_slots=True)(
+            torch.zeros(2, 2, 3, dtype=torch.long), self.question
+        )
         torch.testing.assert_close(nothing.scores, silence.scores)
         with pytest.raises(ValueError, match="may have 5 sentences, got 6"):
             model(torch.ones(1, 6, 2, dtype=torch.long), self.question[:1])

@@ -41,6 +41,7 @@ TRAINING = [
     "schedule",
     "warmup",
     "plateau",
+    "pieces",
     "weight_decay",
     "clip",
     "patience",

@@ -45,3 +45,21 @@ def test_plateau_halves_after_waiting_and_waits_again():
         factors.append(plateau.factor)
     assert factors == [1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125]
     assert rates("plateau", plateau_factor=plateau.factor) == [0.5 / 8] * 40
+
+
+def test_pieces_have_one_factor_for_some_epochs_and_the_last_goes_on():
+    settings = TrainingSettings(
+        learning_rate=0.5, schedule="pieces", pieces="0.5x2, 1x3,0.25x1", epochs=8
+    )  # five steps an epoch
+    found = [learning_rate(settings, step=step, n_steps=40) for step in range(40)]
+    assert found == [0.25] * 10 + [0.5] * 15 + [0.125] * 15
+
+
+@pytest.mark.parametrize("pieces", ["", "1", "x", "1x0", "0x5", "1x2,", "nanx3", "infx3", "1x2.5", "-1x3"])
+def test_wrong_pieces(pieces):
+    with pytest.raises(ValueError, match="pieces must be a list of factors and epochs"):
+        TrainingSettings(schedule="pieces", pieces=pieces)
+    assert TrainingSettings(pieces="1x2").schedule == "cosine"  # a list that is not used
+    if pieces:
+        with pytest.raises(ValueError, match="pieces must be a list"):
+            TrainingSettings(pieces=pieces)

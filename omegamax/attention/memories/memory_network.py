@@ -206,8 +206,9 @@ class MemoryNetwork(nn.Module):
         normalizer: what turns scores into weights: a regularizer, a structured SmoothMax or a layer such as `Entmax()`
         time_noise: in training, the probability of an empty sentence before each one, so that the network learns when
             something was said from examples with other distances too (the paper's random noise)
-        null: whether a hop may read nothing: one more slot of zeros, whose score is 0 and whose weight is not returned.
-            The authors' program has it, because stories that are shorter than the longest leave slots empty
+        empty_slots: whether a hop may read the slots, `max_sentences` in all, in which there is no sentence. They hold
+            zeros, so their scores are 0 and reading them changes nothing; their weights are not returned. The authors'
+            program lets them be read
     """
 
     def __init__(
@@ -217,7 +218,7 @@ class MemoryNetwork(nn.Module):
         encoding: WordEncoding | None = None,
         normalizer: Normalizer = _SHANNON,
         time_noise: float = 0.0,
-        null: bool = False,
+        empty_slots: bool = False,
     ) -> None:
         super().__init__()
         check_normalizer("MemoryNetwork", normalizer)
@@ -225,7 +226,7 @@ class MemoryNetwork(nn.Module):
             raise ValueError(
                 f"MemoryNetwork: time_noise must be a probability, from 0 to 1, got {time_noise}; the paper takes 0.1"
             )
-        self.time_noise, self.null = time_noise, null
+        self.time_noise, self.empty_slots = time_noise, empty_slots
         self.embeddings = embeddings
         self.encoding = PositionEncoding() if encoding is None else encoding
         self.normalizer = normalizer
@@ -235,7 +236,7 @@ class MemoryNetwork(nn.Module):
             encoding=self.encoding,
             normalizer=self.normalizer,
             time_noise=unless(self.time_noise, 0.0),
-            null=unless(self.null, False),
+            empty_slots=unless(self.empty_slots, False),
         )
 
     def forward(self, story: Tensor, question: Tensor) -> MemoryNetworkOutput:
@@ -268,10 +269,12 @@ class MemoryNetwork(nn.Module):
 
     def _read(self, scores: Tensor, spoken: Tensor) -> Tensor:
         """Turns the scores (..., 1, sentences) of a hop into weights."""
-        if not self.null:
+        if not self.empty_slots:
             return normalize(self.normalizer, scores, spoken)
-        scores, allowed = nn.functional.pad(scores, (0, 1)), nn.functional.pad(spoken, (0, 1), value=True)
-        return normalize(self.normalizer, scores, allowed)[..., :-1]
+        n_sentences = scores.shape[-1]
+        scores = torch.where(spoken, scores, 0)
+        scores = nn.functional.pad(scores, (0, self.embeddings.max_sentences - n_sentences))
+        return torch.where(spoken, normalize(self.normalizer, scores, None)[..., :n_sentences], 0)
 
     def _times(self, spoken: Tensor) -> Tensor:
         """Returns how many sentences ago each one was said, (..., sentences), from 0 for the last."""

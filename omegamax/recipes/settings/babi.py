@@ -37,9 +37,19 @@ class BabiSettings(AttentionSettings):
         "(position), or all alike (bag)",
         choices=("centred", "position", "bag"),
     )
-    null: str = option("yes", "whether a hop may read nothing", choices=("yes", "no"), before="no")
-    max_sentences: int = option(50, "longer stories are cut to their last sentences", least=1, most=10_000)
-    linear_start: int = option(15, "first epochs without the normalizer", least=0, most=1_000_000)
+    empty_slots: str = option(
+        "yes",
+        "whether a hop may read nothing: slots of the memory without a sentence",
+        choices=("yes", "no"),
+        before="no",
+    )
+    max_sentences: int = option(
+        50,
+        "longer stories are cut to their last sentences; the memory has no more slots than the longest training story",
+        least=1,
+        most=10_000,
+    )
+    linear_start: int = option(20, "first epochs without the normalizer", least=0, most=1_000_000)
     time_noise: float = option(0.1, "probability of an empty sentence before each one in training")
     questions: int = option(
         2000, "training questions to generate; a tenth as many for dev and test each", least=1, most=1_000_000
