@@ -72,7 +72,7 @@ TASKS: dict[str, TaskEntry] = {
         "answer questions about stories with a memory network (generated stories, or the files of bAbI)",
         "omegamax.recipes.babi:StoryQuestions",
         "omegamax.recipes.settings:BabiSettings",
-        # The authors' 0.01 and 40 for sums over a batch, where the loop has means; in bAbI 30 leaves no smaller batch, in
+        # The authors' 0.01 and 40 are for sums over a batch, the loop has means. In bAbI 30 leaves no smaller batch, in
         # which an example would count for more. Adam learns two-fact tasks worse.
         MappingProxyType(
             {
