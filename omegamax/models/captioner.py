@@ -256,9 +256,15 @@ class Captioner(SequenceModel):
         if cells.dim() == 2:
             return self._marginal(weights.unsqueeze(1), hidden.unsqueeze(1), vectors).squeeze(1)
         chosen = self.estimator.choose(cells)  # choices (n, B, T, K)
-        log_probs = self._log_probs(chosen.choices @ vectors, hidden.expand(len(chosen.share), *hidden.shape))
+        # C [v_i; s_t] is a sum of two terms, each computed once for a cell or a word, not for every pair of them.
+        of_cell, of_state = self.combine.weight.split([vectors.shape[-1], hidden.shape[-1]], -1)
+        read = torch.einsum("nbtk,bkh->nbth", chosen.choices, nn.functional.linear(vectors, of_cell))
+        log_probs = self._of_combined(read + nn.functional.linear(hidden, of_state, self.combine.bias))
         prior = torch.where(chosen.share > 0, chosen.log_prob, -torch.inf)
         return (prior.unsqueeze(-1) + log_probs).logsumexp(0)
 
     def _log_probs(self, read: Tensor, hidden: Tensor) -> Tensor:
-        return self.out(self.dropout(self.combine(torch.cat([read, hidden], -1)).tanh())).log_softmax(-1)
+        return self._of_combined(self.combine(torch.cat([read, hidden], -1)))
+
+    def _of_combined(self, combined: Tensor) -> Tensor:
+        return self.out(self.dropout(combined.tanh())).log_softmax(-1)
