@@ -12,8 +12,7 @@ all cells; or not at all, the same mean of all cells for every word.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -37,20 +36,18 @@ from omegamax.data.digit_scenes import (
 from omegamax.data.formula_pictures import FormulaPicture, ink_of, read_formulas
 from omegamax.data.moving_digits import DIGITS, load_digit_images
 from omegamax.data.pictures import read_picture
-from omegamax.data.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary
+from omegamax.data.vocabulary import END, PADDING, SPECIAL, Vocabulary
 from omegamax.models.captioner import STRIDE, Captioner, GridEncoder
 from omegamax.operators.grid_tv import GridTV
 from omegamax.operators.scaled import Scaled
-from omegamax.recipes.decoding import Hypothesis, search_outputs
-from omegamax.recipes.metrics import corpus_bleu, edit_distances, exact_match, import_sacrebleu
+from omegamax.recipes.description import Description, n_examples, target_losses, text_scores, total
+from omegamax.recipes.metrics import edit_distances, import_sacrebleu
 from omegamax.recipes.normalizers import HARD, NONE, make_normalizer
 from omegamax.recipes.settings import CaptionSettings
-from omegamax.recipes.text_examples import padded
 from omegamax.smoothmax import SmoothMax
-from omegamax.training.task import AttentionMap, Loss, Task
+from omegamax.training.task import AttentionMap
 
 GRID_TV = "grid-tv"
-_MIN_PICTURES = 60  # of dev and test
 _MAX_WORDS = 100_000  # that a model knows
 
 
@@ -71,18 +68,16 @@ class CaptionBatch(NamedTuple):
     target: Tensor  # (B, words + 2): START, words, END, PADDING
 
 
-class Caption(Task):
+class Caption(Description):
     """Learns to say what is where in pictures."""
 
     name: ClassVar[str] = "caption"
-    metric: ClassVar[str] = "bleu"
     settings_type: ClassVar[type] = CaptionSettings
     settings: CaptionSettings
 
-    def __init__(self, settings: CaptionSettings, words: Sequence[str]) -> None:
-        self._normalizer = make_grid_normalizer(settings)
-        self.settings, self.vocabulary = settings, Vocabulary(words)
-        self._splits: dict[str, list[CaptionExample]] = {}
+    @classmethod
+    def normalizer(cls, settings: CaptionSettings) -> SmoothMax:
+        return make_grid_normalizer(settings)
 
     @classmethod
     def prepare(cls, settings: CaptionSettings) -> Caption:
@@ -98,23 +93,14 @@ class Caption(Task):
         task._splits = formulas
         return task
 
-    @classmethod
-    def restore(cls, settings: CaptionSettings, assets: Mapping[str, Any]) -> Caption:
-        """Makes the task from the words of a checkpoint."""
-        return cls(settings, assets["words"])
-
-    def assets(self) -> dict[str, Any]:
-        return {"words": self.vocabulary.to_json()}
-
     def examples(self, split: str) -> Sequence[CaptionExample]:
         """Returns the pictures of a split; each split of digits shows images of its own."""
         settings = self.settings
         if split not in self._splits and settings.data is not None:
             self._splits = _read(settings)
         if split not in self._splits:
-            share = {"train": 1.0, "dev": 0.1, "test": 0.2}[split]
-            count = settings.pictures if split == "train" else max(_MIN_PICTURES, int(share * settings.pictures))
             limits = {"max_rows": settings.max_rows, "max_columns": settings.max_columns}
+            count = n_examples(settings.pictures, split)
             scenes = draw_scenes(count, split, **limits, seed=settings.data_seed)
             self._splits[split] = [CaptionExample(scene.sentence, scene) for scene in scenes]
         return self._splits[split]
@@ -151,10 +137,6 @@ class Caption(Task):
         """Returns the number of words, which costs most, and the number of pixels."""
         return [(len(example.target.split()), self.length(example)) for example in examples]
 
-    def fingerprint(self, example: CaptionExample) -> str:
-        """Returns what the picture is made of."""
-        return repr(example)
-
     def model(self) -> nn.Module:
         """Returns the network that the settings name."""
         settings = self.settings
@@ -175,43 +157,25 @@ class Caption(Task):
         together = torch.zeros(len(pictures), *sizes.amax(0).tolist())
         for row, picture in zip(together, pictures):
             row[: picture.shape[0], : picture.shape[1]] = picture
-        words = [self.vocabulary.numbers(example.target.split()) for example in examples]
-        return CaptionBatch(together, sizes, padded([[START, *row, END] for row in words]))
+        return CaptionBatch(together, sizes, self.target_of([example.target.split() for example in examples]))
 
-    def loss(self, model: nn.Module, batch: CaptionBatch) -> Loss:
-        """Computes minus what the model maximises: the log-likelihood of the words and of the end, or its bound."""
-        written = batch.target[:, 1:] != PADDING
-        return Loss(-model(*batch)[written].sum(), int(written.sum()))
-
-    def predict(self, model: nn.Module, examples: Sequence[CaptionExample]) -> list[str]:
-        """Returns a description of each picture."""
-        return [self._text(output) for output in self._search(model, self.batch_for(model, examples))]
-
-    def _search(self, model: nn.Module, batch: CaptionBatch) -> list[Hypothesis]:
-        assert isinstance(model, Captioner)
-        options: dict[str, Any] = {"n_beams": self.settings.beam, "max_length": self.settings.max_length}
-        found = search_outputs(model, batch.pictures, batch.sizes, forbidden=(PADDING, UNKNOWN, START), **options)
-        return [each.best for each in found]
-
-    def _text(self, output: Hypothesis) -> str:
-        return " ".join(self.vocabulary.tokens(output.tokens))
+    def text(self, tokens: Sequence[str]) -> str:
+        return " ".join(tokens)
 
     def assess(self, model: nn.Module, examples: Sequence[CaptionExample]) -> list[str]:
         """Returns for each picture the description, a tab, and JSON: the loss of the target, and where words look."""
         assert isinstance(model, Captioner)
         batch = self.batch_for(model, examples)
-        written = batch.target[:, 1:] != PADDING
-        losses = -torch.where(written, model.log_likelihood(*batch), 0).double().sum(-1)
-        weights = model.attend(*batch)
+        written, weights = batch.target[:, 1:] != PADDING, model.attend(*batch)
+        outputs, found = self.search(model, batch), target_losses(model, batch)
         lines = []
-        for item, (example, output) in enumerate(zip(examples, self._search(model, batch))):
-            more: dict[str, Any] = {"loss": losses[item].item(), "words": int(written[item].sum())}
+        for item, (example, output, more) in enumerate(zip(examples, outputs, found)):
             if weights is not None:
                 rows, columns = _cells(batch.sizes[item])
                 looked = weights[item, written[item], :rows, :columns].cpu()
                 more["counts"] = count_weights(looked.flatten(1), always_positive=self._normalizer.always_positive)
                 more |= self._attention_on_digits(example, looked)
-            lines.append(f"{self._text(output)}\t{json.dumps(more)}")
+            lines.append(f"{self.text_of(output)}\t{json.dumps(more)}")
         return lines
 
     def _attention_on_digits(self, example: CaptionExample, weights: Tensor) -> dict[str, float]:
@@ -243,38 +207,31 @@ class Caption(Task):
         lines = [line.partition("\t") for line in predictions]
         texts, more = [line[0] for line in lines], [json.loads(line[2]) for line in lines]
         targets = [example.target for example in examples]
-        names = ("loss", "words", "on_object", "even", "hits", "digit_words")
-        totals = {name: sum(each.get(name, 0) for each in more) for name in names}
         edits = sum(edit_distances([text.split() for text in texts], [target.split() for target in targets]))
         scores = {
-            "bleu": corpus_bleu(texts, targets, tokenize="none"),
-            "exact_match": exact_match(texts, targets),
+            **text_scores(texts, targets, more, tokenize="none"),
             "edit_distance": edits / max(1, len(targets)),
             "word_error_rate": edits / max(1, sum(len(target.split()) for target in targets)),
-            "perplexity": math.exp(min(700.0, totals["loss"] / max(1, totals["words"]))),
         }
         if self.settings.data is None:
             scores |= _parts([_read_text(text) for text in texts], [_read_text(target) for target in targets])
-        if totals["digit_words"]:
-            for name, total in (("attention_on_object", "on_object"), ("even_attention", "even"), ("pointing", "hits")):
-                scores[name] = totals[total] / totals["digit_words"]
+        n_words = total(more, "digit_words")
+        if n_words:
+            for name, part in (("attention_on_object", "on_object"), ("even_attention", "even"), ("pointing", "hits")):
+                scores[name] = total(more, part) / n_words
         counted = weight_metrics(WeightCounts(*each["counts"]) for each in more if "counts" in each)
         return scores | {name: counted[name] for name in ("zeros", "support") if name in counted}
 
     def _looks(self, model: nn.Module, examples: Sequence[CaptionExample]) -> list[tuple[list[str], Tensor]]:
         """Returns for each picture the words that are written, and their weights (words, h, w)."""
-        assert isinstance(model, Captioner)
-        batch = self.batch_for(model, examples)
-        outputs = self._search(model, batch)
-        numbers = [[START, *output.tokens, *([END] if output.ended else [])] for output in outputs]
-        weights = model.attend(batch.pictures, batch.sizes, padded(numbers).to(batch.target.device))
-        if weights is None:
+        outputs = self.write(model, examples)
+        if outputs.weights is None:
             return []
         found = []
-        for item, tokens in enumerate(numbers):
-            words = [SPECIAL[END] if number == END else self.vocabulary.tokens([number])[0] for number in tokens[1:]]
-            rows, columns = _cells(batch.sizes[item])
-            found.append((words, weights[item, : len(words), :rows, :columns]))
+        for example, tokens, weights in zip(examples, outputs.tokens, outputs.weights):
+            words = [SPECIAL[END] if number == END else self.vocabulary.tokens([number])[0] for number in tokens]
+            rows, columns = _cells(torch.tensor(_pixels(example).shape))
+            found.append((words, weights[: len(words), :rows, :columns]))
         return found
 
     def attend(self, model: nn.Module, examples: Sequence[CaptionExample]) -> list[AttentionMap]:

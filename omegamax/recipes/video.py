@@ -12,8 +12,7 @@ can tell directions. `--model` has one of them, both, or neither.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -38,23 +37,19 @@ from omegamax.data.moving_digits import (
 from omegamax.data.vocabulary import (
     END,
     JOINER,
-    PADDING,
     SPECIAL,
-    START,
-    UNKNOWN,
     Vocabulary,
     join_tokens,
     split_text,
 )
 from omegamax.models.video_describer import FrameEncoder, MotionEncoder, VideoDescriber
-from omegamax.recipes.decoding import Hypothesis, search_outputs
-from omegamax.recipes.metrics import corpus_bleu, exact_match, import_sacrebleu
+from omegamax.recipes.description import Description, n_examples, target_losses, text_scores, total
+from omegamax.recipes.metrics import import_sacrebleu
 from omegamax.recipes.normalizers import make_normalizer
 from omegamax.recipes.settings import VideoSettings
-from omegamax.recipes.text_examples import padded
-from omegamax.training.task import AttentionMap, Loss, Task
+from omegamax.smoothmax import SmoothMax
+from omegamax.training.task import AttentionMap
 
-_MIN_CLIPS = 60  # of dev and test
 _ABOUT_NOTHING = {"a", "an", "then", ",", f"{JOINER},", SPECIAL[END]}  # words that are about no event
 
 
@@ -74,18 +69,16 @@ class VideoBatch(NamedTuple):
     target: Tensor  # (B, words + 2): START, words, END, PADDING
 
 
-class Video(Task):
+class Video(Description):
     """Learns to say what happens in clips."""
 
     name: ClassVar[str] = "video"
-    metric: ClassVar[str] = "bleu"
     settings_type: ClassVar[type] = VideoSettings
     settings: VideoSettings
 
-    def __init__(self, settings: VideoSettings, words: Sequence[str]) -> None:
-        self._normalizer = make_normalizer(settings)
-        self.settings, self.vocabulary = settings, Vocabulary(words)
-        self._splits: dict[str, list[VideoExample]] = {}
+    @classmethod
+    def normalizer(cls, settings: VideoSettings) -> SmoothMax:
+        return make_normalizer(settings)
 
     @classmethod
     def prepare(cls, settings: VideoSettings) -> Video:
@@ -95,20 +88,11 @@ class Video(Task):
         every = write_sentence([(digit, motion) for digit in range(len(DIGITS)) for motion in MOTIONS])
         return cls(settings, Vocabulary.of([split_text(every, "word")], max_size=1000).to_json())
 
-    @classmethod
-    def restore(cls, settings: VideoSettings, assets: Mapping[str, Any]) -> Video:
-        """Makes the task from the words of a checkpoint."""
-        return cls(settings, assets["words"])
-
-    def assets(self) -> dict[str, Any]:
-        return {"words": self.vocabulary.to_json()}
-
     def examples(self, split: str) -> Sequence[VideoExample]:
         """Returns the clips of a split; each split shows digits of its own."""
         if split not in self._splits:
             settings = self.settings
-            share = {"train": 1.0, "dev": 0.1, "test": 0.2}[split]
-            count = settings.clips if split == "train" else max(_MIN_CLIPS, int(share * settings.clips))
+            count = n_examples(settings.clips, split)
             clips = draw_clips(count, split, max_events=settings.max_events, seed=settings.data_seed)
             self._splits[split] = [VideoExample(clip, clip.sentence) for clip in clips]
         return self._splits[split]
@@ -128,10 +112,6 @@ class Video(Task):
         """Returns the number of frames."""
         return len(_frames(example)) if example.clip is None else example.clip.n_frames
 
-    def fingerprint(self, example: VideoExample) -> str:
-        """Returns what the clip is made of."""
-        return repr(example)
-
     def model(self) -> nn.Module:
         """Returns the network that the settings name."""
         settings = self.settings
@@ -148,41 +128,22 @@ class Video(Task):
 
     def collate(self, examples: Sequence[VideoExample]) -> VideoBatch:
         frames = [torch.from_numpy(_frames(example)) for example in examples]
-        words = [self.vocabulary.numbers(split_text(example.target, "word")) for example in examples]
         return VideoBatch(
             nn.utils.rnn.pad_sequence(frames, batch_first=True),
             torch.tensor([len(each) for each in frames]),
-            padded([[START, *row, END] for row in words]),
+            self.target_of([split_text(example.target, "word") for example in examples]),
         )
 
-    def loss(self, model: nn.Module, batch: VideoBatch) -> Loss:
-        """Computes the negative log-likelihood of the words and of the end."""
-        written = batch.target[:, 1:] != PADDING
-        return Loss(-model(*batch)[written].sum(), int(written.sum()))
-
-    def predict(self, model: nn.Module, examples: Sequence[VideoExample]) -> list[str]:
-        """Returns a description of each clip."""
-        return [self._text(output) for output in self._search(model, self.batch_for(model, examples))]
-
-    def _search(self, model: nn.Module, batch: VideoBatch) -> list[Hypothesis]:
-        assert isinstance(model, VideoDescriber)
-        options: dict[str, Any] = {"n_beams": self.settings.beam, "max_length": self.settings.max_length}
-        found = search_outputs(model, batch.frames, batch.lengths, forbidden=(PADDING, UNKNOWN, START), **options)
-        return [each.best for each in found]
-
-    def _text(self, output: Hypothesis) -> str:
-        return join_tokens(self.vocabulary.tokens(output.tokens), "word")
+    def text(self, tokens: Sequence[str]) -> str:
+        return join_tokens(tokens, "word")
 
     def assess(self, model: nn.Module, examples: Sequence[VideoExample]) -> list[str]:
         """Returns for each clip the description, a tab, and JSON: the loss of the target, and where its words look."""
         assert isinstance(model, VideoDescriber)
         batch = self.batch_for(model, examples)
-        written = batch.target[:, 1:] != PADDING
-        losses = -torch.where(written, model.log_likelihood(*batch), 0).double().sum(-1)
-        weights = model.attend(*batch)
+        weights, outputs, found = model.attend(*batch), self.search(model, batch), target_losses(model, batch)
         lines = []
-        for item, (example, output) in enumerate(zip(examples, self._search(model, batch))):
-            more: dict[str, Any] = {"loss": losses[item].item(), "words": int(written[item].sum())}
+        for item, (example, output, more) in enumerate(zip(examples, outputs, found)):
             true = self.true_frames(example, split_text(example.target, "word"))
             if weights is not None and true is not None and true.any():
                 looked = weights[item, : len(true), : true.shape[1]].cpu()
@@ -191,7 +152,7 @@ class Video(Task):
                 more["counts"] = count_weights(looked, always_positive=self._normalizer.always_positive)
             if true is not None:
                 more |= {"content_words": int(true.any(-1).sum()), "even": float(true.double().mean(-1).sum())}
-            lines.append(f"{self._text(output)}\t{json.dumps(more)}")
+            lines.append(f"{self.text_of(output)}\t{json.dumps(more)}")
         return lines
 
     def true_frames(self, example: VideoExample, words: Sequence[str]) -> Tensor | None:
@@ -215,41 +176,32 @@ class Video(Task):
         lines = [line.partition("\t") for line in predictions]
         texts, more = [line[0] for line in lines], [json.loads(line[2]) for line in lines]
         targets = [example.target for example in examples]
-        totals = {
-            name: sum(each.get(name, 0) for each in more)
-            for name in ("loss", "words", "on_event", "content_words", "even")
-        }
         scores = {
-            "bleu": corpus_bleu(texts, targets),
-            "exact_match": exact_match(texts, targets),
-            "perplexity": math.exp(min(700.0, totals["loss"] / max(1, totals["words"]))),
+            **text_scores(texts, targets, more),
             **_parts([_read(text) for text in texts], [_read(target) for target in targets]),
         }
         if any("on_event" in each for each in more):
-            n_words = max(1, totals["content_words"])
-            scores |= {"attention_on_event": totals["on_event"] / n_words, "even_attention": totals["even"] / n_words}
+            n_words = max(1, total(more, "content_words"))
+            scores["attention_on_event"] = total(more, "on_event") / n_words
+            scores["even_attention"] = total(more, "even") / n_words
             scores |= weight_metrics(WeightCounts(*each["counts"]) for each in more if "counts" in each)
         return scores
 
     def attend(self, model: nn.Module, examples: Sequence[VideoExample]) -> list[AttentionMap]:
         """Returns for each word of a description how much it looks at each frame; nothing without attention."""
-        assert isinstance(model, VideoDescriber)
-        batch = self.batch_for(model, examples)
-        outputs = self._search(model, batch)
-        numbers = [[START, *output.tokens, *([END] if output.ended else [])] for output in outputs]
-        weights = model.attend(batch.frames, batch.lengths, padded(numbers).to(batch.target.device))
-        if weights is None:
+        outputs = self.write(model, examples)
+        if outputs.weights is None:
             return []
         maps = []
-        for item, (example, tokens) in enumerate(zip(examples, numbers)):
-            words = [SPECIAL[END] if number == END else self._label(number) for number in tokens[1:]]
+        for example, tokens, weights in zip(examples, outputs.tokens, outputs.weights):
+            words = [SPECIAL[END] if number == END else self._label(number) for number in tokens]
             columns = [str(frame) for frame in range(self.length(example))]
-            rows = weights[item, : len(words), : len(columns)]
+            rows = weights[: len(words), : len(columns)]
             maps.append(AttentionMap(words, columns, rows, self._normalizer.always_positive))
         return maps
 
     def _label(self, number: int) -> str:
-        return join_tokens(self.vocabulary.tokens([number]), "word")
+        return self.text(self.vocabulary.tokens([number]))
 
     def draw(self, model: nn.Module, examples: Sequence[VideoExample]) -> list[Any]:
         """Returns a figure for each clip: its frames, and how much each word looks at them; true frames are marked."""
