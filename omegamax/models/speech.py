@@ -100,21 +100,51 @@ class Transcript(NamedTuple):
     weights: Tensor  # (labels + 1, T), the last row where it stopped
 
 
+class LastWordCell(nn.Module):
+    """A cell without memory: its state is a function of its inputs alone. It is called as nn.LSTMCell is.
+
+    Arguments:
+        in_features: of the inputs
+        hidden_size: features of the state
+    """
+
+    def __init__(self, in_features: int, hidden_size: int) -> None:
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.linear = nn.Linear(in_features, hidden_size)
+
+    def forward(self, inputs: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Returns the new state for inputs (batch, in_features); the second part of the state is not used."""
+        return self.linear(inputs).tanh(), state[1]
+
+
 class AttentionRecognizer(nn.Module):
-    """An LSTM that writes labels one by one, each after a look at the sound. Label `n_labels` is the end.
+    """A decoder that writes labels one by one, each after a look at the sound. Label `n_labels` is the end.
+
+    An LSTM counts what it has written, and so learns how long the transcripts of training are. A `LastWordCell` knows
+    the last label and what it read for it; only attention can tell it where in the sound it is.
 
     Arguments:
         encoder: of sound
         n_labels: how many labels there are
         attention: a layer of omegamax.attention from queries of `hidden_size` features to the encoder's states
         hidden_size: features of the decoder
+        cell: the decoder, `nn.LSTMCell` or `LastWordCell`
     """
 
-    def __init__(self, encoder: SpeechEncoder, n_labels: int, attention: nn.Module, hidden_size: int) -> None:
+    def __init__(
+        self,
+        encoder: SpeechEncoder,
+        n_labels: int,
+        attention: nn.Module,
+        hidden_size: int,
+        *,
+        cell: type[nn.LSTMCell] | type[LastWordCell] = nn.LSTMCell,
+    ) -> None:
         super().__init__()
         self.encoder, self.attention, self.end = encoder, attention, n_labels
         self.embedding = nn.Embedding(n_labels + 1, hidden_size)  # the end stands before the first label too
-        self.cell = nn.LSTMCell(hidden_size + encoder.out_features, hidden_size)
+        self.cell = cell(hidden_size + encoder.out_features, hidden_size)
         self.out = nn.Linear(hidden_size + encoder.out_features, n_labels + 1)
 
     def forward(self, batch: SpeechBatch) -> Tensor:

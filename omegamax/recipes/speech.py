@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from omegamax.attention import Additive, Attention, GaussianMixtureAttention, LocationAware, MonotonicAttention
 from omegamax.data.recordings import N_TEST, RATE, Recording, read_recordings, read_wav, synthesise_recordings
 from omegamax.losses import CTCLoss
-from omegamax.models.speech import AttentionRecognizer, CTCRecognizer, SpeechBatch, SpeechEncoder
+from omegamax.models.speech import AttentionRecognizer, CTCRecognizer, LastWordCell, SpeechBatch, SpeechEncoder
 from omegamax.recipes.metrics import edit_distances
 from omegamax.recipes.normalizers import make_normalizer
 from omegamax.recipes.settings import SpeechSettings
@@ -35,7 +35,7 @@ from omegamax.training.task import AttentionMap, Loss, Task
 _MIN_STRINGS = 40  # of dev and test
 _LONGEST_PAUSE = RATE // 8  # samples of silence between two words
 _COMPONENTS = 3  # Gaussians of the sliding window
-_FILTERS, _WIDTH = 8, 15  # of the convolution over the last weights
+_FILTERS = 8  # of the convolution over the last weights
 _OFFSET = -1.0  # of monotonic attention at the beginning: it reads on
 
 
@@ -108,17 +108,18 @@ class Speech(Task):
         )
         if settings.model == "ctc":
             return CTCRecognizer(encoder, len(self.labels), regularizer=self._regularizer)
-        return AttentionRecognizer(
-            encoder, len(self.labels), self._attention(encoder.out_features), settings.hidden_size
-        )
+        attention = self._attention(encoder.out_features)
+        cell = nn.LSTMCell if settings.decoder == "lstm" else LastWordCell
+        return AttentionRecognizer(encoder, len(self.labels), attention, settings.hidden_size, cell=cell)
 
     def _attention(self, key_size: int) -> nn.Module:
         query_size, normalizer = self.settings.hidden_size, self._regularizer
         if self.settings.model == "content":
             return Attention(Additive(query_size, key_size, query_size), normalizer=normalizer)
         if self.settings.model == "location":
+            width = self.settings.location_width
             return LocationAware(
-                query_size, key_size, query_size, n_filters=_FILTERS, width=_WIDTH, normalizer=normalizer
+                query_size, key_size, query_size, n_filters=_FILTERS, width=width, normalizer=normalizer
             )
         if self.settings.model == "gaussian":
             return GaussianMixtureAttention(query_size, _COMPONENTS, normalizer=normalizer)

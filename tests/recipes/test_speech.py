@@ -30,6 +30,7 @@ VARIANTS = [
     {"model": "ctc", "attention": "sparsemax"},
     {"model": "location", "attention": "entmax15"},
     {"model": "monotonic", "attention": "sparsemax"},
+    {"model": "location", "decoder": "last-word", "location_width": 5},
 ]
 
 
@@ -83,6 +84,20 @@ def test_alignments_have_a_row_for_each_word(options):
             torch.testing.assert_close(found.weights.sum(-1), torch.ones(len(found.rows)))
 
 
+@torch.no_grad()
+def test_a_decoder_of_the_last_word_forgets_what_it_wrote_before():
+    torch.manual_seed(0)
+    task = speech(model="location", decoder="last-word")
+    model, batch = task.model().eval(), task.collate(task.examples("dev")[:3])
+    one, other = model._begin(batch), model._begin(batch)
+    for decoder, words in ((one, (0, 1)), (other, (2, 1, 0))):
+        for word in words:
+            decoder.step(torch.full((3,), word))
+    other.read, other.place = one.read, one.place  # where attention is, and what was read there
+    last = torch.full((3,), 3)
+    torch.testing.assert_close(one.step(last)[0], other.step(last)[0], rtol=0, atol=0)
+
+
 def test_splits_share_no_recording():
     task = speech()
     used = {split: {part for each in task.examples(split) for part in each.parts} for split in ("train", "dev", "test")}
@@ -106,6 +121,8 @@ def test_error_rates_by_hand():
 def test_wrong_settings():
     with pytest.raises(ValueError, match="model must be one of ctc, content"):
         SpeechSettings(model="other")
+    with pytest.raises(ValueError, match="location_width must be odd, .* got 4"):
+        SpeechSettings(location_width=4)
     with pytest.raises(ValueError, match=r"speech: attention fusedmax is not for the model ctc: .*order of its row"):
         speech(model="ctc", attention="fusedmax")
 
