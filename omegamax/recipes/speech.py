@@ -11,6 +11,7 @@ only moves on does not (Chorowski et al., NIPS 2015).
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -36,7 +37,8 @@ _MIN_STRINGS = 40  # of dev and test
 _LONGEST_PAUSE = RATE // 8  # samples of silence between two words
 _COMPONENTS = 3  # Gaussians of the sliding window
 _FILTERS = 8  # of the convolution over the last weights
-_OFFSET = -1.0  # of monotonic attention at the beginning: it reads on
+_WORD = 50  # frames of 10 ms that a word takes with the silence before it, about
+_OFFSET, _NOISE = -3.0, 1.0  # of monotonic attention at the beginning: it reads on, for about a word
 
 
 class Utterance(NamedTuple):
@@ -122,8 +124,11 @@ class Speech(Task):
                 query_size, key_size, query_size, n_filters=_FILTERS, width=width, normalizer=normalizer
             )
         if self.settings.model == "gaussian":
-            return GaussianMixtureAttention(query_size, _COMPONENTS, normalizer=normalizer)
-        return MonotonicAttention(Additive(query_size, key_size, query_size), regularizer=normalizer, offset=_OFFSET)
+            window = GaussianMixtureAttention(query_size, _COMPONENTS, normalizer=normalizer)
+            _begin_with_words(window, _WORD / self.settings.stacked)
+            return window
+        score = Additive(query_size, key_size, query_size)
+        return MonotonicAttention(score, regularizer=normalizer, offset=_OFFSET, noise=_NOISE)
 
     def collate(self, examples: Sequence[Utterance]) -> SpeechBatch:
         sounds = [torch.from_numpy(self._sound(example)) for example in examples]
@@ -251,6 +256,13 @@ class Speech(Task):
             pauses = tuple(draw.integers(_LONGEST_PAUSE, size=n_words).tolist())
             found.append(Utterance(parts, pauses, " ".join(said)))
         return found
+
+
+def _begin_with_words(window: GaussianMixtureAttention, length: float) -> None:
+    """Lets a window of one frame that moves by one frame begin as wide as a word, and move by a word."""
+    _, log_beta, log_step = window.of_query.bias.detach().chunk(3)  # of exp(−β (κ − u)²), and of how far κ moves
+    log_beta.fill_(-math.log(2 * (length / 4) ** 2))
+    log_step.fill_(math.log(length))
 
 
 def _regularizer(settings: SpeechSettings) -> SmoothMax:

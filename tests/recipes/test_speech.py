@@ -85,6 +85,18 @@ def test_alignments_have_a_row_for_each_word(options):
 
 
 @torch.no_grad()
+def test_the_window_begins_as_wide_as_a_word_and_moves_by_one():
+    window = speech(model="gaussian", hidden_size=12)._attention(24)
+    torch.nn.init.zeros_(window.of_query.weight)
+    looks = window.window(torch.zeros(3, 12), 60)
+    torch.testing.assert_close(looks.locations[:, 0], torch.tensor([1.0, 2.0, 3.0]) * 50 / 3)
+    frames = torch.arange(1, 61)
+    middle, weights = looks.locations[1, 0], looks.scores[1].softmax(-1)
+    deviation = (weights * (frames - middle).square()).sum().sqrt()
+    torch.testing.assert_close(deviation, torch.tensor(50 / 3 / 4), rtol=1e-3, atol=0)
+
+
+@torch.no_grad()
 def test_a_decoder_of_the_last_word_forgets_what_it_wrote_before():
     torch.manual_seed(0)
     task = speech(model="location", decoder="last-word")
