@@ -130,6 +130,8 @@ class AttentionRecognizer(nn.Module):
         attention: a layer of omegamax.attention from queries of `hidden_size` features to the encoder's states
         hidden_size: features of the decoder
         cell: the decoder, `nn.LSTMCell` or `LastWordCell`
+        window: with an attention that knows its last weights, how many frames after their median may be looked at, and
+            a third as many before it (Chorowski et al., section 3.3); None for all frames
     """
 
     def __init__(
@@ -140,9 +142,10 @@ class AttentionRecognizer(nn.Module):
         hidden_size: int,
         *,
         cell: type[nn.LSTMCell] | type[LastWordCell] = nn.LSTMCell,
+        window: int | None = None,
     ) -> None:
         super().__init__()
-        self.encoder, self.attention, self.end = encoder, attention, n_labels
+        self.encoder, self.attention, self.end, self.window = encoder, attention, n_labels, window
         self.embedding = nn.Embedding(n_labels + 1, hidden_size)  # the end stands before the first label too
         self.cell = cell(hidden_size + encoder.out_features, hidden_size)
         self.out = nn.Linear(hidden_size + encoder.out_features, n_labels + 1)
@@ -201,7 +204,20 @@ class _Decoder:
         if isinstance(model.attention, Attention):
             found = model.attention(query, self.frames.states, lengths=self.frames.lengths)
         else:
-            found = model.attention(query, self.frames.states, state=self.place, lengths=self.frames.lengths)
+            near = self._near(model.window)
+            found = model.attention(query, self.frames.states, state=self.place, mask=near, lengths=self.frames.lengths)
             self.place = found.state
         self.read = found.output.squeeze(1)
         return model.out(torch.cat([self.state[0], self.read], -1)), found.weights.squeeze(1)
+
+    def _near(self, window: int | None) -> Tensor | None:
+        """Returns which frames (batch, 1, T) are near the median of the last weights; None if all may be read."""
+        if window is None:
+            return None
+        n_frames = self.frames.states.shape[1]
+        frame = torch.arange(n_frames, device=self.frames.states.device)
+        if self.place is None:
+            return (frame <= window).expand(len(self.frames.states), 1, -1)
+        median = (self.place.detach().cumsum(-1) < 0.5).sum(-1).clamp(max=n_frames - 1)
+        ahead = frame - median[:, None, None]
+        return (ahead >= -(window // 3)) & (ahead <= window)

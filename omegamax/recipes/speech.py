@@ -112,7 +112,8 @@ class Speech(Task):
             return CTCRecognizer(encoder, len(self.labels), regularizer=self._regularizer)
         attention = self._attention(encoder.out_features)
         cell = nn.LSTMCell if settings.decoder == "lstm" else LastWordCell
-        return AttentionRecognizer(encoder, len(self.labels), attention, settings.hidden_size, cell=cell)
+        window = settings.window if settings.model == "location" and settings.window else None
+        return AttentionRecognizer(encoder, len(self.labels), attention, settings.hidden_size, cell=cell, window=window)
 
     def _attention(self, key_size: int) -> nn.Module:
         query_size, normalizer = self.settings.hidden_size, self._regularizer

@@ -97,6 +97,22 @@ def test_the_window_begins_as_wide_as_a_word_and_moves_by_one():
 
 
 @torch.no_grad()
+def test_nothing_outside_of_the_window_is_read():
+    torch.manual_seed(0)
+    task = speech(model="location", window=6, location_width=5)
+    model, batch = task.model().eval(), task.collate(task.examples("dev")[:4])
+    model.attention.score.out.weight.mul_(30)  # far from even weights
+    decoder, middles = model._begin(batch), [0] * 4
+    for word in (0, 1, 2, 1):
+        weights = decoder.step(torch.full((4,), word))[1]
+        for row, middle, length in zip(weights, middles, decoder.frames.lengths.tolist()):
+            read = row.nonzero().flatten()
+            assert middle - 2 <= read.min() and read.max() <= middle + 6 and read.max() < length
+            assert row.sum() == pytest.approx(1, abs=1e-5)
+        middles = [int((row.cumsum(-1) < 0.5).sum()) for row in weights]
+
+
+@torch.no_grad()
 def test_a_decoder_of_the_last_word_forgets_what_it_wrote_before():
     torch.manual_seed(0)
     task = speech(model="location", decoder="last-word")
@@ -133,7 +149,7 @@ def test_error_rates_by_hand():
 def test_wrong_settings():
     with pytest.raises(ValueError, match="model must be one of ctc, content"):
         SpeechSettings(model="other")
-    with pytest.raises(ValueError, match="location_width must be odd, .* got 4"):
+    with pytest.raises(ValueError, match=r"location_width must be odd, .* got 4"):
         SpeechSettings(location_width=4)
     with pytest.raises(ValueError, match=r"speech: attention fusedmax is not for the model ctc: .*order of its row"):
         speech(model="ctc", attention="fusedmax")

@@ -44,6 +44,14 @@ class SpeechSettings(AttentionSettings):
     location_width: int = option(
         61, "of location: how many frames of the last weights a frame's score sees, odd", least=1, most=9999, before=15
     )
+    window: int = option(
+        0,
+        "of location: how many frames after the middle of the last weights may be looked at, and a third as many "
+        "before it; 0 for all",
+        least=0,
+        most=1_000_000,
+        before=0,
+    )
     hidden_size: int = option(128, "features of each direction of the LSTM, and of the decoder", least=1, most=65_536)
     n_layers: int = option(2, "layers of the LSTM", least=1, most=100)
     stacked: int = option(3, "frames of 10 ms that become one", least=1, most=100)
