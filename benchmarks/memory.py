@@ -87,7 +87,6 @@ def copy_far(options: argparse.Namespace, seed: int) -> None:
 
 
 def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
-    cells = [cell for cell in cells if not cell["more"]]
     how = sorted({(" ".join(cell["options"]), cell["date"]) for cell in cells})
     rows: list[list[object]] = [[f"`{given}`", date] for given, date in how]
     found: list[timing.Section] = [("How", ["options beside the defaults", "date"], rows)]
@@ -95,11 +94,13 @@ def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
     for length in LENGTHS:
         header += [f"right bits of {length}, %", f"right sequences of {length}, %", f"cost of {length}, bits"]
     for task in TASKS:
-        groups = {v: [c for c in cells if (c["task"], c["variant"]) == (task, v)] for v in VARIANTS}
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for cell in sorted(cells, key=lambda cell: (list(VARIANTS).index(cell["variant"]), cell["more"])):
+            if cell["task"] == task:
+                more = f", `{' '.join(cell['more'])}`" if cell["more"] else ""
+                groups.setdefault(cell["variant"] + more, []).append(cell)
         rows = []
         for variant, some in groups.items():
-            if not some:
-                continue
             row: list[object] = [variant, ", ".join(str(cell["seed"]) for cell in some)]
             for length in LENGTHS:
                 row.append(spread(some, f"bit_accuracy_{length}", 100, 1))
