@@ -21,22 +21,23 @@ from typing import Any
 import timing
 from recipe_cells import arguments, compute
 
-LAST_WORD = ("--decoder", "last-word")
-WINDOW = (*LAST_WORD, "--window", "45")
-# Model, normalizer, and what differs from the defaults.
+LSTM = ("--decoder", "lstm", "--window", "0")
+LAST_WORD = ("--decoder", "last-word", "--window", "0")
+WINDOW = ("--decoder", "last-word", "--window", "45")
+# Model, normalizer, and what the decoder knows.
 VARIANTS = {
     "ctc-softmax": ("ctc", "softmax", ()),
     "ctc-sparsemax": ("ctc", "sparsemax", ()),  # the squared norm smooths the sum over alignments
-    "content-softmax": ("content", "softmax", ()),
+    "content-softmax": ("content", "softmax", LSTM),
     "content-softmax-last-word": ("content", "softmax", LAST_WORD),
-    "location-softmax": ("location", "softmax", ()),
-    "location-softmax-window": ("location", "softmax", ("--window", "45")),
+    "location-softmax": ("location", "softmax", LSTM),
+    "location-softmax-window": ("location", "softmax", ("--decoder", "lstm", "--window", "45")),
     "location-softmax-last-word": ("location", "softmax", LAST_WORD),
     "location-softmax-last-word-window": ("location", "softmax", WINDOW),
     "location-sparsemax-last-word-window": ("location", "sparsemax", WINDOW),
-    "gaussian-softmax": ("gaussian", "softmax", ()),
+    "gaussian-softmax": ("gaussian", "softmax", LSTM),
     "gaussian-softmax-last-word": ("gaussian", "softmax", LAST_WORD),
-    "monotonic-softmax": ("monotonic", "softmax", ()),
+    "monotonic-softmax": ("monotonic", "softmax", LSTM),
     "monotonic-softmax-last-word": ("monotonic", "softmax", LAST_WORD),
 }
 LENGTHS = (5, 10, 20, 40)

@@ -35,17 +35,17 @@ class SpeechSettings(AttentionSettings):
     max_words: int = option(5, "words of the longest training string", least=1, most=1000)
     test_words: int = option(5, "words of every test string", least=1, most=1000)
     decoder: str = option(
-        "lstm",
-        "what a decoder with attention remembers: all that it wrote, in an LSTM, or the last word alone, so that it "
-        "cannot count",
-        choices=("lstm", "last-word"),
+        "last-word",
+        "what a decoder with attention remembers: the last word alone, so that it cannot count, or all that it wrote, "
+        "in an LSTM",
+        choices=("last-word", "lstm"),
         before="lstm",
     )
     location_width: int = option(
         61, "of location: how many frames of the last weights a frame's score sees, odd", least=1, most=9999, before=15
     )
     window: int = option(
-        0,
+        45,
         "of location: how many frames after the middle of the last weights may be looked at, and a third as many "
         "before it; 0 for all",
         least=0,
