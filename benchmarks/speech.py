@@ -21,14 +21,23 @@ from typing import Any
 import timing
 from recipe_cells import arguments, compute
 
+LAST_WORD = ("--decoder", "last-word")
+WINDOW = (*LAST_WORD, "--window", "45")
+# Model, normalizer, and what differs from the defaults.
 VARIANTS = {
-    "ctc-softmax": ("ctc", "softmax"),
-    "ctc-sparsemax": ("ctc", "sparsemax"),  # the squared norm smooths the sum over alignments
-    "content-softmax": ("content", "softmax"),
-    "location-softmax": ("location", "softmax"),
-    "gaussian-softmax": ("gaussian", "softmax"),
-    "monotonic-softmax": ("monotonic", "softmax"),
-    "location-sparsemax": ("location", "sparsemax"),
+    "ctc-softmax": ("ctc", "softmax", ()),
+    "ctc-sparsemax": ("ctc", "sparsemax", ()),  # the squared norm smooths the sum over alignments
+    "content-softmax": ("content", "softmax", ()),
+    "content-softmax-last-word": ("content", "softmax", LAST_WORD),
+    "location-softmax": ("location", "softmax", ()),
+    "location-softmax-window": ("location", "softmax", ("--window", "45")),
+    "location-softmax-last-word": ("location", "softmax", LAST_WORD),
+    "location-softmax-last-word-window": ("location", "softmax", WINDOW),
+    "location-sparsemax-last-word-window": ("location", "sparsemax", WINDOW),
+    "gaussian-softmax": ("gaussian", "softmax", ()),
+    "gaussian-softmax-last-word": ("gaussian", "softmax", LAST_WORD),
+    "monotonic-softmax": ("monotonic", "softmax", ()),
+    "monotonic-softmax-last-word": ("monotonic", "softmax", LAST_WORD),
 }
 LENGTHS = (5, 10, 20, 40)
 
@@ -83,8 +92,8 @@ def main() -> None:
     if not options.report and not (options.runs and options.data):
         parser.error("--data and --runs must name directories, got none; or add --report")
     for seed, variant in itertools.product(options.seeds, [] if options.report else options.variants):
-        model, attention = VARIANTS[variant]
-        given = ["--data", options.data, "--model", model, "--attention", attention]
+        model, attention, more = VARIANTS[variant]
+        given = ["--data", options.data, "--model", model, "--attention", attention, *more]
         test = compute("speech", {"variant": variant, "seed": seed}, given, options, evaluate_lengths)["test"]
         errors = ", ".join(f"{length} words {test[str(length)]['word_error']:.1f} %" for length in LENGTHS)
         print(f"{variant}, seed {seed}: {errors}", file=sys.stderr, flush=True)

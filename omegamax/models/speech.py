@@ -100,21 +100,54 @@ class Transcript(NamedTuple):
     weights: Tensor  # (labels + 1, T), the last row where it stopped
 
 
+class LastWordCell(nn.Module):
+    """A cell without memory: its state is a function of its inputs alone. It is called as nn.LSTMCell is.
+
+    Arguments:
+        in_features: of the inputs
+        hidden_size: features of the state
+    """
+
+    def __init__(self, in_features: int, hidden_size: int) -> None:
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.linear = nn.Linear(in_features, hidden_size)
+
+    def forward(self, inputs: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Returns the new state for inputs (batch, in_features); the second part of the state is not used."""
+        return self.linear(inputs).tanh(), state[1]
+
+
 class AttentionRecognizer(nn.Module):
-    """An LSTM that writes labels one by one, each after a look at the sound. Label `n_labels` is the end.
+    """A decoder that writes labels one by one, each after a look at the sound. Label `n_labels` is the end.
+
+    An LSTM counts what it has written, and so learns how long the transcripts of training are. A `LastWordCell` knows
+    the last label and what it read for it; only attention can tell it where in the sound it is.
 
     Arguments:
         encoder: of sound
         n_labels: how many labels there are
         attention: a layer of omegamax.attention from queries of `hidden_size` features to the encoder's states
         hidden_size: features of the decoder
+        cell: the decoder, `nn.LSTMCell` or `LastWordCell`
+        window: with an attention that knows its last weights, how many frames after their median may be looked at, and
+            a third as many before it (Chorowski et al., section 3.3); None for all frames
     """
 
-    def __init__(self, encoder: SpeechEncoder, n_labels: int, attention: nn.Module, hidden_size: int) -> None:
+    def __init__(
+        self,
+        encoder: SpeechEncoder,
+        n_labels: int,
+        attention: nn.Module,
+        hidden_size: int,
+        *,
+        cell: type[nn.LSTMCell] | type[LastWordCell] = nn.LSTMCell,
+        window: int | None = None,
+    ) -> None:
         super().__init__()
-        self.encoder, self.attention, self.end = encoder, attention, n_labels
+        self.encoder, self.attention, self.end, self.window = encoder, attention, n_labels, window
         self.embedding = nn.Embedding(n_labels + 1, hidden_size)  # the end stands before the first label too
-        self.cell = nn.LSTMCell(hidden_size + encoder.out_features, hidden_size)
+        self.cell = cell(hidden_size + encoder.out_features, hidden_size)
         self.out = nn.Linear(hidden_size + encoder.out_features, n_labels + 1)
 
     def forward(self, batch: SpeechBatch) -> Tensor:
@@ -171,7 +204,20 @@ class _Decoder:
         if isinstance(model.attention, Attention):
             found = model.attention(query, self.frames.states, lengths=self.frames.lengths)
         else:
-            found = model.attention(query, self.frames.states, state=self.place, lengths=self.frames.lengths)
+            near = self._near(model.window)
+            found = model.attention(query, self.frames.states, state=self.place, mask=near, lengths=self.frames.lengths)
             self.place = found.state
         self.read = found.output.squeeze(1)
         return model.out(torch.cat([self.state[0], self.read], -1)), found.weights.squeeze(1)
+
+    def _near(self, window: int | None) -> Tensor | None:
+        """Returns which frames (batch, 1, T) are near the median of the last weights; None if all may be read."""
+        if window is None:
+            return None
+        n_frames = self.frames.states.shape[1]
+        frame = torch.arange(n_frames, device=self.frames.states.device)
+        if self.place is None:
+            return (frame <= window).expand(len(self.frames.states), 1, -1)
+        median = (self.place.detach().cumsum(-1) < 0.5).sum(-1).clamp(max=n_frames - 1)
+        ahead = frame - median[:, None, None]
+        return (ahead >= -(window // 3)) & (ahead <= window)

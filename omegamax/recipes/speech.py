@@ -11,6 +11,7 @@ only moves on does not (Chorowski et al., NIPS 2015).
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 from omegamax.attention import Additive, Attention, GaussianMixtureAttention, LocationAware, MonotonicAttention
 from omegamax.data.recordings import N_TEST, RATE, Recording, read_recordings, read_wav, synthesise_recordings
 from omegamax.losses import CTCLoss
-from omegamax.models.speech import AttentionRecognizer, CTCRecognizer, SpeechBatch, SpeechEncoder
+from omegamax.models.speech import AttentionRecognizer, CTCRecognizer, LastWordCell, SpeechBatch, SpeechEncoder
 from omegamax.recipes.metrics import edit_distances
 from omegamax.recipes.normalizers import make_normalizer
 from omegamax.recipes.settings import SpeechSettings
@@ -35,8 +36,9 @@ from omegamax.training.task import AttentionMap, Loss, Task
 _MIN_STRINGS = 40  # of dev and test
 _LONGEST_PAUSE = RATE // 8  # samples of silence between two words
 _COMPONENTS = 3  # Gaussians of the sliding window
-_FILTERS, _WIDTH = 8, 15  # of the convolution over the last weights
-_OFFSET = -1.0  # of monotonic attention at the beginning: it reads on
+_FILTERS = 8  # of the convolution over the last weights
+_WORD = 50  # frames of 10 ms that a word takes with the silence before it, about
+_OFFSET, _NOISE = -3.0, 1.0  # of monotonic attention at the beginning: it reads on, for about a word
 
 
 class Utterance(NamedTuple):
@@ -108,21 +110,26 @@ class Speech(Task):
         )
         if settings.model == "ctc":
             return CTCRecognizer(encoder, len(self.labels), regularizer=self._regularizer)
-        return AttentionRecognizer(
-            encoder, len(self.labels), self._attention(encoder.out_features), settings.hidden_size
-        )
+        attention = self._attention(encoder.out_features)
+        cell = nn.LSTMCell if settings.decoder == "lstm" else LastWordCell
+        window = settings.window if settings.model == "location" and settings.window else None
+        return AttentionRecognizer(encoder, len(self.labels), attention, settings.hidden_size, cell=cell, window=window)
 
     def _attention(self, key_size: int) -> nn.Module:
         query_size, normalizer = self.settings.hidden_size, self._regularizer
         if self.settings.model == "content":
             return Attention(Additive(query_size, key_size, query_size), normalizer=normalizer)
         if self.settings.model == "location":
+            width = self.settings.location_width
             return LocationAware(
-                query_size, key_size, query_size, n_filters=_FILTERS, width=_WIDTH, normalizer=normalizer
+                query_size, key_size, query_size, n_filters=_FILTERS, width=width, normalizer=normalizer
             )
         if self.settings.model == "gaussian":
-            return GaussianMixtureAttention(query_size, _COMPONENTS, normalizer=normalizer)
-        return MonotonicAttention(Additive(query_size, key_size, query_size), regularizer=normalizer, offset=_OFFSET)
+            window = GaussianMixtureAttention(query_size, _COMPONENTS, normalizer=normalizer)
+            _begin_with_words(window, _WORD / self.settings.stacked)
+            return window
+        score = Additive(query_size, key_size, query_size)
+        return MonotonicAttention(score, regularizer=normalizer, offset=_OFFSET, noise=_NOISE)
 
     def collate(self, examples: Sequence[Utterance]) -> SpeechBatch:
         sounds = [torch.from_numpy(self._sound(example)) for example in examples]
@@ -250,6 +257,13 @@ class Speech(Task):
             pauses = tuple(draw.integers(_LONGEST_PAUSE, size=n_words).tolist())
             found.append(Utterance(parts, pauses, " ".join(said)))
         return found
+
+
+def _begin_with_words(window: GaussianMixtureAttention, length: float) -> None:
+    """Lets a window of one frame that moves by one frame begin as wide as a word, and move by a word."""
+    _, log_beta, log_step = window.of_query.bias.detach().chunk(3)  # of exp(−β (κ − u)²), and of how far κ moves
+    log_beta.fill_(-math.log(2 * (length / 4) ** 2))
+    log_step.fill_(math.log(length))
 
 
 def _regularizer(settings: SpeechSettings) -> SmoothMax:

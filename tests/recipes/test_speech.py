@@ -30,6 +30,7 @@ VARIANTS = [
     {"model": "ctc", "attention": "sparsemax"},
     {"model": "location", "attention": "entmax15"},
     {"model": "monotonic", "attention": "sparsemax"},
+    {"model": "location", "decoder": "last-word", "location_width": 5},
 ]
 
 
@@ -83,6 +84,48 @@ def test_alignments_have_a_row_for_each_word(options):
             torch.testing.assert_close(found.weights.sum(-1), torch.ones(len(found.rows)))
 
 
+@torch.no_grad()
+def test_the_window_begins_as_wide_as_a_word_and_moves_by_one():
+    window = speech(model="gaussian", hidden_size=12)._attention(24)
+    torch.nn.init.zeros_(window.of_query.weight)
+    looks = window.window(torch.zeros(3, 12), 60)
+    torch.testing.assert_close(looks.locations[:, 0], torch.tensor([1.0, 2.0, 3.0]) * 50 / 3)
+    frames = torch.arange(1, 61)
+    middle, weights = looks.locations[1, 0], looks.scores[1].softmax(-1)
+    deviation = (weights * (frames - middle).square()).sum().sqrt()
+    torch.testing.assert_close(deviation, torch.tensor(50 / 3 / 4), rtol=1e-3, atol=0)
+
+
+@torch.no_grad()
+def test_nothing_outside_of_the_window_is_read():
+    torch.manual_seed(0)
+    task = speech(model="location", window=6, location_width=5)
+    model, batch = task.model().eval(), task.collate(task.examples("dev")[:4])
+    model.attention.score.out.weight.mul_(30)  # far from even weights
+    decoder, middles = model._begin(batch), [0] * 4
+    for word in (0, 1, 2, 1):
+        weights = decoder.step(torch.full((4,), word))[1]
+        for row, middle, length in zip(weights, middles, decoder.frames.lengths.tolist()):
+            read = row.nonzero().flatten()
+            assert middle - 2 <= read.min() and read.max() <= middle + 6 and read.max() < length
+            assert row.sum() == pytest.approx(1, abs=1e-5)
+        middles = [int((row.cumsum(-1) < 0.5).sum()) for row in weights]
+
+
+@torch.no_grad()
+def test_a_decoder_of_the_last_word_forgets_what_it_wrote_before():
+    torch.manual_seed(0)
+    task = speech(model="location", decoder="last-word")
+    model, batch = task.model().eval(), task.collate(task.examples("dev")[:3])
+    one, other = model._begin(batch), model._begin(batch)
+    for decoder, words in ((one, (0, 1)), (other, (2, 1, 0))):
+        for word in words:
+            decoder.step(torch.full((3,), word))
+    other.read, other.place = one.read, one.place  # where attention is, and what was read there
+    last = torch.full((3,), 3)
+    torch.testing.assert_close(one.step(last)[0], other.step(last)[0], rtol=0, atol=0)
+
+
 def test_splits_share_no_recording():
     task = speech()
     used = {split: {part for each in task.examples(split) for part in each.parts} for split in ("train", "dev", "test")}
@@ -106,6 +149,8 @@ def test_error_rates_by_hand():
 def test_wrong_settings():
     with pytest.raises(ValueError, match="model must be one of ctc, content"):
         SpeechSettings(model="other")
+    with pytest.raises(ValueError, match=r"location_width must be odd, .* got 4"):
+        SpeechSettings(location_width=4)
     with pytest.raises(ValueError, match=r"speech: attention fusedmax is not for the model ctc: .*order of its row"):
         speech(model="ctc", attention="fusedmax")
 

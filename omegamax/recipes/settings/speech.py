@@ -34,6 +34,24 @@ class SpeechSettings(AttentionSettings):
     strings: int = option(3000, "training strings; a tenth as many for dev and test each", least=1, most=1_000_000)
     max_words: int = option(5, "words of the longest training string", least=1, most=1000)
     test_words: int = option(5, "words of every test string", least=1, most=1000)
+    decoder: str = option(
+        "lstm",
+        "what a decoder with attention remembers: all that it wrote, in an LSTM, or the last word alone, so that it "
+        "cannot count",
+        choices=("lstm", "last-word"),
+        before="lstm",
+    )
+    location_width: int = option(
+        61, "of location: how many frames of the last weights a frame's score sees, odd", least=1, most=9999, before=15
+    )
+    window: int = option(
+        0,
+        "of location: how many frames after the middle of the last weights may be looked at, and a third as many "
+        "before it; 0 for all",
+        least=0,
+        most=1_000_000,
+        before=0,
+    )
     hidden_size: int = option(128, "features of each direction of the LSTM, and of the decoder", least=1, most=65_536)
     n_layers: int = option(2, "layers of the LSTM", least=1, most=100)
     stacked: int = option(3, "frames of 10 ms that become one", least=1, most=100)
@@ -45,6 +63,7 @@ class SpeechSettings(AttentionSettings):
     def __post_init__(self) -> None:
         check_fields(self)
         check_field(self, "dropout", 0 <= self.dropout < 1, "at least 0 and below 1")
+        check_field(self, "location_width", self.location_width % 2 == 1, "odd, as many before a frame as after it")
 
     @property
     def variant(self) -> str:
