@@ -121,7 +121,7 @@ def test_wrong_settings():
     with pytest.raises(ValueError, match="generated stories are of the tasks 1 and 2, got 7"):
         babi(tasks="7")
     assert {each.task for each in babi(tasks="2").examples("train")} == {2}
-    with pytest.raises(ValueError, match="time_noise must be a share"):
+    with pytest.raises(ValueError, match="time_noise must be a probability"):
         BabiSettings(time_noise=-0.5)
 
 

@@ -12,7 +12,6 @@ Sukhbaatar, Szlam, Weston & Fergus, "End-to-end memory networks", NIPS 2015.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -205,9 +204,8 @@ class MemoryNetwork(nn.Module):
         embeddings: the tables, `AdjacentEmbeddings(...)` or `LayerWiseEmbeddings(...)`
         encoding: how words make a sentence: `PositionEncoding()` (None) or `BagOfWords()`
         normalizer: what turns scores into weights: a regularizer, a structured SmoothMax or a layer such as `Entmax()`
-        time_noise: in training, the largest share of empty sentences that are put at random places of a story, so that
-            the network learns when something was said from other distances too (the paper's random noise). Their number
-            is drawn evenly from 0 to below that share of the sentences, rounded up, as in the authors' program
+        time_noise: in training, the probability of an empty sentence before each one, so that the network learns when
+            something was said from examples with other distances too (the paper's random noise)
         empty_slots: whether a hop may read the slots, `max_sentences` in all, in which there is no sentence. They hold
             zeros, so their scores are 0 and reading them changes nothing; their weights are not returned. The authors'
             program lets them be read
@@ -226,7 +224,7 @@ class MemoryNetwork(nn.Module):
         check_normalizer("MemoryNetwork", normalizer)
         if not 0 <= time_noise <= 1:
             raise ValueError(
-                f"MemoryNetwork: time_noise must be a share, from 0 to 1, got {time_noise}; the paper takes 0.1"
+                f"MemoryNetwork: time_noise must be a probability, from 0 to 1, got {time_noise}; the paper takes 0.1"
             )
         self.time_noise, self.empty_slots = time_noise, empty_slots
         self.embeddings = embeddings
@@ -280,24 +278,12 @@ class MemoryNetwork(nn.Module):
 
     def _times(self, spoken: Tensor) -> Tensor:
         """Returns how many sentences ago each one was said, (..., sentences), from 0 for the last."""
-        place, count = spoken.cumsum(-1), spoken.sum(-1, keepdim=True)  # sentences so far, and in all
-        ago = count - place
+        steps = spoken.long()
         if self.training and self.time_noise:
-            ago = self._among_empty(place, count)
-        return ago.clamp(0, self.embeddings.max_sentences - 1)
-
-    def _among_empty(self, place: Tensor, count: Tensor) -> Tensor:
-        """Returns how many sentences ago each one was said if empty ones are put among them at random."""
-        n_slots = place.shape[-1] + math.ceil(self.time_noise * place.shape[-1])
-        most = (self.time_noise * count).ceil()
-        n_filled = count + (torch.rand_like(most) * most).long().clamp(max=n_slots)  # slots with or without words
-        slot = torch.arange(n_slots, device=place.device)
-        drawn = torch.rand(*count.shape[:-1], n_slots, device=place.device)
-        order = torch.where(slot < n_filled, drawn, 2).argsort(
-            -1
-        )  # a random order of the filled slots, then the others
-        taken = torch.where(slot < count, order, n_slots).sort(-1).values  # slots of the sentences, in their order
-        return n_filled - 1 - taken.gather(-1, (place - 1).clamp(min=0))
+            empty = torch.rand(spoken.shape, device=spoken.device) < self.time_noise
+            steps = steps + (empty & spoken)
+        ago = steps.flip(-1).cumsum(-1).flip(-1) - steps
+        return ago.clamp(max=self.embeddings.max_sentences - 1)
 
     def _sentences(self, story: Tensor, ago: Tensor, tables: Tables, encoded: list[tuple[Tables, Tensor]]) -> Tensor:
         """Returns the vectors (..., sentences, size) of a story under some tables, from `encoded` if it has them."""

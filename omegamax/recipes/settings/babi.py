@@ -50,7 +50,7 @@ class BabiSettings(AttentionSettings):
         most=10_000,
     )
     linear_start: int = option(20, "first epochs without the normalizer", least=0, most=1_000_000)
-    time_noise: float = option(0.1, "largest share of empty sentences that training puts among those of a story")
+    time_noise: float = option(0.1, "probability of an empty sentence before each one in training")
     questions: int = option(
         2000, "training questions to generate; a tenth as many for dev and test each", least=1, most=1_000_000
     )
@@ -58,7 +58,7 @@ class BabiSettings(AttentionSettings):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_field(self, "time_noise", 0 <= self.time_noise <= 1, "a share, from 0 to 1")
+        check_field(self, "time_noise", 0 <= self.time_noise <= 1, "a probability, from 0 to 1")
         numbers = [part.strip() for part in self.tasks.split(",") if part.strip()]
         fine = all(part.isascii() and part.isdigit() and 1 <= int(part[:9]) < 1000 for part in numbers)
         check_field(self, "tasks", fine, "numbers of tasks with commas between them")
