@@ -33,6 +33,9 @@ from omegamax.attention.transformer.embeddings import SinusoidalPositions
 from omegamax.models.sequence_model import DecoderStep, SequenceModel
 
 STRIDE = 4  # pixels of a cell, up and across
+# The captions of a batch are about equally long, so its pictures have as many digits: the running averages need many
+# batches. The default momentum, 0.1, would leave them to the last few.
+_MOMENTUM = 0.02
 _POSITION, _WAVELENGTH = 16, 100.0  # features of a cell's row and of its column, and their scale
 
 
@@ -54,7 +57,7 @@ class GridEncoder(nn.Module):
             nn.Conv2d(one, other, 3, stride=stride, padding=1)
             for one, other, stride in zip(widths, widths[1:], (1, 2, 2, 1))
         )
-        self.norms = nn.ModuleList(nn.BatchNorm2d(width) for width in widths[1:])
+        self.norms = nn.ModuleList(nn.BatchNorm2d(width, momentum=_MOMENTUM) for width in widths[1:])
 
     def forward(self, pictures: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
         """Encodes pictures (B, H, W) of `sizes` (B, 2) as cells (B, h, w, out_features), and returns their sizes."""
