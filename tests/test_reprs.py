@@ -101,10 +101,12 @@ MODULES = {
         lambda: om.attention.NTMHead(5, 7, n_heads=2, max_shift=3, normalizer=FUSED, shift_normalizer=OSCAR),
         "5 7 n_heads=2 max_shift=3 0.37 0.53",
     ),
+    "OthersMean": (lambda: om.attention.OthersMean(), "OthersMean()"),
     "PointerHead": (lambda: om.attention.PointerHead(om.Bilinear(5, 7), normalizer=FUSED), "5 7 0.37"),
     "Reinforce": (lambda: om.attention.Reinforce(n_samples=7, reward_scale=0.3, entropy_bonus=0.7), "7 0.3 0.7"),
     "ScaledDotProduct": (lambda: om.ScaledDotProduct(0.3), "0.3"),
     "SinusoidalPositions": (lambda: om.attention.SinusoidalPositions(123.0), "123"),
+    "SoftStart": (lambda: om.attention.SoftStart(om.attention.Reinforce(n_samples=7), 23), "7 23"),
     "SometimesSoft": (
         lambda: om.attention.SometimesSoft(om.attention.StraightThrough(n_samples=7), probability=0.3),
         "7 0.3",

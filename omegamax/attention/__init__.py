@@ -11,7 +11,9 @@ from omegamax.attention.estimators import Choices as Choices
 from omegamax.attention.estimators import Estimator as Estimator
 from omegamax.attention.estimators import Marginalize as Marginalize
 from omegamax.attention.estimators import MovingAverage as MovingAverage
+from omegamax.attention.estimators import OthersMean as OthersMean
 from omegamax.attention.estimators import Reinforce as Reinforce
+from omegamax.attention.estimators import SoftStart as SoftStart
 from omegamax.attention.estimators import SometimesSoft as SometimesSoft
 from omegamax.attention.estimators import StraightThrough as StraightThrough
 from omegamax.attention.glimpse import GlimpseSensor as GlimpseSensor

@@ -5,7 +5,8 @@
 
 `Reinforce` takes the sum over samples: right on average, and noisy. `StraightThrough` chooses in the forward pass and
 differentiates as if it had averaged: quieter, and biased. `Marginalize` takes the whole sum, over the support only:
-exact, and cheap where the normalizer is sparse. `SometimesSoft` replaces choices by their average now and then.
+exact, and cheap where the normalizer is sparse. `SometimesSoft` replaces choices by their average now and then, and
+`SoftStart` replaces all of them at the beginning of training.
 
 Choices are (n, ..., Q, K): one-hot rows, n of them for every row of weights (..., Q, K).
 """
@@ -83,19 +84,36 @@ class MovingAverage(nn.Module):
         return f"decay={self.decay}"
 
 
+class OthersMean(nn.Module):
+    """A baseline for several samples: b of a sample is the mean reward of the others, so b does not depend on it.
+
+        b_i = 1/(n−1) Σ_{j ≠ i} r_j
+
+    It knows how hard each query is, and remembers nothing. A single sample has b = 0; a reward of −inf counts as no
+    sample. Kool, van Hoof & Welling, "Buy 4 REINFORCE samples, get a baseline for free!", 2019.
+    """
+
+    def forward(self, reward: Tensor) -> Tensor:
+        """Computes the mean of the others for rewards (n, ...)."""
+        possible = reward.isfinite()
+        seen = torch.where(possible, reward, 0)
+        return (seen.sum(0) - seen) / (possible.sum(0) - possible.to(seen.dtype)).clamp(min=1)
+
+
 class Reinforce(Estimator):
     """Samples keys and uses the score-function gradient.
 
         ∂L_s ≈ 1/n Σ_n [∂ log p(y | sⁿ) + reward_scale (log p(y | sⁿ) − b) ∂ log p(sⁿ)] + entropy_bonus ∂H[s]
 
-    `baseline` maps rewards (n, ...) to the number b that is taken off them; None takes off nothing. With the reward
-    scale at 1 and no bonus the gradient is right on average, whatever b is. A reward of −inf has no score function.
+    `baseline` maps rewards (n, ...) to b, which is taken off them: one number, or one for each reward; None takes off
+    nothing. With the reward scale at 1 and no bonus the gradient is right on average, whatever b is, if b of a choice
+    does not depend on it. A reward of −inf has no score function.
 
     Williams, Machine Learning 1992; Xu et al., "Show, attend and tell", ICML 2015.
 
     Arguments:
         n_samples: how many keys are drawn for each query
-        baseline: a module from rewards to b, such as `MovingAverage()`; None takes off nothing
+        baseline: a module from rewards to b, such as `MovingAverage()` or `OthersMean()`; None takes off nothing
         reward_scale: what the score function is multiplied by
         entropy_bonus: what the entropy of the choice is multiplied by
     """
@@ -215,12 +233,7 @@ class SometimesSoft(Estimator):
 
     def __init__(self, estimator: Estimator, *, probability: float = 0.5) -> None:
         super().__init__()
-        if not isinstance(estimator, (Reinforce, StraightThrough)):
-            kind = type(estimator).__name__
-            raise TypeError(
-                f"SometimesSoft: estimator must be one that samples, got {kind}; "
-                "use for example om.attention.Reinforce()"
-            )
+        _check_samples("SometimesSoft", estimator, (Reinforce, StraightThrough))
         if not 0 <= probability <= 1:
             raise ValueError(f"SometimesSoft: probability must lie in [0, 1], got {probability}; 0.5 is the paper's")
         self.estimator, self.probability = estimator, probability
@@ -242,9 +255,61 @@ class SometimesSoft(Estimator):
         return f"probability={self.probability}"
 
 
+class SoftStart(Estimator):
+    """Averages until training has shown it a number of items, then chooses: soft attention comes first.
+
+    A choice teaches little before the choices are good: the reward says how well a whole item went, not which key was
+    right. Soft attention finds the keys first. An item counts when its objective is computed, so that all its choices
+    are of one kind. The number of items left is a buffer, so that a checkpoint continues where it was.
+
+    Arguments:
+        estimator: what follows, and always chooses outside of training
+        n_items: items, over all calls in training, that are read softly
+    """
+
+    items_left: Tensor
+
+    def __init__(self, estimator: Estimator, n_items: int) -> None:
+        super().__init__()
+        _check_samples("SoftStart", estimator, (Reinforce, StraightThrough, SometimesSoft))
+        checks.check_count("SoftStart", "n_items", n_items)
+        self.estimator = estimator
+        self.register_buffer("items_left", torch.tensor(n_items))
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether the next choices are averages."""
+        return self.training and int(self.items_left) > 0
+
+    def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Choices:
+        """Takes the weights themselves while items are left; then the choices of the inner estimator."""
+        if not self.is_soft:
+            return self.estimator.choose(weights, generator)
+        choices = weights.unsqueeze(0)
+        return Choices(choices, choices.new_zeros(choices.shape[:-1]), _evenly(choices))
+
+    def objective(self, log_likelihood: Tensor, chosen: Choices, entropy: Tensor) -> Tensor:
+        """Computes the objective of the inner estimator, and counts the items."""
+        found = self.estimator.objective(log_likelihood, chosen, entropy)
+        if self.is_soft:
+            self.items_left -= chosen.log_prob.shape[1:-1].numel()
+        return found
+
+    def extra_repr(self) -> str:
+        return f"items_left={int(self.items_left)}"
+
+
 def row_entropy(weights: Tensor) -> Tensor:
     """Computes −Σ p log p of each row; where p is zero the term and its gradient are zero."""
     return -(weights * _log(weights)).sum(-1)
+
+
+def _check_samples(name: str, estimator: Estimator, kinds: tuple[type[Estimator], ...]) -> None:
+    if not isinstance(estimator, kinds):
+        kind = type(estimator).__name__
+        raise TypeError(
+            f"{name}: estimator must be one that samples, got {kind}; use for example om.attention.Reinforce()"
+        )
 
 
 def _log(probability: Tensor) -> Tensor:

@@ -24,7 +24,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.estimators import Estimator, Marginalize, row_entropy
+from omegamax import checks
+from omegamax.attention.estimators import Choices, Estimator, Marginalize, SoftStart, row_entropy
 from omegamax.attention.grid import GridAttention
 from omegamax.attention.hard import HardAttentionOutput
 from omegamax.attention.normalizers import Normalizer
@@ -33,6 +34,9 @@ from omegamax.attention.transformer.embeddings import SinusoidalPositions
 from omegamax.models.sequence_model import DecoderStep, SequenceModel
 
 STRIDE = 4  # pixels of a cell, up and across
+# The captions of a batch are about equally long, so its pictures have as many digits: the running averages need many
+# batches. The default momentum, 0.1, would leave them to the last few.
+_MOMENTUM = 0.02
 _POSITION, _WAVELENGTH = 16, 100.0  # features of a cell's row and of its column, and their scale
 
 
@@ -54,7 +58,7 @@ class GridEncoder(nn.Module):
             nn.Conv2d(one, other, 3, stride=stride, padding=1)
             for one, other, stride in zip(widths, widths[1:], (1, 2, 2, 1))
         )
-        self.norms = nn.ModuleList(nn.BatchNorm2d(width) for width in widths[1:])
+        self.norms = nn.ModuleList(nn.BatchNorm2d(width, momentum=_MOMENTUM) for width in widths[1:])
 
     def forward(self, pictures: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
         """Encodes pictures (B, H, W) of `sizes` (B, 2) as cells (B, h, w, out_features), and returns their sizes."""
@@ -106,6 +110,9 @@ class Captioner(SequenceModel):
         normalizer: of the attention over the grid; None reads the mean of all cells before every word
         estimator: how hard attention learns: `Marginalize()` reads every cell of the support, others sample one;
             None is soft attention
+        n_samples: how often the cells of a caption are drawn for a step of training, if cells are sampled
+        rewards_rest: whether the reward of a choice is the likelihood of the words from there on, which are all that it
+            changes, or that of the whole caption
         embedding_size: features of a word
         hidden_size: features of the decoder
         dropout: the share of features that training drops
@@ -119,6 +126,8 @@ class Captioner(SequenceModel):
         *,
         normalizer: Normalizer | None,
         estimator: Estimator | None = None,
+        n_samples: int = 1,
+        rewards_rest: bool = False,
         embedding_size: int = 32,
         hidden_size: int = 128,
         dropout: float = 0.0,
@@ -130,7 +139,9 @@ class Captioner(SequenceModel):
                 f"Captioner: estimator must be None without attention, got {type(estimator).__name__}; "
                 "give a normalizer too"
             )
+        checks.check_count("Captioner", "n_samples", n_samples)
         self.encoder, self.estimator, self.padding = encoder, estimator, padding
+        self.n_samples, self.rewards_rest = n_samples, rewards_rest
         self.attention = None if normalizer is None else GridAttention(DotProduct(), normalizer=normalizer)
         self.positions = SinusoidalPositions(_WAVELENGTH)
         self.norm = nn.LayerNorm(encoder.out_features)
@@ -146,22 +157,33 @@ class Captioner(SequenceModel):
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
         """Computes the log-likelihood of each word of `target` after the first.
 
-        In training that samples cells it is that of the words given the cells, and the first word has the other terms
-        of the estimator's objective for the whole caption: the reward of a choice is log p(caption | choices).
+        In training that samples cells it is that of the words given the cells, a mean over the samples. The other terms
+        of the estimator's objective are added to each word if the reward of its choice is the likelihood of the words
+        from there on, and to the first if the reward of all choices is that of the caption, log p(caption | choices).
         """
         if not (self.samples and self.training):
             return self.log_likelihood(source, lengths, target)
         assert self.estimator is not None
-        encoded = self.encode(source, lengths)
-        decoded = self._decode(encoded, target)
-        written = target[:, 1:] != self.padding
-        words = torch.where(written, self._of_target(decoded, encoded, target), 0)
-        glimpses = HardAttentionOutput.join(decoded.chosen)
-        chosen = glimpses.chosen._replace(log_prob=torch.where(written, glimpses.chosen.log_prob, 0))
-        whole = words.sum(-1)
-        entropy = torch.where(written, glimpses.entropy, 0)
-        objective = self.estimator.objective(whole.unsqueeze(0), chosen, entropy)
-        return torch.cat([words[:, :1] + (objective - whole).unsqueeze(-1), words[:, 1:]], -1)
+        soft = isinstance(self.estimator, SoftStart) and self.estimator.is_soft
+        count = 1 if soft else self.n_samples  # of the captions that are drawn for each one, (n · B, ...)
+        encoded = EncodedPictures(*(torch.cat([part] * count) for part in self.encode(source, lengths)))
+        targets = torch.cat([target] * count)
+        decoded = self._decode(encoded, targets)
+        found = HardAttentionOutput.join(decoded.chosen)  # (1, n · B, T, ...)
+        written = targets[:, 1:] != self.padding
+        words, log_prob, entropy = (
+            torch.where(written, each, 0).unflatten(0, (count, -1))
+            for each in (self._of_target(decoded, encoded, targets), found.chosen.log_prob[0], found.entropy)
+        )
+        chosen = Choices(found.chosen.choices[0].unflatten(0, (count, -1)), log_prob, torch.ones_like(log_prob) / count)
+        reward = words.detach().flip(-1).cumsum(-1).flip(-1)  # (n, B, T), of the words from each one on
+        if self.rewards_rest:
+            more = self.estimator.objective(reward, chosen, entropy.mean(0)) - reward.mean(0)
+        else:
+            whole = reward[..., 0]
+            more = self.estimator.objective(whole, chosen, entropy.mean(0)) - whole.mean(0)
+            more = nn.functional.pad(more.unsqueeze(-1), (0, words.shape[-1] - 1))
+        return words.mean(0) + more
 
     @property
     def samples(self) -> bool:

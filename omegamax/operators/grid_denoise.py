@@ -20,6 +20,7 @@ from torch import Tensor
 
 from omegamax.kernels.tv1d import prox_tv1d
 
+_FIRST_CHECK = 16  # iterations before the first gap, which costs as much as dozens of them; twice as many for the next
 # Relative to 1 + the spread of x:
 _ACCURACY = 1e-10  # of the values; ½‖y − y*‖² is at most the gap
 _ROUNDING = 1e-13  # what a sum over a line may lose
@@ -78,12 +79,12 @@ def denoise_grid(x: Tensor, kept: Tensor, strength: Tensor, *, max_iter: int) ->
     tolerance = 0.5 * (_ACCURACY * scale).square()
     left = torch.arange(batch, device=x.device)  # problems without a certificate yet
     search = _Search(x, kept, strength)
-    check = 2
+    check = _FIRST_CHECK
     for iteration in range(1, max_iter + 1):
         y, along_rows, along_columns = search.step()
         if iteration != check and iteration != max_iter:
             continue
-        check = max(check + 2, check * 3 // 2)
+        check *= 2
         found, component, found_gap = _values_and_gap(search, y, along_rows, along_columns, scale[left])
         values[left], labels[left], gap[left] = found, component, found_gap
         wanting = found_gap > tolerance[left]

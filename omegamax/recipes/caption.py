@@ -21,7 +21,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from omegamax.attention.estimators import Estimator, Marginalize, MovingAverage, Reinforce, SometimesSoft
+from omegamax.attention.estimators import (
+    Estimator,
+    Marginalize,
+    MovingAverage,
+    OthersMean,
+    Reinforce,
+    SoftStart,
+    SometimesSoft,
+)
 from omegamax.attention.weight_counts import WeightCounts, count_weights, weight_metrics
 from omegamax.data.digit_scenes import (
     DIGIT_SIZE,
@@ -145,6 +153,8 @@ class Caption(Description):
             len(self.vocabulary),
             normalizer=None if settings.reading == "none" else self._normalizer,
             estimator=_make_estimator(settings),
+            n_samples=settings.samples,
+            rewards_rest=settings.reward == "rest",
             embedding_size=settings.embedding_size,
             hidden_size=settings.hidden_size,
             dropout=settings.dropout,
@@ -282,9 +292,11 @@ def _make_estimator(settings: CaptionSettings) -> Estimator | None:
         return Marginalize()
     if settings.reading != "reinforce":
         return None
+    baseline = MovingAverage() if settings.samples == 1 else OthersMean()
     scale, bonus = settings.reward_scale, settings.entropy_bonus
-    reinforce = Reinforce(baseline=MovingAverage(), reward_scale=scale, entropy_bonus=bonus)
-    return SometimesSoft(reinforce, probability=settings.soft_share)
+    reinforce = Reinforce(baseline=baseline, reward_scale=scale, entropy_bonus=bonus)
+    estimator = SometimesSoft(reinforce, probability=settings.soft_share)
+    return SoftStart(estimator, settings.soft_start) if settings.soft_start else estimator
 
 
 def _read(settings: CaptionSettings) -> dict[str, list[CaptionExample]]:

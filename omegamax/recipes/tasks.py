@@ -95,7 +95,7 @@ TASKS: dict[str, TaskEntry] = {
         MappingProxyType(
             {"epochs": 8, "batch_size": 32, "learning_rate": 5e-3, "warmup": 50, "schedule": "linear", "threads": 1}
         ),
-        MappingProxyType({"pictures": 1600, "max_columns": 1, "epochs": 5}),
+        MappingProxyType({"pictures": 1600, "max_columns": 1, "epochs": 5, "soft_start": 4000}),
     ),
     "dates": TaskEntry(
         "normalise dates written in many languages to ISO form (generated data)",

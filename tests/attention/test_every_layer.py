@@ -49,6 +49,7 @@ LAYERS = {
     ),
     "straight-through": hard(om.attention.StraightThrough()),
     "sometimes soft": hard(om.attention.SometimesSoft(om.attention.Reinforce())),
+    "soft start": hard(om.attention.SoftStart(om.attention.Reinforce(baseline=om.attention.OthersMean()), 3)),
     "causal transformer": plain(
         om.CausalTransformer(9, 4, **SMALL),
         lambda model, query, key: model.step(TOKENS[:, 2:], model.step(TOKENS[:, :2]).cache).output * query.sum(),

@@ -170,6 +170,35 @@ def test_moving_average():
     assert float(baseline.value) == pytest.approx(-0.58)
 
 
+def test_others_mean():
+    baseline, inf = om.attention.OthersMean(), torch.inf
+    rewards = torch.tensor([[-1.0, -2.0, -inf], [-3.0, -inf, -inf], [-8.0, -6.0, -5.0]])
+    assert baseline(rewards).tolist() == [[-5.5, -6.0, -5.0], [-4.5, -4.0, -5.0], [-2.0, -2.0, 0.0]]
+    assert baseline(rewards[:1]).tolist() == [[0.0, 0.0, 0.0]]
+
+
+def test_others_mean_is_right_on_average_and_has_less_variance():
+    """All pairs of choices, each with its probability."""
+    query, key, value = toy()
+    with torch.no_grad():
+        value.mul_(0.3).sub_(3)  # all rewards are low, so that a choice says little without a baseline
+    _, gradients = exact(query, key, value, om.Shannon())
+    weights = om.Shannon().argmax(query @ key.T / 3**0.5).squeeze(0)
+    variances = []
+    for baseline in (None, om.attention.OthersMean()):
+        estimator, mean, square = om.attention.Reinforce(n_samples=2, baseline=baseline), 0, 0
+        for pair in itertools.product(range(4), repeat=2):
+            choice = torch.eye(4, dtype=torch.float64)[list(pair)].unsqueeze(1)
+            chosen = om.attention.Choices(choice, weights[list(pair)].log().unsqueeze(-1), torch.full((2, 1), 0.5))
+            objective = estimator.objective(likelihood(choice @ value), chosen, torch.zeros(1)).sum()
+            found = torch.autograd.grad(objective, query, retain_graph=True)[0]
+            probability = weights[list(pair)].prod().detach()
+            mean, square = mean + probability * found, square + probability * found.square().sum()
+        torch.testing.assert_close(mean, gradients[0])
+        variances.append(float(square - mean.square().sum()))
+    assert variances[1] < 0.1 * variances[0]
+
+
 def test_entropy_bonus():
     query, key, value = toy()
     weights = om.Shannon().argmax(query @ key.T / 3**0.5)
@@ -202,6 +231,36 @@ def test_mixing_replaces_whole_items_by_their_average():
     assert (attention.eval()(query, key, value).chosen.choices.amax(-1) == 1).all()
 
 
+def test_a_soft_start_averages_whole_items_and_then_chooses():
+    query, key, value = toy(n_queries=2, batch=(3,))
+    estimator = om.attention.SoftStart(om.attention.Reinforce(n_samples=5), 4)
+    attention = om.HardAttention(estimator=estimator)
+    for items_left in (4, 1):  # the second call begins softly, so that all of it is soft
+        assert estimator.is_soft and int(estimator.items_left) == items_left
+        glimpses, again = attention(query, key, value), attention(query, key, value)
+        torch.testing.assert_close(glimpses.output, (glimpses.weights @ value).unsqueeze(0))
+        torch.testing.assert_close(again.output, glimpses.output)
+        assert (attention.eval()(query, key, value).chosen.choices.amax(-1) == 1).all()
+        attention.train()
+        objective = attention.objective(likelihood(glimpses.output), glimpses)
+        found = torch.autograd.grad(objective.sum(), query)[0]
+        torch.testing.assert_close(found, torch.autograd.grad(likelihood(again.output).sum(), query)[0])
+    glimpses = attention(query, key, value)
+    assert not estimator.is_soft and glimpses.output.shape[0] == 5
+    assert ((glimpses.chosen.choices == 0) | (glimpses.chosen.choices == 1)).all() and glimpses.chosen.log_prob.all()
+    attention.objective(likelihood(glimpses.output), glimpses)
+    assert int(estimator.items_left) == -2  # counts no further
+
+
+def test_the_count_of_a_soft_start_is_saved():
+    one, other = (om.attention.SoftStart(om.attention.StraightThrough(), count) for count in (10, 99))
+    weights = torch.full((3, 2, 4), 0.25)
+    one.objective(torch.zeros(1, 3), one.choose(weights), torch.zeros(3, 2))
+    one.eval().objective(torch.zeros(1, 3), one.choose(weights), torch.zeros(3, 2))  # not training
+    other.load_state_dict(one.state_dict())
+    assert int(other.items_left) == 7
+
+
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -209,6 +268,7 @@ def test_mixing_replaces_whole_items_by_their_average():
         om.attention.StraightThrough(),
         om.attention.Marginalize(),
         om.attention.SometimesSoft(om.attention.Reinforce()),
+        om.attention.SoftStart(om.attention.Reinforce(baseline=om.attention.OthersMean()), 10),
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
@@ -289,6 +349,10 @@ def test_errors():
             om.HardAttention(normalizer=normalizer)
     with pytest.raises(TypeError, match="one that samples, got Marginalize"):
         om.attention.SometimesSoft(om.attention.Marginalize())
+    with pytest.raises(TypeError, match="SoftStart: estimator must be one that samples, got Marginalize"):
+        om.attention.SoftStart(om.attention.Marginalize(), 5)
+    with pytest.raises(ValueError, match="SoftStart: n_items must be at least 1"):
+        om.attention.SoftStart(om.attention.Reinforce(), 0)
     with pytest.raises(ValueError, match="probability must lie in"):
         om.attention.SometimesSoft(om.attention.Reinforce(), probability=2.0)
     with pytest.raises(ValueError, match="decay must lie"):

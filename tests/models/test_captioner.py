@@ -1,11 +1,19 @@
 """The captioner: receptive fields, padding, steps against teacher forcing, sums over cells, gradients of REINFORCE."""
 
+import copy
 import itertools
 
 import pytest
 import torch
 
-from omegamax.attention.estimators import Marginalize, MovingAverage, Reinforce, SometimesSoft
+from omegamax.attention.estimators import (
+    Marginalize,
+    MovingAverage,
+    OthersMean,
+    Reinforce,
+    SoftStart,
+    SometimesSoft,
+)
 from omegamax.models.captioner import STRIDE, Captioner, GridEncoder
 from omegamax.operators import GridTV, Shannon, SquaredNorm
 
@@ -18,13 +26,13 @@ READINGS = {
     "exact sparse": (SquaredNorm(), Marginalize()),
     "reinforce": (Shannon(), Reinforce()),
 }
+SIZES = {"embedding_size": 4, "hidden_size": 7}
 
 
 def captioner(reading, **options):
     torch.manual_seed(0)
-    normalizer, estimator = READINGS[reading]
-    sizes = {"embedding_size": 4, "hidden_size": 7}
-    model = Captioner(GridEncoder(8), 9, normalizer=normalizer, estimator=estimator, **{**sizes, **options})
+    normalizer, estimator = copy.deepcopy(READINGS[reading])
+    model = Captioner(GridEncoder(8), 9, normalizer=normalizer, estimator=estimator, **{**SIZES, **options})
     for name, buffer in model.named_buffers():
         if name.endswith("running_var"):
             buffer.uniform_(0.5, 2)
@@ -100,9 +108,13 @@ def test_exact_is_the_sum_over_cells(reading):
         torch.testing.assert_close(state.hidden, hidden)
 
 
-def test_reinforce_is_right_on_average():
+@pytest.mark.parametrize("n_samples", [1, 4])
+@pytest.mark.parametrize("rewards_rest", [False, True])
+def test_reinforce_is_right_on_average(rewards_rest, n_samples):
     """The mean over many draws is the derivative of the bound, summed over all pairs of cells of a caption's words."""
-    model = captioner("reinforce", embedding_size=2, hidden_size=3).double().train()
+    sizes = {"embedding_size": 2, "hidden_size": 3, "n_samples": n_samples, "rewards_rest": rewards_rest}
+    model = captioner("reinforce", **sizes).double().train()
+    model.estimator.baseline = OthersMean()
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             module.eval()
@@ -128,7 +140,7 @@ def test_reinforce_is_right_on_average():
     bound = sum(prior.exp() * words for prior, words in pairs)
     parameters = [model.key.weight, model.cell.weight_ih, model.out.weight]
     wanted = torch.cat([each.flatten() for each in torch.autograd.grad(bound, parameters)])
-    n_draws = 1500
+    n_draws = 1500 // n_samples
     many = (pictures.expand(n_draws, -1, -1), torch.tensor([[4, 8]]).expand(n_draws, 2), target.expand(n_draws, -1))
     torch.manual_seed(0)
     objective = model(*many).sum() / n_draws
@@ -137,10 +149,11 @@ def test_reinforce_is_right_on_average():
     assert (found - wanted).norm() < 0.1 * wanted.norm()
 
 
-def test_padding_has_no_reward():
+@pytest.mark.parametrize("rewards_rest", [False, True])
+def test_padding_has_no_reward(rewards_rest):
     torch.manual_seed(0)
     estimator = SometimesSoft(Reinforce(baseline=MovingAverage(), entropy_bonus=0.1))
-    model = Captioner(GridEncoder(8), 9, normalizer=Shannon(), estimator=estimator, embedding_size=4, hidden_size=7)
+    model = Captioner(GridEncoder(8), 9, normalizer=Shannon(), estimator=estimator, rewards_rest=rewards_rest, **SIZES)
     pictures, sizes = torch.rand(2, 8, 8), torch.tensor([[8, 8], [8, 8]])
     results = []
     for target in (torch.tensor([[2, 5, 3], [2, 6, 3]]), torch.tensor([[2, 5, 3, 0, 0], [2, 6, 3, 0, 0]])):
@@ -149,6 +162,35 @@ def test_padding_has_no_reward():
         # Steps beyond the end draw too, but later, so that the first steps draw the same cells.
         results.append(model(pictures, sizes, target)[:, :2])
     torch.testing.assert_close(*results)
+
+
+def test_rewards_of_the_rest_have_less_variance():
+    variances = []
+    for rewards_rest in (False, True):
+        model = captioner("reinforce", rewards_rest=rewards_rest).train()
+        pictures, target = torch.rand(2, 16, 16), torch.tensor([[2, 5, 6, 7, 5, 8], [2, 8, 8, 5, 6, 7]])
+        gradients = []
+        for seed in range(40):
+            torch.manual_seed(seed)
+            model.zero_grad()
+            model(pictures, None, target).sum().backward()
+            gradients.append(model.key.weight.grad.flatten())
+        variances.append(float(torch.stack(gradients).var(0).sum()))
+    assert variances[1] < 0.7 * variances[0]
+
+
+def test_a_soft_start_is_soft_attention():
+    torch.manual_seed(0)
+    pictures, sizes, target = torch.rand(2, 8, 8), torch.tensor([[8, 8], [8, 8]]), torch.tensor([[2, 5, 3], [2, 6, 3]])
+    model = captioner("soft").train()
+    estimator = SoftStart(Reinforce(baseline=OthersMean()), 3)
+    other = Captioner(GridEncoder(8), 9, normalizer=Shannon(), estimator=estimator, n_samples=4, **SIZES).train()
+    other.load_state_dict({**model.state_dict(), "estimator.items_left": torch.tensor(3)})
+    torch.testing.assert_close(other(pictures, sizes, target), model(pictures, sizes, target))
+    other(pictures, sizes, target)
+    assert int(estimator.items_left) == -1  # an item is a caption
+    drawn = other(pictures, sizes, target)
+    assert not torch.allclose(drawn, other(pictures, sizes, target))
 
 
 def test_no_estimator_without_attention():

@@ -11,7 +11,7 @@ pytest.importorskip("safetensors")
 pytest.importorskip("sacrebleu")
 pytest.importorskip("sklearn")
 
-from omegamax.attention.estimators import Marginalize, SometimesSoft
+from omegamax.attention.estimators import Marginalize, MovingAverage, OthersMean, SoftStart, SometimesSoft
 from omegamax.data.digit_scenes import PlacedDigit, Scene, render_scene
 from omegamax.operators import GridTV, Scaled
 from omegamax.recipes import load
@@ -20,11 +20,14 @@ from omegamax.recipes.settings import CAPTION_READINGS, CaptionSettings
 from omegamax.training.loop import train
 from omegamax.training.progress import Silent
 from omegamax.training.runs import RunDirectory
-from omegamax.training.settings import TrainingSettings
+from omegamax.training.settings import TrainingSettings, from_dict, to_dict
 
 SMALL = {"pictures": 24, "features": 8, "embedding_size": 8, "hidden_size": 12, "max_length": 14}
+AS_PUBLISHED = {"soft_start": 0, "samples": 1, "reward": "caption"}
 VARIANTS = [
     *({"reading": reading} for reading in CAPTION_READINGS),
+    {"reading": "reinforce", "soft_start": 0},
+    {"reading": "reinforce", **AS_PUBLISHED},
     {"reading": "soft", "attention": "grid-tv", "strength": 0.02, "max_columns": 1},
     {"reading": "exact", "attention": "sparsemax"},
 ]
@@ -132,15 +135,30 @@ def test_settings_make_normalizers_and_estimators():
     scaled = make_grid_normalizer(CaptionSettings(attention="grid-tv", strength=0.3, gamma=2.0))
     assert isinstance(scaled, Scaled) and scaled.inner.strength == 0.3 and scaled.gamma == 2
     assert isinstance(caption(reading="exact").model().estimator, Marginalize)
-    estimator = caption(reading="reinforce", reward_scale=0.3, soft_share=0.2).model().estimator
+    model = caption(reading="reinforce", reward_scale=0.3, soft_share=0.2, soft_start=70, samples=3).model()
+    assert isinstance(model.estimator, SoftStart) and int(model.estimator.items_left) == 70
+    assert model.n_samples == 3 and model.rewards_rest
+    estimator = model.estimator.estimator
     assert isinstance(estimator, SometimesSoft) and estimator.probability == 0.2
-    assert estimator.estimator.reward_scale == 0.3
+    assert estimator.estimator.reward_scale == 0.3 and isinstance(estimator.estimator.baseline, OthersMean)
     assert CaptionSettings(reading="none").variant == "none" and CaptionSettings().variant == "soft-softmax"
+
+
+def test_reinforce_as_published_is_what_older_checkpoints_mean():
+    values = to_dict(CaptionSettings(reading="reinforce"))
+    settings = from_dict(CaptionSettings, {name: value for name, value in values.items() if name not in AS_PUBLISHED})
+    assert settings == CaptionSettings(reading="reinforce", **AS_PUBLISHED)
+    model = Caption.prepare(settings).model()
+    assert isinstance(model.estimator, SometimesSoft)
+    assert isinstance(model.estimator.estimator.baseline, MovingAverage)
+    assert model.n_samples == 1 and not model.rewards_rest
 
 
 def test_wrong_settings_and_lines(tmp_path):
     with pytest.raises(ValueError, match="reading must be one of soft, reinforce, exact, none"):
         CaptionSettings(reading="other")
+    with pytest.raises(ValueError, match="reward must be one of rest, caption, got 'word'"):
+        CaptionSettings(reward="word")
     with pytest.raises(ValueError, match="attention must be one of"):
         caption(attention="softmin")
     with pytest.raises(ValueError, match="write --reading exact --attention sparsemax"):
@@ -155,10 +173,11 @@ def test_wrong_settings_and_lines(tmp_path):
 
 
 def test_a_run_and_its_predictions(tmp_path):
-    task = caption(reading="reinforce", dropout=0.1)
+    task = caption(reading="reinforce", dropout=0.1, soft_start=8)
     settings = TrainingSettings(epochs=1, batch_size=8, learning_rate=1e-2, threads=1)
     train(task, settings, RunDirectory(tmp_path / "run"), progress=Silent())
     found = load(tmp_path / "run")
+    assert int(found.model.estimator.items_left) == 0  # after one batch of 8; the checkpoint knows
     np.save(tmp_path / "a.npy", render_scene(example().scene))
     (given,) = found.task.read([f"{tmp_path / 'a.npy'}\n"])
     with torch.no_grad():

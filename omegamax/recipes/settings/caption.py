@@ -42,6 +42,28 @@ class CaptionSettings(AttentionSettings):
     embedding_size: int = option(32, "features of a word", least=1, most=65_536)
     hidden_size: int = option(96, "features of the decoder", least=1, most=65_536)
     dropout: float = option(0.1, "dropout probability")
+    soft_start: int = option(
+        16_000,
+        "of reinforce: how many captions training reads softly before it draws; 0 is as published",
+        least=0,
+        most=10**12,
+        before=0,
+    )
+    samples: int = option(
+        4,
+        "of reinforce: cells that are drawn for each word; 1 takes a moving average off the rewards, as published, and "
+        "more take off the mean of the others",
+        least=1,
+        most=1000,
+        before=1,
+    )
+    reward: str = option(
+        "rest",
+        "of reinforce: what a choice is rewarded for, the likelihood of the rest of the caption from its word on, or "
+        "that of the whole caption, as published",
+        choices=("rest", "caption"),
+        before="caption",
+    )
     soft_share: float = option(0.5, "of reinforce: how often a caption's choice is replaced by the average")
     reward_scale: float = option(0.1, "of reinforce: the weight of the rewards", least=0, most=MAX_NUMBER)
     entropy_bonus: float = option(0.01, "of reinforce: the weight of the choices' entropy", least=0, most=MAX_NUMBER)
