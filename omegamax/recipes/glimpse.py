@@ -161,7 +161,7 @@ class Glimpse(Task):
             return SparseClassifier(self.n_classes, retina, **places, **shared)
         options: dict[str, Any] = {"baseline": settings.baseline == "yes"}
         options |= {"entropy_bonus": settings.entropy_bonus, "reward_scale": settings.reward_scale}
-        options["n_samples"] = settings.samples
+        options |= {"discount": settings.discount, "deviation": settings.deviation, "n_samples": settings.samples}
         return RetinaClassifier(self.n_classes, retina, **options, **shared)
 
     def rate_factor(self, name: str) -> float:

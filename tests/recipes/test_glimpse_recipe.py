@@ -16,7 +16,7 @@ from omegamax.recipes.settings import GLIMPSE_MODELS, GlimpseSettings
 from omegamax.training.loop import train
 from omegamax.training.progress import Silent
 from omegamax.training.runs import RunDirectory
-from omegamax.training.settings import TrainingSettings
+from omegamax.training.settings import TrainingSettings, values_before
 
 SMALL = {"images": 24, "side": 32, "glimpses": 3, "patch_size": 8, "scales": 2, "positions": 2}
 SMALL |= {"feature_size": 16, "hidden_size": 16, "channels": 4}
@@ -49,6 +49,15 @@ def test_normalizers_of_the_models():
     assert isinstance(found, GridTV) and found.strength == 0.3
     assert GlimpseSettings(model="soft", attention="fusedmax").variant == "soft-fusedmax"
     assert GlimpseSettings().variant == "retina"
+
+
+def test_settings_of_the_retina():
+    model = glimpse(discount=0.4, deviation=0.1, samples=2, entropy_bonus=0.3).model()
+    assert (model.discount, model.deviation, model.n_samples, model.entropy_bonus) == (0.4, 0.1, 2, 0.3)
+    assert values_before(GlimpseSettings) == {"discount": 1.0, "deviation": 0.5}  # what older checkpoints mean
+    for wrong in ({"discount": 1.1}, {"deviation": 0.01}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
+            GlimpseSettings(**wrong)
 
 
 def test_scores_by_hand():
