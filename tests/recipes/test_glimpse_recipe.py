@@ -51,6 +51,32 @@ def test_normalizers_of_the_models():
     assert GlimpseSettings().variant == "retina"
 
 
+@pytest.mark.parametrize(
+    ("model", "slow"),
+    [
+        ("retina", {"location.0", "location.1"}),
+        ("sparse", {"keys", "query.0", "query.1"}),
+        ("draw", {"reader.draw.of_hidden"}),
+        ("soft", set()),
+    ],
+)
+def test_choices_of_places_learn_slowly(model, slow):
+    task = glimpse(model=model)
+    found = {name for name, _ in task.model().named_parameters() if task.rate_factor(name) < 1}
+    assert {name.removesuffix(".weight").removesuffix(".bias") for name in found} == slow
+
+
+@torch.no_grad()
+def test_the_first_window_of_draw_is_the_whole_image():
+    task = glimpse(model="draw")
+    network, images = task.model(), task.collate(task.examples("dev")[:2]).images
+    window = network.reader.draw.window(torch.zeros(2, 16), 32, 32)
+    first, last = (window.x + sign * 3.5 * window.stride for sign in (-1, 1))  # of eight filters
+    torch.testing.assert_close(torch.stack([first, last]), torch.tensor([[1.0, 1.0], [32.0, 32.0]]))
+    inside = network.look(images).places.abs()
+    assert (inside < 0.3).all()  # and later windows are near it
+
+
 def test_settings_of_the_retina():
     model = glimpse(discount=0.4, deviation=0.1, samples=2, entropy_bonus=0.3).model()
     assert (model.discount, model.deviation, model.n_samples, model.entropy_bonus) == (0.4, 0.1, 2, 0.3)
