@@ -36,7 +36,15 @@ from omegamax.recipes.settings import GLIMPSE_MODELS, GlimpseSettings
 MODELS = {name: ["--model", name] for name in GLIMPSE_MODELS}
 CLUTTERED = {f"cluttered-{name}": [*some, "--clutter", "4"] for name, some in MODELS.items()}
 FASHION = {f"fashion-{name}": some for name, some in MODELS.items()}  # needs --fashion
-VARIANTS = {**MODELS, **CLUTTERED, **FASHION, "retina-no-baseline": ["--model", "retina", "--baseline", "no"]}
+# REINFORCE learns slower than what has a derivative.
+LONG = {
+    "retina-long": [*MODELS["retina"], "--epochs", "40"],
+    "cluttered-retina-long": [*CLUTTERED["cluttered-retina"], "--epochs", "40"],
+    "fashion-retina-long": [*FASHION["fashion-retina"], "--epochs", "40"],
+}
+OTHER = {"retina-no-baseline": ["--baseline", "no"], "retina-all-answers": ["--discount", "1"]}
+OTHER = {name: ["--model", "retina", *some] for name, some in OTHER.items()}
+VARIANTS = {**MODELS, **CLUTTERED, **FASHION, **LONG, **OTHER}
 SIDES = (30, 60, 120, 240)
 N_DRAWS, N_IMAGES = 100, 64
 
@@ -157,19 +165,23 @@ def main() -> None:
     options = parser.parse_args()
     if not options.report and not options.runs:
         parser.error("--runs must name a directory for the runs, got none; or add --report")
-    if not options.report and not options.fashion and any(name in FASHION for name in options.variants):
+    if not options.report and not options.fashion and any(_needs_fashion(name) for name in options.variants):
         parser.error("--fashion must name the folder of Fashion-MNIST, got none; or leave these variants out")
     for seed in [] if options.report else options.seeds:
         measure_cost(options, seed)
         for variant in options.variants:
             wanted = {"kind": "train", "variant": variant, "seed": seed}
-            given = [*VARIANTS[variant], *(["--data", options.fashion] if variant in FASHION else [])]
+            given = [*VARIANTS[variant], *(["--data", options.fashion] if _needs_fashion(variant) else [])]
             test = compute("glimpse", wanted, given, options)["test"]
             note = f"accuracy {test['accuracy']:.3f}, on the object {test['on_object']:.3f}"
             print(f"{variant}, seed {seed}: {note}", file=sys.stderr, flush=True)
             write_tables()  # after each cell: nothing is lost
         measure_variance(options, seed)
     write_tables()
+
+
+def _needs_fashion(variant: str) -> bool:
+    return variant.startswith("fashion")
 
 
 def write_tables() -> None:

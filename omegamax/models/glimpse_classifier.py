@@ -11,7 +11,7 @@ the place from a Gaussian, whose mean and deviation are functions of h, and lear
 a sparse distribution over a grid of places, so that the expectation of a look is a sum over a few of them.
 
 Mnih, Heess, Graves & Kavukcuoglu, "Recurrent models of visual attention", NIPS 2014. Theirs has a fixed deviation, and
-the reward is 1 if the last answer is right; here the reward of a place is the log-likelihood from then on.
+the reward is 1 if the last answer is right; here the reward of a place is the log-likelihood of the answers after it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from omegamax.attention.normalizers import Normalizer
 from omegamax.attention.scores import ScaledDotProduct
 from omegamax.models.image_readers import GridReader, Reading, Retina, WindowReader
 
-_DEVIATION = 0.3  # of the first choices; the image is 2 wide
-_LEAST, _MOST = math.log(0.03), math.log(0.5)  # of the logarithm of the deviation
+_LEAST = 0.03  # deviation of a choice; the image is 2 wide
+_START = 0.9  # where the logarithm of the deviation begins, between the least and the largest
 _REACH = 0.8  # places are chosen between −0.8 and 0.8, so that a glimpse always sees something
 
 
@@ -181,7 +181,11 @@ class RetinaClassifier(RetinaLooks):
         feature_size: of a glimpse
         hidden_size: features of the LSTM
         n_glimpses: how often it looks
-        baseline: whether the expected reward, that of a guess plus a linear function of h, is taken off the reward
+        baseline: whether the expected reward is taken off the reward: what the answers after the choice bring if they
+            are as good as the one before it, plus a linear function of h
+        discount: γ: the answer that is k looks after the next counts γ^k in the reward of a choice; the gradient is
+            that of what is maximised if γ is 1, and less noisy below
+        deviation: the largest of a choice, from 0.03 on
         entropy_bonus: what the entropy of the choices is multiplied by
         reward_scale: what the score function is multiplied by
         n_samples: how many paths are drawn over each image; with several, the baseline is what the others gained more
@@ -197,13 +201,15 @@ class RetinaClassifier(RetinaLooks):
         hidden_size: int,
         n_glimpses: int,
         baseline: bool = True,
+        discount: float = 1.0,
+        deviation: float = 0.5,
         entropy_bonus: float = 0.0,
         reward_scale: float = 1.0,
         n_samples: int = 1,
     ) -> None:
         super().__init__(n_classes, feature_size=feature_size, hidden_size=hidden_size, n_glimpses=n_glimpses)
         self.retina, self.entropy_bonus, self.reward_scale = retina, entropy_bonus, reward_scale
-        self.n_samples = n_samples
+        self.n_samples, self.discount, self.deviation = n_samples, discount, deviation
         self.location = _readout(hidden_size, 4)  # mean and logarithm of the deviation, of x and y
         last = self.location[-1]
         assert isinstance(last, nn.Linear)
@@ -211,7 +217,7 @@ class RetinaClassifier(RetinaLooks):
         with torch.no_grad():
             last.weight[:2] *= 0.1
             last.weight[2:] = 0
-            last.bias[2:] = math.log(_DEVIATION)
+            last.bias[2:] = math.log(_START / (1 - _START))
         self.baseline = _readout(hidden_size, 1) if baseline else None
         if self.baseline is not None:
             for parameter in self.baseline[-1].parameters():
@@ -223,7 +229,7 @@ class RetinaClassifier(RetinaLooks):
 
     def _sampled(self, images: Tensor, labels: Tensor) -> Tensor:
         state, place = self._start(images), images.new_zeros(len(images), 2)
-        rewards, log_probs, entropies, baselines = [], [], [], []
+        rewards, log_probs, entropies, corrections = [], [], [], []
         for step in range(self.n_glimpses):
             if step:
                 mean, log_deviation = self._policy(state.hidden)
@@ -232,17 +238,19 @@ class RetinaClassifier(RetinaLooks):
                 log_probs.append((-0.5 * standard.square() - log_deviation).sum(-1))
                 entropies.append(log_deviation.sum(-1))
                 if self.baseline is not None:
-                    guess = (1 - step / self.n_glimpses) * math.log(self.n_classes)  # if all are as likely
-                    baselines.append(self.baseline(state.hidden.detach()).squeeze(-1) - guess)
+                    corrections.append(self.baseline(state.hidden.detach()).squeeze(-1))
             state = _State(*self.core(self.retina(images, place.clamp(-1, 1)), state))
             rewards.append(self._log_likelihood(state.hidden, labels) / self.n_glimpses)
         likelihoods = torch.stack(rewards)
         if not log_probs:
             return -likelihoods.sum(0) + 0 * sum(parameter.sum() for parameter in self._unused())
-        gain = likelihoods.detach()[1:].flip(0).cumsum(0).flip(0)  # (T − 1, B): what follows each choice
+        gain = self._discounted(likelihoods.detach()[1:])
         error = gain.new_zeros(gain.shape[1:])
         if self.baseline is not None:
-            expected = torch.stack(baselines)
+            # What the answer before the choice was worth is known before the choice, so that taking it off is fair,
+            # and it says best how hard the image is.
+            same_again = likelihoods.detach()[:-1] * self._discounted(torch.ones_like(gain))
+            expected = same_again + torch.stack(corrections)
             error = (expected - gain).square().sum(0)
             gain = gain - expected.detach()
             if self.n_samples > 1:  # what the other paths over the same image gained, on average
@@ -253,12 +261,22 @@ class RetinaClassifier(RetinaLooks):
         objective = likelihoods.sum(0) + score - score.detach() + self.entropy_bonus * torch.stack(entropies).mean(0)
         return error - objective
 
+    def _discounted(self, rewards: Tensor) -> Tensor:
+        """Sums what follows each choice, (T − 1, B): Σ_k γ^k r_{t+k}."""
+        total, found = torch.zeros_like(rewards[0]), []
+        for reward in rewards.flip(0):
+            total = reward + self.discount * total
+            found.append(total)
+        return torch.stack(found[::-1])
+
     def likeliest_place(self, hidden: Tensor) -> Tensor:
         return self._policy(hidden)[0]
 
     def _policy(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         mean, log_deviation = self.location(hidden).chunk(2, -1)
-        return _REACH * mean.tanh(), log_deviation.clamp(_LEAST, _MOST)
+        # Between bounds, but not cut off there: a number that is cut off has no gradient to come back by.
+        span = math.log(self.deviation / _LEAST)
+        return _REACH * mean.tanh(), math.log(_LEAST) + span * log_deviation.sigmoid()
 
     def _unused(self) -> list[nn.Parameter]:
         parts = [self.location] if self.baseline is None else [self.location, self.baseline]

@@ -168,6 +168,9 @@ class WindowReader(nn.Module):
     def __init__(self, hidden_size: int, out_features: int, *, patch_size: int) -> None:
         super().__init__()
         self.draw = DrawAttention(hidden_size, patch_size=patch_size)
+        with torch.no_grad():  # every look begins with the whole image: a window beside it has no way back
+            self.draw.of_hidden.weight *= 0.1
+            self.draw.of_hidden.bias.zero_()
         self.what = nn.Linear(patch_size**2, out_features)
         self.where = nn.Linear(5, out_features)
         self.norm = nn.LayerNorm(out_features)

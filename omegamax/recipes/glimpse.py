@@ -161,17 +161,18 @@ class Glimpse(Task):
             return SparseClassifier(self.n_classes, retina, **places, **shared)
         options: dict[str, Any] = {"baseline": settings.baseline == "yes"}
         options |= {"entropy_bonus": settings.entropy_bonus, "reward_scale": settings.reward_scale}
-        options["n_samples"] = settings.samples
+        options |= {"discount": settings.discount, "deviation": settings.deviation, "n_samples": settings.samples}
         return RetinaClassifier(self.n_classes, retina, **options, **shared)
 
     def rate_factor(self, name: str) -> float:
-        """Lets the baseline of REINFORCE learn fast, and the choice of places slowly: it needs eyes that can see.
+        """Lets the baseline of REINFORCE learn fast, and choices of places slowly: they need eyes that can see.
 
         Adam takes steps of one size, however small or noisy a gradient is, so that a choice would settle by chance.
         """
         factors = {"baseline": 5.0, "location": 0.3} if self.settings.model == "retina" else {}
         factors = {"keys": 0.1, "query": 0.1} if self.settings.model == "sparse" else factors
-        return factors.get(name.partition(".")[0], 1.0)
+        factors = {"reader.draw.of_hidden": 0.1} if self.settings.model == "draw" else factors
+        return next((factor for start, factor in factors.items() if f"{name}.".startswith(f"{start}.")), 1.0)
 
     def collate(self, examples: Sequence[GlimpseExample]) -> GlimpseBatch:
         images = [self.image(example) for example in examples]

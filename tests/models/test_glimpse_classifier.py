@@ -119,6 +119,45 @@ def test_the_baseline_changes_only_its_own_gradient_and_the_variance():
     assert reinforced(1)(IMAGES, LABELS).shape == sparse(1)(IMAGES, LABELS).shape == (2,)
 
 
+def test_the_score_is_multiplied_by_what_the_choice_gained():
+    """Against the sums written out: what each choice gained over the answer before it, after later ones a little."""
+    model, n, discount = reinforced(4, entropy_bonus=0.0, discount=0.3, reward_scale=2.0), 4, 0.3
+    places, reads = [], model.retina.forward
+    model.retina.forward = lambda images, place: places.append(place) or reads(images, place)
+    torch.manual_seed(1)
+    loss = model(IMAGES, LABELS)
+    parameter = model.location[-1].bias
+    (found,) = torch.autograd.grad(loss.sum(), parameter, retain_graph=True)
+    state, answers, scores = model._start(IMAGES), [], []
+    for step, place in enumerate(places):
+        if step:
+            mean, log_deviation = model._policy(state.hidden)
+            scores.append((-0.5 * ((place - mean) / log_deviation.exp()).square() - log_deviation).sum(-1))
+        state = type(state)(*model.core(reads(IMAGES, place), state))
+        answers.append(model._log_likelihood(state.hidden, LABELS))
+    assert all((place.abs() < 1).all() for place in places)  # none was moved to the edge: what was drawn is known
+    wanted = 0
+    for choice, score in enumerate(scores):
+        later = range(choice + 1, n)
+        gain = sum(
+            discount ** (k - choice - 1) * (answers[k] - answers[choice]) / n for k in later
+        )  # the map is new: 0
+        wanted = wanted - 2.0 * (gain.detach() * score).sum()
+    torch.testing.assert_close(found, torch.autograd.grad(wanted, parameter)[0])
+
+
+def test_deviations_stay_between_bounds_and_can_come_back():
+    model = reinforced(2, deviation=0.2)
+    bias = model.location[-1].bias
+    hidden = torch.randn(5, 6, dtype=torch.float64)
+    assert model._policy(hidden)[1].exp().detach().numpy() == pytest.approx(0.03 * (0.2 / 0.03) ** 0.9)
+    for value, bound in ((-30, 0.03), (30, 0.2)):
+        bias.data[2:] = value
+        assert model._policy(hidden)[1].exp().detach().numpy() == pytest.approx(bound)
+    bias.data[2:] = 5
+    assert (torch.autograd.grad(model._policy(hidden)[1].sum(), bias)[0][2:] > 0).all()
+
+
 CLASSIFIERS = {
     "retina": lambda: reinforced(3),
     "sparse": lambda: sparse(3),

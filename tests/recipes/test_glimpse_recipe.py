@@ -16,7 +16,7 @@ from omegamax.recipes.settings import GLIMPSE_MODELS, GlimpseSettings
 from omegamax.training.loop import train
 from omegamax.training.progress import Silent
 from omegamax.training.runs import RunDirectory
-from omegamax.training.settings import TrainingSettings
+from omegamax.training.settings import TrainingSettings, values_before
 
 SMALL = {"images": 24, "side": 32, "glimpses": 3, "patch_size": 8, "scales": 2, "positions": 2}
 SMALL |= {"feature_size": 16, "hidden_size": 16, "channels": 4}
@@ -49,6 +49,41 @@ def test_normalizers_of_the_models():
     assert isinstance(found, GridTV) and found.strength == 0.3
     assert GlimpseSettings(model="soft", attention="fusedmax").variant == "soft-fusedmax"
     assert GlimpseSettings().variant == "retina"
+
+
+@pytest.mark.parametrize(
+    ("model", "slow"),
+    [
+        ("retina", {"location.0", "location.1"}),
+        ("sparse", {"keys", "query.0", "query.1"}),
+        ("draw", {"reader.draw.of_hidden"}),
+        ("soft", set()),
+    ],
+)
+def test_choices_of_places_learn_slowly(model, slow):
+    task = glimpse(model=model)
+    found = {name for name, _ in task.model().named_parameters() if task.rate_factor(name) < 1}
+    assert {name.removesuffix(".weight").removesuffix(".bias") for name in found} == slow
+
+
+@torch.no_grad()
+def test_the_first_window_of_draw_is_the_whole_image():
+    task = glimpse(model="draw")
+    network, images = task.model(), task.collate(task.examples("dev")[:2]).images
+    window = network.reader.draw.window(torch.zeros(2, 16), 32, 32)
+    first, last = (window.x + sign * 3.5 * window.stride for sign in (-1, 1))  # of eight filters
+    torch.testing.assert_close(torch.stack([first, last]), torch.tensor([[1.0, 1.0], [32.0, 32.0]]))
+    inside = network.look(images).places.abs()
+    assert (inside < 0.3).all()  # and later windows are near it
+
+
+def test_settings_of_the_retina():
+    model = glimpse(discount=0.4, deviation=0.1, samples=2, entropy_bonus=0.3).model()
+    assert (model.discount, model.deviation, model.n_samples, model.entropy_bonus) == (0.4, 0.1, 2, 0.3)
+    assert values_before(GlimpseSettings) == {"discount": 1.0, "deviation": 0.5}  # what older checkpoints mean
+    for wrong in ({"discount": 1.1}, {"deviation": 0.01}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
+            GlimpseSettings(**wrong)
 
 
 def test_scores_by_hand():

@@ -41,6 +41,20 @@ class GlimpseSettings(AttentionSettings):
         16, "channels of the grid's convolutions; a cell has twice as many features", least=1, most=65_536
     )
     baseline: str = option("yes", "whether REINFORCE learns a baseline", choices=("yes", "no"))
+    discount: float = option(
+        0.0,
+        "what an answer counts in the reward of a place, for each look between them: 0 is only the next answer, 1 all",
+        least=0,
+        most=1,
+        before=1.0,
+    )
+    deviation: float = option(
+        0.2,
+        "largest standard deviation with which the retina draws places; the image is 2 wide",
+        least=0.03,
+        most=1,
+        before=0.5,
+    )
     entropy_bonus: float = option(0.01, "what the entropy of the retina's choice is multiplied by", most=MAX_NUMBER)
     reward_scale: float = option(0.2, "what the score function of REINFORCE is multiplied by", most=MAX_NUMBER)
     samples: int = option(1, "paths that the retina draws over each training image", least=1, most=1000)
