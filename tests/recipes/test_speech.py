@@ -30,7 +30,7 @@ VARIANTS = [
     {"model": "ctc", "attention": "sparsemax"},
     {"model": "location", "attention": "entmax15"},
     {"model": "monotonic", "attention": "sparsemax"},
-    {"model": "location", "decoder": "last-word", "location_width": 5, "window": 0},
+    {"model": "location", "decoder": "lstm", "location_width": 5, "window": 0},
 ]
 
 
@@ -115,7 +115,7 @@ def test_nothing_outside_of_the_window_is_read():
 @torch.no_grad()
 def test_a_decoder_of_the_last_word_forgets_what_it_wrote_before():
     torch.manual_seed(0)
-    task = speech(model="location", decoder="last-word")
+    task = speech(model="location")
     model, batch = task.model().eval(), task.collate(task.examples("dev")[:3])
     one, other = model._begin(batch), model._begin(batch)
     for decoder, words in ((one, (0, 1)), (other, (2, 1, 0))):

@@ -35,10 +35,10 @@ class SpeechSettings(AttentionSettings):
     max_words: int = option(5, "words of the longest training string", least=1, most=1000)
     test_words: int = option(5, "words of every test string", least=1, most=1000)
     decoder: str = option(
-        "lstm",
-        "what a decoder with attention remembers: all that it wrote, in an LSTM, or the last word alone, so that it "
-        "cannot count",
-        choices=("lstm", "last-word"),
+        "last-word",
+        "what a decoder with attention remembers: the last word alone, so that it cannot count, or all that it wrote, "
+        "in an LSTM",
+        choices=("last-word", "lstm"),
         before="lstm",
     )
     location_width: int = option(
