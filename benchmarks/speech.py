@@ -39,6 +39,7 @@ VARIANTS = {
     "gaussian-softmax-last-word": ("gaussian", "softmax", LAST_WORD),
     "monotonic-softmax": ("monotonic", "softmax", LSTM),
     "monotonic-softmax-last-word": ("monotonic", "softmax", LAST_WORD),
+    "monotonic-sparsemax-last-word": ("monotonic", "sparsemax", LAST_WORD),
     "monotonic-sparsemax": ("monotonic", "sparsemax", LSTM),  # a gate that is exactly 0 or 1 far from its threshold
 }
 LENGTHS = (5, 10, 20, 40)
