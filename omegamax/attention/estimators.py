@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from omegamax import checks
+from omegamax import checks, routing
 from omegamax.sampling import sample
 
 
@@ -283,6 +283,12 @@ class SoftStart(Estimator):
 
     def choose(self, weights: Tensor, generator: torch.Generator | None = None) -> Choices:
         """Takes the weights themselves while items are left; then the choices of the inner estimator."""
+        if not self.training:
+            return self.estimator.choose(weights, generator)
+        if not routing.on_host(self.items_left):  # to read the number, the host would have to wait for the device
+            chosen, soft = self.estimator.choose(weights, generator), self.items_left > 0
+            log_prob = torch.where(soft, 0, chosen.log_prob)
+            return chosen._replace(choices=torch.where(soft, weights, chosen.choices), log_prob=log_prob)
         if not self.is_soft:
             return self.estimator.choose(weights, generator)
         choices = weights.unsqueeze(0)
@@ -291,8 +297,8 @@ class SoftStart(Estimator):
     def objective(self, log_likelihood: Tensor, chosen: Choices, entropy: Tensor) -> Tensor:
         """Computes the objective of the inner estimator, and counts the items."""
         found = self.estimator.objective(log_likelihood, chosen, entropy)
-        if self.is_soft:
-            self.items_left -= chosen.log_prob.shape[1:-1].numel()
+        if self.training:
+            self.items_left -= chosen.log_prob.shape[1:-1].numel() * (self.items_left > 0)
         return found
 
     def extra_repr(self) -> str:

@@ -365,3 +365,20 @@ def test_errors():
         attention.objective(torch.zeros(2), glimpses)
     with pytest.raises(TypeError, match="got the estimator Reinforce"):
         attention.log_marginal(torch.zeros(1, 2), glimpses)
+
+
+def test_a_soft_start_on_a_device_chooses_as_on_the_host(monkeypatch):
+    monkeypatch.setattr(om.routing, "on_host", lambda *tensors: False)
+    start = om.attention.SoftStart(om.attention.Reinforce(n_samples=3), 4)
+    weights = torch.rand(2, 5, 7).softmax(-1).requires_grad_()
+    for left in (4, 2, 0):
+        assert int(start.items_left) == left
+        chosen = start.choose(weights, torch.Generator().manual_seed(1))
+        if left:
+            torch.testing.assert_close(chosen.choices, weights.expand(3, -1, -1, -1))
+            assert not chosen.log_prob.any()
+        else:
+            by_hand = start.estimator.choose(weights, torch.Generator().manual_seed(1))
+            assert all(torch.equal(one, other) for one, other in zip(chosen, by_hand))
+        start.objective(torch.zeros(3, 2, 5), chosen, torch.zeros(2, 5))
+    assert int(start.items_left) == 0
