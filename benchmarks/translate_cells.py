@@ -55,6 +55,7 @@ BEST = {
 }
 BEST = {"lstm": (*BEST["lstm"], "--epochs", "12"), "transformer": (*BEST["transformer"], "--epochs", "9")}
 JOEYNMT = "joeynmt"
+GENERAL = ("softmax", "sparsemax")  # with scores that are not divided by the root of the size
 
 
 class Cell(NamedTuple):
@@ -91,4 +92,6 @@ def cells(two_best: Callable[[str], tuple[str, ...]] = lambda group: ()) -> Iter
         yield Cell(f"output/en-de/{name}", "en-de", ("--output", name, "--label-smoothing", "0"))
     for task in SUMMARIES:
         yield Cell(f"plain/{task}/lstm", task, SUMMARY)
+    for name in GENERAL:
+        yield Cell(f"general/en-de/{name}", "en-de", (*MODELS["lstm"], "--attention", name, "--score", "general"))
     yield Cell("paper/title/pointer/softmax", "title", (*SUMMARY, "--copy", "pointer"))
