@@ -208,7 +208,7 @@ def accuracy_row(variant: str, corpus: str, cells: list[dict[str, Any]]) -> list
         f"{100 * statistics.fmean(each['zeros'] for each in sparse):.1f} %" if sparse else "",
         f"{statistics.fmean(each['support'] for each in sparse):.1f}" if sparse else "",
         statistics.median(cell["epoch_seconds"] or float("nan") for cell in own),
-        PUBLISHED.get(variant, ""),
+        PUBLISHED.get(variant, "") if corpus.startswith("snli") else "",
     ]
 
 
