@@ -168,7 +168,6 @@ def sections(cells: list[dict[str, Any]]) -> list[timing.Section]:
             "p",
             "zeros",
             "words read",
-            "s per epoch",
             "published",
         ]
         found.append((f"{corpus}: test accuracy in percent, paired bootstrap over pairs against softmax", header, rows))
@@ -207,7 +206,6 @@ def accuracy_row(variant: str, corpus: str, cells: list[dict[str, Any]]) -> list
         *compared,
         f"{100 * statistics.fmean(each['zeros'] for each in sparse):.1f} %" if sparse else "",
         f"{statistics.fmean(each['support'] for each in sparse):.1f}" if sparse else "",
-        statistics.median(cell["epoch_seconds"] or float("nan") for cell in own),
         PUBLISHED.get(variant, "") if corpus.startswith("snli") else "",
     ]
 
