@@ -167,13 +167,18 @@ def test_bad_lines_are_reported_and_survived(command, trained, tmp_path, monkeyp
     """Two lines are read at a time; lines keep their numbers, and the others have the outputs that they have alone."""
     monkeypatch.setattr("omegamax.cli.lines._BATCHES", 1)
     good = b"3 March 2017\n"
-    content = good + b"xx\t3 mars\n" + good + b"\xff\xfe\n" + good
+    monkeypatch.setattr("omegamax.cli.lines._MAX_LINE", 40)
+    content = good + b"xx\t3 mars\n" + good + b"\xff\xfe\n" + good + b"3 " * 100 + b"\n" + good + b"4 " * 21
     (tmp_path / "in").write_bytes(content)
     code, out, err = command("predict", trained, "--input", tmp_path / "in", "--batch-size", 2)
     first, *rest = out.split("\n")
-    assert code == 2 and first and rest == ["", first, "", first, ""]
+    assert code == 2 and first and rest == ["", first, "", first, "", first, "", ""]
     reports = err.splitlines()
-    assert "line 2: locale 'xx'" in reports[0] and "line 4: not UTF-8" in reports[1] and len(reports) == 2
+    wanted = ["line 2: locale 'xx'", "line 4: not UTF-8", "line 6: expected at most 40 bytes", "line 8: expected at"]
+    assert len(reports) == 4 and all(part in report for part, report in zip(wanted, reports))
+    (tmp_path / "in").write_bytes(good + b"3 " * 100)
+    code, _, err = command("attend", trained, "--file", tmp_path / "in")
+    assert code == 2 and "line 2: expected at most 40 bytes in a line" in err
 
 
 @pytest.mark.slow
