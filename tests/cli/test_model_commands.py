@@ -10,6 +10,9 @@ import torch
 from omegamax.cli.attend import format_map
 from omegamax.recipes import load
 from omegamax.recipes.dates import Dates
+from omegamax.recipes.settings import TranslateSettings
+from omegamax.recipes.translate import Translate
+from omegamax.training import RunDirectory, Silent, TrainingSettings, train
 from omegamax.training.prediction import predict
 
 
@@ -44,6 +47,16 @@ def test_predictions_come_in_order(command, trained, tmp_path, monkeypatch):
     code, _, err = command("predict", trained, "--input", source, "--out", target)
     assert code == 2 and "--overwrite" in err
     assert target.read_text().splitlines() == expected
+
+
+def test_an_output_has_no_more_tokens_than_learned_positions(command, tmp_path, monkeypatch):
+    small = {"level": "word", "hidden_size": 8, "n_heads": 2, "feed_forward_size": 8, "max_length": 20}
+    task = Translate.prepare(TranslateSettings(examples=100, model="transformer", positions="learned", **small))
+    train(task, TrainingSettings(epochs=1, threads=1), RunDirectory(tmp_path / "run"), progress=Silent())
+    monkeypatch.setattr("sys.stdin", typed("the cat\n"))
+    code, _, err = command("predict", tmp_path / "run", "--max-length", 1024)
+    assert code == 2 and "max_length must be at most 1023, because the model has learned 1024 positions" in err
+    assert command("predict", tmp_path / "run", "--max-length", 5)[0] == 0
 
 
 def test_nothing_in_nothing_out(command, trained, tmp_path):
