@@ -11,17 +11,15 @@ beginning of names, or a single file (or two aligned ones), where a hash of the 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from omegamax.data.printable import short_repr
-from omegamax.data.text_files import divided_files, packed_file, read_lines
+from omegamax.data.text_files import check_characters, divided_files, packed_file, read_lines
 from omegamax.data.tsv import SPLITS, split_of
 
 _JSON, _TABLE = ".jsonl", ".tsv"
-_HALF = re.compile("[\ud800-\udfff]")  # JSON can hold one, UTF-8 cannot
 
 
 class PairOfTexts(NamedTuple):
@@ -123,8 +121,7 @@ def _checked(where: str, source: str, targets: tuple[str, ...], sentences: tuple
     for name, text in (("source", source), *(("target", target) for target in targets)):
         if not text:
             raise ValueError(f"{where}: the {name} is empty; fill it in or remove the line")
-        if _HALF.search(text):
-            raise ValueError(f"{where}: the {name} has half of a surrogate pair, which is no character; correct it")
+        check_characters(where, name, text)
     return PairOfTexts(source, targets, tuple(" ".join(each.split()) for each in sentences if each.strip()))
 
 
