@@ -101,7 +101,7 @@ def _cell(path: Path, number: int, line: str, column: int) -> str:
     if len(cells) < column:
         raise ValueError(
             f"{path}, line {number}: expected at least {column} columns separated by tabs, got {len(cells)}; "
-            "correct the line, or choose another --column"
+            "correct the line, or choose another column"
         )
     return cells[column - 1].strip()
 

@@ -93,7 +93,7 @@ def test_json_lines_have_sentences_and_references(tmp_path):
     [
         ("1", "1", "source and target must differ"),
         ("0", "1", "columns are counted from 1"),
-        ("1", "5", "line 1: expected at least 5 columns"),
+        ("1", "5", "line 1: expected at least 5 columns .* choose another column$"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path, source, target, complaint):
