@@ -7,6 +7,7 @@
 A cell is one corpus, variant and seed. It is trained as `omegamax train nli` does, all at the same hyper-parameters,
 and added to results/nli_cells.jsonl. Cells that are there already are skipped, and one that was interrupted goes on
 from its last checkpoint: run the same command again. After each cell, results/nli.md and nli.json are written anew.
+With --encoder words are read by a pretrained model; give the corpus another name then, such as "snli with MiniLM".
 --cells takes parts of variants' names, such as "lstm " or "esim matching". --speed times steps of all variants in turns
 in one process. --picture draws figure 3 of the regularized-attention paper for its own sentence pair, or for --pair.
 
@@ -71,6 +72,7 @@ def settings_of(options: argparse.Namespace, data: str, variant: str) -> NLISett
         hidden_size=options.hidden_size,
         word_size=options.word_size,
         vectors=options.vectors,
+        encoder=options.encoder,
         **VARIANTS[variant],
     )
 
@@ -99,7 +101,11 @@ def run_cell(options: argparse.Namespace, corpus: str, data: str, variant: str, 
         "corpus": corpus,
         "variant": variant,
         "seed": seed,
-        "settings": {**to_dict(settings), "data": ",".join(Path(part).name for part in data.split(","))},
+        "settings": {
+            **to_dict(settings),
+            "data": ",".join(Path(part).name for part in data.split(",")),
+            "encoder": settings.encoder and Path(settings.encoder).name,
+        },
         "training": to_dict(training),
         "dev": found.evaluation["dev"],
         "test": found.evaluation["test"],
@@ -202,7 +208,7 @@ def accuracy_row(variant: str, corpus: str, cells: list[dict[str, Any]]) -> list
         f"{100 * statistics.fmean(each['zeros'] for each in sparse):.1f} %" if sparse else "",
         f"{statistics.fmean(each['support'] for each in sparse):.1f}" if sparse else "",
         statistics.median(cell["epoch_seconds"] or float("nan") for cell in own),
-        PUBLISHED.get(variant, ""),
+        PUBLISHED.get(variant, "") if corpus.startswith("snli") else "",
     ]
 
 
@@ -234,6 +240,7 @@ def main() -> None:
     parser.add_argument("--hidden-size", type=int, default=128)
     parser.add_argument("--word-size", type=int, default=100)
     parser.add_argument("--vectors", help="a file of word vectors")
+    parser.add_argument("--encoder", help="a directory of a Hugging Face model that reads the words, trained further")
     parser.add_argument("--threads", type=int, default=1, help="threads for torch and omegamax (default %(default)s)")
     parser.add_argument("--runs", type=Path, default=Path("runs/benchmark-nli"), help="where models are kept")
     parser.add_argument("--tables", action="store_true", help="train nothing, write the tables of what is there")

@@ -15,9 +15,10 @@ So this may be stopped and started at any time:
 Groups of cells (translate_cells.py): `paper` (normalizers × tasks × models at the same, untuned settings), `seeds`
 (two more seeds of softmax and of the two best), `bars` (larger models, an hour each, and JoeyNMT), `lecture` (with and
 without attention, two caps of the length), `ablation` (the Transformer with one thing changed), `output` (sparse
-outputs), `plain` (summaries without copying). --minutes is for all: no cell begins after it, and the one that runs is
-stopped, to go on the next time. --cell-minutes is for one cell: its training is stopped, and the best checkpoint so
-far is tested. --speed times training steps of all normalizers in turns.
+outputs), `plain` (summaries without copying), `general` (scores of the LSTM's attention that are not scaled).
+--minutes is for all: no cell begins after it, and the one that runs is stopped, to go on the next time. --cell-minutes
+is for one cell: its training is stopped, and the best checkpoint so far is tested. --speed times training steps of all
+normalizers in turns.
 
 How long it takes: on one thread of a busy machine a training step of 64 pairs of Tatoeba en-de took 0.30 s of processor
 time with the LSTM of `paper` and 0.60 s with its Transformer (0.29 s with fusedmax), so an epoch of 162,944 pairs takes

@@ -46,15 +46,16 @@ SUMMARY = ("--epochs", "20", "--max-tokens", "4000", "--max-source", "250", "--m
 # The lecture's table (Bahdanau et al., ICLR 2015, table 1): words, so that some are unknown; two caps of the length.
 LECTURE = ("--level", "word", "--max-tokens", "8000", "--unknown", "copy")
 CAPS = ("8", "50")
-# Shapes whose learning rate reaches zero within the hour of the bars, on one thread: 4 and 5 minutes an epoch.
+# Shapes whose learning rate reaches zero well within the hour of the bars, on one thread: 4 and 5 minutes an epoch.
 FAST = ("--max-tokens", "4000", "--precision", "bfloat16", "--batch-size", "128", "--learning-rate", "2e-3")
 FAST = (*FAST, "--warmup", "200")
 BEST = {
     "lstm": ("--model", "lstm", "--hidden-size", "384", "--embedding-size", "256", *FAST, "--dropout", "0.3"),
     "transformer": (*TRANSFORMER, "--vocabulary", "joint", *FAST, "--dropout", "0.1"),
 }
-BEST = {"lstm": (*BEST["lstm"], "--epochs", "12"), "transformer": (*BEST["transformer"], "--epochs", "9")}
+BEST = {"lstm": (*BEST["lstm"], "--epochs", "7"), "transformer": (*BEST["transformer"], "--epochs", "9")}
 JOEYNMT = "joeynmt"
+GENERAL = ("softmax", "sparsemax")  # with scores that are not divided by the root of the size
 
 
 class Cell(NamedTuple):
@@ -91,4 +92,6 @@ def cells(two_best: Callable[[str], tuple[str, ...]] = lambda group: ()) -> Iter
         yield Cell(f"output/en-de/{name}", "en-de", ("--output", name, "--label-smoothing", "0"))
     for task in SUMMARIES:
         yield Cell(f"plain/{task}/lstm", task, SUMMARY)
+    for name in GENERAL:
+        yield Cell(f"general/en-de/{name}", "en-de", (*MODELS["lstm"], "--attention", name, "--score", "general"))
     yield Cell("paper/title/pointer/softmax", "title", (*SUMMARY, "--copy", "pointer"))

@@ -3,7 +3,7 @@
 It runs in an environment of its own, whose Python is named by --joeynmt: its dependencies are old. What was tried:
 
     pip install --no-deps joeynmt                  2.3.0 installs
-    pip install --no-deps sentencepiece subword-nmt importlib_metadata plotly
+    pip install --no-deps sentencepiece subword-nmt importlib_metadata plotly zipp tensorboard absl-py protobuf werkzeug
 
 and it needs torch, numpy, pyyaml, sacrebleu, matplotlib, tqdm and packaging, which ours has. Its tokenizer is switched
 off: it reads our sub-words with blanks between them, and its outputs are joined and scored as ours are.
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 SPLITS = ("train", "dev", "test")
+MAX_TOKENS, BATCH_SIZE = 4000, 128  # as the Transformer of the bars
 
 
 def write_corpus(data: Path, folder: Path, *, max_tokens: int) -> Any:
@@ -68,12 +69,12 @@ def config(folder: Path, *, beam: int, n_layers: int, size: int, steps_per_epoch
             "label_smoothing": 0.1,
             "loss": "crossentropy",
             "clip_grad_norm": 1.0,
-            "batch_size": 64,
+            "batch_size": BATCH_SIZE,
             "batch_type": "sentence",
             "early_stopping_metric": "bleu",
             "epochs": 100,
             "validation_freq": steps_per_epoch,
-            "logging_freq": max(1, min(100, steps_per_epoch // 2)),
+            "logging_freq": steps_per_epoch,  # must divide validation_freq
             "overwrite": True,
             "shuffle": True,
             "keep_best_ckpts": 1,
@@ -102,8 +103,8 @@ def config(folder: Path, *, beam: int, n_layers: int, size: int, steps_per_epoch
 
 def measure(python: Path, data: Path, out: Path, *, minutes: float, beam: int, threads: int) -> dict[str, Any]:
     """Trains JoeyNMT for some minutes, translates the test data with its best checkpoint, and scores the texts."""
-    task = write_corpus(data, out, max_tokens=8000)
-    steps_per_epoch = max(1, len(task.examples("train")) // 64)
+    task = write_corpus(data, out, max_tokens=MAX_TOKENS)
+    steps_per_epoch = max(1, len(task.examples("train")) // BATCH_SIZE)
     (out / "config.yaml").write_text(config(out, beam=beam, n_layers=3, size=256, steps_per_epoch=steps_per_epoch))
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     tool = [str(python), "-m", "joeynmt"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import timing
-from translate_cells import ABLATIONS, CAPS, NORMALIZERS, SUMMARIES, TASKS, TRANSLATIONS, Cell
+from translate_cells import ABLATIONS, CAPS, GENERAL, NORMALIZERS, SUMMARIES, TASKS, TRANSLATIONS, Cell
 from translate_runs import references
 
 from omegamax.data.text_tokens import PlainTokens
@@ -39,6 +39,7 @@ def sections(
         *_lecture(done, options),
         _ablation(done),
         _outputs(done),
+        _general(done),
         _speed(speed),
     ]
     return [section for section in written if section is not None and section[2]]
@@ -197,6 +198,19 @@ def _outputs(done: dict[str, Any]) -> timing.Section:
         if (each := done.get(f"output/en-de/{name}"))
     ]
     return "en-de, lstm: sparse outputs", header, rows
+
+
+def _general(done: dict[str, Any]) -> timing.Section:
+    """What dividing the scores of the LSTM's attention by the root of their size changes."""
+    header = ["attention, score", "BLEU", "chrF", "zeros", "tokens read"]
+    rows = []
+    for name in GENERAL:
+        for score, cell in (("general", f"general/en-de/{name}"), ("scaled", f"paper/en-de/lstm/{name}")):
+            if (each := done.get(cell)) and f"general/en-de/{name}" in done:
+                metrics = each["metrics"]
+                sparse = [_percent(metrics, "zeros"), metrics.get("support", "–")]
+                rows.append([f"{name}, {score}", metrics["bleu"], metrics["chrf"], *sparse])
+    return "en-de, lstm: scores as they are, and divided by the root of the size", header, rows
 
 
 def _speed(speed: Any) -> timing.Section | None:

@@ -20,6 +20,11 @@ from omegamax.data.vocabulary import JOINER
 from omegamax.recipes import load
 
 DOCS = Path(__file__).resolve().parent
+INTRODUCTION = """What a model reads for a word that it writes may be several words: "show up", "be able to". Fusedmax can say so: it gives
+neighbours exactly the same weight, and others none. A *phrase* is here a run of two or more words with one weight, which
+together have at least half of the attention of an output token. Below are the examples with the most words in phrases, for their
+length, and beside them other models that were trained in the same way. Rows are what is written, columns what is
+read; grey is exactly zero, and there is no border between neighbours of equal weight. ■ joins a piece of a word to the one before."""
 
 
 def maps_of(found, examples, batch_size=64):
@@ -48,8 +53,9 @@ def main() -> None:
     first = next(iter(runs))
     examples = [e for e in runs[first].task.examples(options.split) if len(e.source) <= options.most]
     maps = {name: maps_of(found, examples) for name, found in runs.items()}
-    lines = ["# Phrases that attention selects", ""]
-    lines += [f"Made by `docs/phrases.py` from runs of `{runs[first].task.name}`, {len(examples)} examples.", ""]
+    lines = ["# Phrases that attention selects", "", INTRODUCTION, ""]
+    lines += [f"Over {len(examples)} examples of {options.split} data of at most {options.most} tokens", ""]
+    lines[-2] += ", each with the output that the model itself writes:"
     lines += ["| attention | tokens read | segments longer than one token | output tokens that read a phrase |"]
     lines += ["|---|---|---|---|"]
     for name, several in maps.items():

@@ -28,7 +28,7 @@ class CopyingLSTM(FeedingLSTM):
         n_tokens: how many tokens there are
         label_smoothing: the share of the target that training spreads over all tokens
         coverage_loss: λ
-        options: `normalizer`, `embedding_size`, `hidden_size`, `n_layers`, `dropout` and `padding`
+        options: `normalizer`, `embedding_size`, `hidden_size`, `n_layers`, `dropout`, `scaled` and `padding`
 
     >>> model = CopyingLSTM(10, normalizer=SquaredNorm(), embedding_size=4, hidden_size=6)
     >>> model(torch.randint(10, (2, 5)), torch.tensor([5, 3]), torch.randint(10, (2, 4))).shape

@@ -2,11 +2,13 @@
 
     h = BiLSTM(x)                                     one state for each source token
     s_t = LSTM(s_{t−1}, [y_{t−1}; a_{t−1}])           a_{t−1} is fed back, so that the decoder knows where it looked
-    p_t = argmax_Ω(s_tᵀ W h)                          weights of the source tokens (Luong's "general" score)
+    p_t = argmax_Ω(s_tᵀ W h / √d)                     weights of the source tokens (Luong's "general" score, scaled)
     a_t = tanh(C [Σ_k p_tk h_k; s_t])                 from which a leaf predicts the next token
 
 Luong, Pham & Manning, "Effective approaches to attention-based neural machine translation", EMNLP 2015; the shape of
-the experiments of Niculae & Blondel, NeurIPS 2017.
+the experiments of Niculae & Blondel, NeurIPS 2017. The root of the size d is ours: an optimizer that moves every weight
+by the same step makes scores large at once. A sparse normalizer is then one-hot before it has found the right word, and
+has no gradient for the others.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _SHANNON = Shannon()
 class LSTMMemory(NamedTuple):
     """What the decoder needs to know of a source."""
 
-    keys: Tensor  # (B, K, hidden), W h: what a decoder's state is multiplied with
+    keys: Tensor  # (B, K, hidden), W h / √d: what a decoder's state is multiplied with
     states: Tensor  # (B, K, hidden), h; zero beyond the length
     allowed: Tensor  # (B, K), True where there is a token
     hidden: tuple[Tensor, ...]  # (B, hidden) for each layer: the end of both directions
@@ -84,6 +86,7 @@ class FeedingLSTM(SequenceModel):
         hidden_size: features of a state; each direction of the encoder has half
         n_layers: of the encoder and of the decoder
         dropout: the share of features that training drops
+        scaled: whether scores are divided by the root of hidden_size
         padding: the target token beyond the end of a text, which costs nothing
     """
 
@@ -97,6 +100,7 @@ class FeedingLSTM(SequenceModel):
         hidden_size: int = 256,
         n_layers: int = 1,
         dropout: float = 0.0,
+        scaled: bool = True,
         padding: int = 0,
     ) -> None:
         super().__init__()
@@ -110,6 +114,7 @@ class FeedingLSTM(SequenceModel):
         if normalizer is not None:
             check_normalizer(who, normalizer)
         self.normalizer, self.padding = normalizer, padding
+        self.score_scale = hidden_size**-0.5 if scaled else 1.0
         self.source_embedding = nn.Embedding(n_source, embedding_size)
         self.target_embedding = nn.Embedding(n_target, embedding_size)
         self.encoder = nn.LSTM(
@@ -138,7 +143,7 @@ class FeedingLSTM(SequenceModel):
             states, _ = pad_packed_sequence(states, batch_first=True, total_length=source.shape[1])
             allowed = torch.arange(source.shape[1], device=source.device) < lengths.unsqueeze(-1)
         hidden, cell = (tuple(torch.cat([a, b], -1) for a, b in zip(each[::2], each[1::2])) for each in last)
-        return LSTMMemory(self.key(states), states, allowed, hidden, cell, source)
+        return LSTMMemory(self.key(states) * self.score_scale, states, allowed, hidden, cell, source)
 
     def start(self, encoded: LSTMMemory) -> LSTMState:
         return LSTMState(encoded.hidden, encoded.cell, torch.zeros_like(encoded.hidden[-1]))

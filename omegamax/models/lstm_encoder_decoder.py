@@ -21,7 +21,8 @@ class LSTMEncoderDecoder(FeedingLSTM):
 
     The options and their defaults are normalizer=Shannon() (of the attention; None reads the encoder's last state in
     place of attention), embedding_size=256, hidden_size=256 (each direction of the encoder has half), n_layers=1,
-    dropout=0.0, padding=0 (the target token beyond the end of a text, which costs nothing).
+    dropout=0.0, scaled=True (scores are divided by the root of hidden_size), padding=0 (the target token beyond the end
+    of a text, which costs nothing).
 
     Arguments:
         n_source: how many source tokens there are

@@ -62,4 +62,5 @@ def sequence_model(settings: TranslateSettings, n_source: int, n_target: int) ->
         hidden_size=settings.hidden_size,
         n_layers=settings.n_layers,
         dropout=settings.dropout,
+        scaled=settings.score == "scaled",
     )

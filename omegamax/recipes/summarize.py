@@ -72,6 +72,7 @@ class Summarize(Translate):
             hidden_size=settings.hidden_size,
             n_layers=settings.n_layers,
             dropout=settings.dropout,
+            scaled=settings.score == "scaled",
         )
 
     @classmethod

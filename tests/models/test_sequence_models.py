@@ -108,7 +108,7 @@ def search(model, source, lengths, n_beams):
         )
 
 
-def numpy_lstm_step(model, token, fed, hidden, cell, states, length):
+def numpy_lstm_step(model, token, fed, hidden, cell, states, length, divisor):
     """One step of the decoder as the paper writes it, for one item, without anything of ours but parameters."""
 
     def value(name):
@@ -123,7 +123,7 @@ def numpy_lstm_step(model, token, fed, hidden, cell, states, length):
     enter, forget, new, leave = np.split(gates, 4)
     cell = sigmoid(forget) * cell + sigmoid(enter) * np.tanh(new)
     hidden = sigmoid(leave) * np.tanh(cell)
-    scores = states[:length] @ value("key.weight").T @ hidden
+    scores = states[:length] @ value("key.weight").T @ hidden / divisor
     weights = np.exp(scores - scores.max())
     weights /= weights.sum()
     fed = np.tanh(value("combine.weight") @ np.concatenate([weights @ states[:length], hidden]))
@@ -131,8 +131,10 @@ def numpy_lstm_step(model, token, fed, hidden, cell, states, length):
     return logits - np.log(np.exp(logits).sum()), fed, hidden, cell
 
 
-def test_the_decoder_is_luong_s_with_input_feeding():
-    model = MODELS["lstm"]().double().eval()
+@pytest.mark.parametrize("scaled", [True, False])
+def test_the_decoder_is_luong_s_with_input_feeding(scaled):
+    model = MODELS["lstm"](scaled=scaled).double().eval()
+    divisor = 6**0.5 if scaled else 1
     source, lengths, target = batch()
     together = model.log_likelihood(source, lengths, target).detach().numpy()
     encoded = model.encode(source, lengths)
@@ -141,7 +143,9 @@ def test_the_decoder_is_luong_s_with_input_feeding():
         fed = np.zeros(6)
         for place in range(3):
             token = int(target[row, place])
-            log_probs, fed, hidden, cell = numpy_lstm_step(model, token, fed, hidden, cell, states, int(lengths[row]))
+            log_probs, fed, hidden, cell = numpy_lstm_step(
+                model, token, fed, hidden, cell, states, int(lengths[row]), divisor
+            )
             assert together[row, place] == pytest.approx(log_probs[int(target[row, place + 1])])
 
 

@@ -43,6 +43,12 @@ class TranslateSettings(Seq2SeqSettings):
     hidden_size: int = option(
         256, "features of the lstm's states, and of the transformer's tokens; even", least=0, most=65_536
     )
+    score: str = option(
+        "scaled",
+        "scores of the lstm's attention: general (a learned product), or scaled: divided by the root of --hidden-size",
+        choices=("scaled", "general"),
+        before="general",
+    )
     n_layers: int = option(1, "layers of the encoder, and of the decoder", least=1, most=1000)
     n_heads: int = option(4, "heads of a layer of the transformer", least=1, most=1024)
     feed_forward_size: int = option(
