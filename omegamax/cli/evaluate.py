@@ -131,7 +131,17 @@ def load_run(options: argparse.Namespace, device: Any, **changes: Any) -> Any:
         return found
     with as_command_errors(ValueError):
         settings = dataclasses.replace(found.task.settings, **wanted)
+        _check_positions(settings, getattr(found.task.settings, "max_positions", None))
         return found._replace(task=type(found.task).restore(settings, found.task.assets()))
+
+
+def _check_positions(settings: Any, n_learned: int | None) -> None:
+    """Raises ValueError for outputs that have more tokens than a model has learned positions; they begin with one."""
+    if n_learned is not None and settings.max_length >= n_learned:
+        raise ValueError(
+            f"max_length must be at most {n_learned - 1}, because the model has learned {n_learned} positions, got "
+            f"{settings.max_length}; change it with --max-length"
+        )
 
 
 def _trained_batch_size(card: Any) -> int:

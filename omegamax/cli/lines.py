@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from omegamax.cli.errors import CommandError
 from omegamax.cli.evaluate import choose_threads
@@ -102,21 +102,28 @@ class _Reports:
             print(f"omegamax {self.command}: {reason}; its output is empty{more}", file=sys.stderr)
 
 
+class _BadLine(NamedTuple):
+    """A line that is no text."""
+
+    reason: str
+
+
 def _read_examples(
-    lines: Sequence[str | None], read: Read, n_before: int, reports: _Reports
+    lines: Sequence[str | _BadLine], read: Read, n_before: int, reports: _Reports
 ) -> tuple[list[int], list[Any]]:
-    """Returns the examples of the lines that can be read, and their places; None is a line that is not UTF-8."""
-    there = [place for place, line in enumerate(lines) if line is not None]
-    for place in sorted({*range(len(lines))} - {*there}):
-        reports.add(n_before + place + 1, "line 1: not UTF-8; convert the input to UTF-8")
+    """Returns the examples of the lines that can be read, and their places."""
+    there = {place: line for place, line in enumerate(lines) if isinstance(line, str)}
+    for place, line in enumerate(lines):
+        if isinstance(line, _BadLine):
+            reports.add(n_before + place + 1, f"line 1: {line.reason}")
     try:
-        return there, read([line for line in lines if line is not None])
+        return list(there), read(list(there.values()))
     except DataError:
         pass
     places, examples = [], []
-    for place in there:
+    for place, text in there.items():
         try:
-            examples += read([line for line in [lines[place]] if line is not None])
+            examples += read([text])
             places.append(place)
         except DataError as error:
             reports.add(n_before + place + 1, str(error))
@@ -124,21 +131,23 @@ def _read_examples(
 
 
 class _Chunks:
-    """Some lines of the input at a time; single ones if a person types them. None is a line that is not UTF-8."""
+    """Some lines of the input at a time; single ones if a person types them."""
 
     def __init__(self, path: Path | None, size: int) -> None:
         self._lines = _input_lines(path)
         self._size = 1 if path is None and sys.stdin.isatty() else size
 
-    def next(self) -> list[str | None]:
+    def next(self) -> list[str | _BadLine]:
         return [_decoded(line) for line in islice(self._lines, self._size)]
 
 
-def _decoded(line: bytes) -> str | None:
+def _decoded(line: bytes) -> str | _BadLine:
+    if len(line) > _MAX_LINE:
+        return _BadLine(f"expected at most {_MAX_LINE} bytes in a line, got more; shorten it")
     try:
         return line.decode()
     except UnicodeDecodeError:
-        return None
+        return _BadLine("not UTF-8; convert the input to UTF-8")
 
 
 def read_input(path: Path | None, *, keep_ends: bool = False) -> list[str]:
@@ -155,38 +164,40 @@ def read_input(path: Path | None, *, keep_ends: bool = False) -> list[str]:
         if size > _MAX_INPUT:
             raise CommandError(f"{name}: expected at most {_MAX_INPUT >> 20} MiB, got more; divide the input")
         line = _decoded(raw)
-        if line is None:
-            raise CommandError(f"{name} is not UTF-8 (line {number}); convert it to UTF-8")
+        if isinstance(line, _BadLine):
+            raise CommandError(f"{name}, line {number}: {line.reason}")
         lines.append(line)
     return lines
 
 
 def _input_lines(path: Path | None, *, keep_ends: bool = False) -> Iterator[bytes]:
-    """Reads a file or standard input line by line, without ends of lines; an endless line is noticed early."""
+    """Reads a file or standard input line by line, without ends of lines.
+
+    Of a line of more than `_MAX_LINE` bytes only the first `_MAX_LINE` + 1 are returned, before the rest is read.
+    """
     try:
         if path is None:
-            yield from _bounded_lines(sys.stdin.buffer, "standard input", keep_ends)
+            yield from _bounded_lines(sys.stdin.buffer, keep_ends)
         else:
             with _OPENERS.get(path.suffix, open)(path, "rb") as file:
-                yield from _bounded_lines(file, str(path), keep_ends)
+                yield from _bounded_lines(file, keep_ends)
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise CommandError(f"{path} is not a whole {path.suffix if path else ''} file; compress it again") from error
     except OSError as error:
         raise CommandError(f"cannot read {path} ({os_error_text(error)}); check the path") from error
 
 
-def _bounded_lines(stream: IO[bytes], name: str, keep_ends: bool) -> Iterator[bytes]:
-    number = 0
+def _bounded_lines(stream: IO[bytes], keep_ends: bool) -> Iterator[bytes]:
+    mark = b"\xef\xbb\xbf"  # of byte order, before the first line
     while line := stream.readline(_MAX_LINE + 1):
-        number += 1
-        if len(line) > _MAX_LINE:
-            raise CommandError(
-                f"{name}, line {number}: expected at most {_MAX_LINE} bytes in a line, got more; shorten it"
-            )
-        if number == 1:
-            line = line.removeprefix(b"\xef\xbb\xbf")  # the mark of byte order
-        line = line.removesuffix(b"\n")
-        yield line if keep_ends else line.removesuffix(b"\r")
+        if len(line) > _MAX_LINE and not line.endswith(b"\n"):
+            yield line
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(_MAX_LINE)
+        else:
+            line = line.removeprefix(mark).removesuffix(b"\n")
+            yield line if keep_ends else line.removesuffix(b"\r")
+        mark = b""
 
 
 def _print_lines(lines: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from omegamax.data.printable import short_repr
 from omegamax.data.tagged_sentences import from_text, is_json
-from omegamax.data.text_files import numbered_lines
+from omegamax.data.text_files import check_characters, numbered_lines
 from omegamax.data.tsv import SPLITS, split_of
 
 MAX_WORDS = 1000  # of a sentence: all pairs of words are compared
@@ -211,4 +211,5 @@ def _text(path: Path, number: int, row: Mapping[str, Any], key: str) -> str:
     value = row[key]
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise ValueError(f"{path}, line {number}: {key} must be a text, got {short_repr(value)}; correct the line")
+    check_characters(f"{path}, line {number}", key, str(value))
     return str(value).strip()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -24,7 +25,14 @@ _OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 _MAX_BYTES = 1 << 32  # of a file, once decompressed
 _LINE_BYTES = 4 * MAX_LINE  # a character of UTF-8 has at most four
 
+_HALF = re.compile("[\ud800-\udfff]")
 Lines = Callable[[], Iterator[str]]  # reads the text from its beginning, each time it is called
+
+
+def check_characters(where: str, name: str, text: str) -> None:
+    """Raises ValueError for a text with half of a surrogate pair, which JSON can hold, and UTF-8 cannot."""
+    if _HALF.search(text):
+        raise ValueError(f"{where}: the {name} has half of a surrogate pair, which is no character; correct it")
 
 
 def text_splits(path: str | Path, column: int = 0) -> dict[str, Lines]:
@@ -93,7 +101,7 @@ def _cell(path: Path, number: int, line: str, column: int) -> str:
     if len(cells) < column:
         raise ValueError(
             f"{path}, line {number}: expected at least {column} columns separated by tabs, got {len(cells)}; "
-            "correct the line, or choose another --column"
+            "correct the line, or choose another column"
         )
     return cells[column - 1].strip()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from omegamax.data.printable import short_repr
-from omegamax.data.text_files import divided_files, packed_file, read_lines
+from omegamax.data.text_files import check_characters, divided_files, packed_file, read_lines
 from omegamax.data.tsv import SPLITS, split_of
 
 _JSON, _TABLE = ".jsonl", ".tsv"
@@ -121,6 +121,7 @@ def _checked(where: str, source: str, targets: tuple[str, ...], sentences: tuple
     for name, text in (("source", source), *(("target", target) for target in targets)):
         if not text:
             raise ValueError(f"{where}: the {name} is empty; fill it in or remove the line")
+        check_characters(where, name, text)
     return PairOfTexts(source, targets, tuple(" ".join(each.split()) for each in sentences if each.strip()))
 
 

@@ -16,6 +16,7 @@ from omegamax.data.vocabulary import END, JOINER, SPECIAL, Vocabulary, join_toke
 from omegamax.extras import import_for_training
 
 LEVELS = ("char", "word", "subword")
+_ONE_LINE = str.maketrans("\n\r\t", "   ")  # every byte is a sub-word; outputs are lines, and cells of tables
 
 
 class TextTokens(ABC):
@@ -146,7 +147,7 @@ class Subwords(TextTokens):
         return [found.tokens for found in self._tokenizer.encode_batch(list(lines))]
 
     def join(self, tokens: Sequence[str]) -> str:
-        return self._tokenizer.decoder.decode(list(tokens)).replace("\n", " ")
+        return self._tokenizer.decoder.decode(list(tokens)).translate(_ONE_LINE)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         return [found.ids for found in self._tokenizer.encode_batch(list(lines))]

@@ -73,6 +73,11 @@ def _pools(rows: Tensor) -> Tensor:
         block = label.gather(-1, block)
 
 
+def _doubled_steps(n: int) -> list[int]:
+    """Returns 1, 2, 4, ... below n; below 65,536 where n is a symbol, since a program of any length has the same."""
+    return [1 << place for place in range((n - 1).bit_length() if isinstance(n, int) else 16)]
+
+
 def pool_by_formula(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Uses y_i = max_{a <= i} min_{b >= i} mean(x_a, ..., x_b): no loop over the data, but memory quadratic in n."""
     n = rows.shape[-1]
@@ -84,10 +89,8 @@ def pool_by_formula(rows: Tensor) -> tuple[Tensor, Tensor]:
     size = (index[None, :] - index[:, None] + 1).clamp(min=1)
     mean = (after[..., None, :] - before[..., :, None]) / size  # (..., a, b), meaningful for a <= b
     least = torch.where(index[:, None] <= index[None, :], mean, torch.inf)
-    step = 1
-    while step < n:  # least[a, i] = min over b >= i of mean[a, b], by doubling
-        shifted = torch.nn.functional.pad(least[..., step:], (0, step), value=torch.inf)
-        least, step = torch.minimum(least, shifted), 2 * step
+    for step in _doubled_steps(n):  # least[a, i] = min over b >= i of mean[a, b], by doubling
+        least = torch.minimum(least, least[..., (index + step).clamp(max=n - 1)])  # the last one is behind every i
     solution = torch.where(index[:, None] <= index[None, :], least, -torch.inf).amax(-2)
     # Between blocks the cumulative sums of x and y meet; inside a block those of x lie above.
     gap = (before - (solution.cumsum(-1) - solution))[..., 1:]

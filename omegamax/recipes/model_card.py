@@ -60,6 +60,7 @@ def model_card(
     scores: Mapping[str, Mapping[str, Any]],
     *,
     n_parameters: int,
+    average: int = 1,
     licence: str | None = None,
     data: str | None = None,
     onnx: bool = False,
@@ -71,6 +72,7 @@ def model_card(
         card: of the checkpoint that it is from
         scores: metrics by split
         n_parameters: how many the model has
+        average: of how many of the latest checkpoints they are the mean
         licence: under which the model may be used
         data: what it was trained on, in words; the name of the file if left out
         onnx: whether ONNX graphs are beside it
@@ -83,7 +85,7 @@ def model_card(
         f"It has {n_parameters:,} parameters{_attention(card)}.",
         _usage(card, onnx),
         "## Training",
-        _facts(card, entry, data),
+        _facts(card, entry, data, average),
         _code("sh", training_command(card)),
         *(["## Scores", _table(scores)] if scores else []),
         "## Licence",
@@ -127,7 +129,7 @@ def _usage(card: Card, onnx: bool) -> str:
     return "\n\n".join(parts)
 
 
-def _facts(card: Card, entry: TaskEntry, data: str | None) -> str:
+def _facts(card: Card, entry: TaskEntry, data: str | None, average: int) -> str:
     settings, training, state = card.settings, card.training, card.state
     path = settings.get("data")
     if data is None:
@@ -141,6 +143,7 @@ def _facts(card: Card, entry: TaskEntry, data: str | None) -> str:
         ("epochs, steps", f"{state.get('epoch')}, {state.get('step')}"),
         ("seconds of training", f"{state['seconds']:.0f}" if isinstance(state.get("seconds"), (int, float)) else "–"),
         ("versions", versions),
+        *([("parameters", f"the mean of the {average} latest checkpoints")] if average > 1 else []),
     ]
     lines = [f"| {name} | {printable(value, max_length=300).replace('|', '/')} |" for name, value in rows]
     return "\n".join(["| | |", "|---|---|", *lines])

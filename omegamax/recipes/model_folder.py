@@ -66,6 +66,7 @@ def export_model(
         found.card,
         scores or {},
         n_parameters=sum(each.numel() for each in found.model.parameters()),
+        average=average,
         licence=licence,
         data=data,
         onnx=onnx,

@@ -56,6 +56,15 @@ class Translate(TextToText):
 
         return {split: generated(split) for split in SPLITS}
 
+    def make_examples(self, texts: Sequence[Texts]) -> list[TextPair]:
+        """Puts single spaces between words, as in texts from files."""
+        return super().make_examples(
+            [
+                each._replace(source=" ".join(each.source.split()), target=" ".join(each.target.split()))
+                for each in texts
+            ]
+        )
+
     def model(self) -> SequenceModel:
         return sequence_model(self.settings, len(self.source), len(self.target))
 

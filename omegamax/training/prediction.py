@@ -62,6 +62,8 @@ def _read_saved_model(path: Path, which: str, average: int) -> SavedModel:
     if average == 1:
         return SavedModel(chosen, card, checkpoints.read_tensors(chosen, files, checkpoints.MODEL_FILE))
     found = [] if chosen == path else list_checkpoints(path)
+    keep = card.training.get("keep")
+    found = found[-keep:] if type(keep) is int and keep > 0 else found  # one before them is the best, not of the latest
     if len(found) < average:
         raise CheckpointError(
             f"{path} has {len(found) or 1} checkpoints, and {average} are to be averaged; train it with "

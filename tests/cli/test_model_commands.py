@@ -10,6 +10,9 @@ import torch
 from omegamax.cli.attend import format_map
 from omegamax.recipes import load
 from omegamax.recipes.dates import Dates
+from omegamax.recipes.settings import TranslateSettings
+from omegamax.recipes.translate import Translate
+from omegamax.training import RunDirectory, Silent, TrainingSettings, train
 from omegamax.training.prediction import predict
 
 
@@ -44,6 +47,16 @@ def test_predictions_come_in_order(command, trained, tmp_path, monkeypatch):
     code, _, err = command("predict", trained, "--input", source, "--out", target)
     assert code == 2 and "--overwrite" in err
     assert target.read_text().splitlines() == expected
+
+
+def test_an_output_has_no_more_tokens_than_learned_positions(command, tmp_path, monkeypatch):
+    small = {"level": "word", "hidden_size": 8, "n_heads": 2, "feed_forward_size": 8, "max_length": 20}
+    task = Translate.prepare(TranslateSettings(examples=100, model="transformer", positions="learned", **small))
+    train(task, TrainingSettings(epochs=1, threads=1), RunDirectory(tmp_path / "run"), progress=Silent())
+    monkeypatch.setattr("sys.stdin", typed("the cat\n"))
+    code, _, err = command("predict", tmp_path / "run", "--max-length", 1024)
+    assert code == 2 and "max_length must be at most 1023, because the model has learned 1024 positions" in err
+    assert command("predict", tmp_path / "run", "--max-length", 5)[0] == 0
 
 
 def test_nothing_in_nothing_out(command, trained, tmp_path):
@@ -167,13 +180,18 @@ def test_bad_lines_are_reported_and_survived(command, trained, tmp_path, monkeyp
     """Two lines are read at a time; lines keep their numbers, and the others have the outputs that they have alone."""
     monkeypatch.setattr("omegamax.cli.lines._BATCHES", 1)
     good = b"3 March 2017\n"
-    content = good + b"xx\t3 mars\n" + good + b"\xff\xfe\n" + good
+    monkeypatch.setattr("omegamax.cli.lines._MAX_LINE", 40)
+    content = good + b"xx\t3 mars\n" + good + b"\xff\xfe\n" + good + b"3 " * 100 + b"\n" + good + b"4 " * 21
     (tmp_path / "in").write_bytes(content)
     code, out, err = command("predict", trained, "--input", tmp_path / "in", "--batch-size", 2)
     first, *rest = out.split("\n")
-    assert code == 2 and first and rest == ["", first, "", first, ""]
+    assert code == 2 and first and rest == ["", first, "", first, "", first, "", ""]
     reports = err.splitlines()
-    assert "line 2: locale 'xx'" in reports[0] and "line 4: not UTF-8" in reports[1] and len(reports) == 2
+    wanted = ["line 2: locale 'xx'", "line 4: not UTF-8", "line 6: expected at most 40 bytes", "line 8: expected at"]
+    assert len(reports) == 4 and all(part in report for part, report in zip(wanted, reports))
+    (tmp_path / "in").write_bytes(good + b"3 " * 100)
+    code, _, err = command("attend", trained, "--file", tmp_path / "in")
+    assert code == 2 and "line 2: expected at most 40 bytes in a line" in err
 
 
 @pytest.mark.slow

@@ -88,6 +88,11 @@ def test_numbers_as_labels(tmp_path):
             r"premise must be a text, got None",
         ),
         ("a.jsonl", json_lines({"label": True, "premise": "a", "hypothesis": "b"}), r"label must be a text, got True"),
+        (
+            "a.jsonl",
+            json_lines({"label": "x", "premise": "a \ud83d", "hypothesis": "b"}),
+            r"line 1: the premise has half of a surrogate pair",
+        ),
         ("a.tsv.gz", "not compressed", r"not a whole .gz file"),
     ],
 )

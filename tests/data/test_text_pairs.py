@@ -83,6 +83,9 @@ def test_json_lines_have_sentences_and_references(tmp_path):
     path.write_text('{"source": 3, "target": "x"}\n')
     with pytest.raises(ValueError, match=r"line 1: source must be a text or a list of texts, got 3"):
         read_text_pairs(path, "source", "target")
+    path.write_text('{"source": "a", "target": "x \\ud83d"}\n')
+    with pytest.raises(ValueError, match=r"line 1: the target has half of a surrogate pair"):
+        read_text_pairs(path, "source", "target")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +93,7 @@ def test_json_lines_have_sentences_and_references(tmp_path):
     [
         ("1", "1", "source and target must differ"),
         ("0", "1", "columns are counted from 1"),
-        ("1", "5", "line 1: expected at least 5 columns"),
+        ("1", "5", "line 1: expected at least 5 columns .* choose another column$"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path, source, target, complaint):

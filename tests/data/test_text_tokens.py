@@ -85,3 +85,10 @@ def test_labels_of_sub_words_are_what_people_read():
     assert [label.startswith(JOINER) for label in tokens.labels(["Ġd", "e", "r"])] == [False, True, True]
     plain = learn_tokens("word", ["a b"], 10)
     assert plain.labels(["a", "b"]) == ["a", "b"]
+
+
+def test_subwords_are_joined_on_one_line():
+    """Every byte is a sub-word, so a model can write any; a tab would end a cell of a table."""
+    tokens = Subwords.of(["a b"], max_size=270)
+    (split,) = tokens.split(["a\tb\rc\nd"])
+    assert tokens.join(split) == "a b c d"

@@ -37,3 +37,14 @@ def test_isotonic_formula_agrees():
     z, joined_z = pool_by_formula(rows)
     torch.testing.assert_close(y, z)
     assert torch.equal(joined, joined_z)
+
+
+def test_isotonic_formula_is_one_program_for_all_lengths():
+    class Pool(torch.nn.Module):
+        def forward(self, rows):
+            return pool_by_formula(rows)
+
+    program = torch.export.export(Pool(), (normal(2, 5),), dynamic_shapes=({1: torch.export.Dim("length", min=3)},))
+    for size in (3, 8, 20):
+        rows = normal(4, size, seed=size)[:2]
+        torch.testing.assert_close(program.module()(rows)[0], pool(rows)[0])

@@ -99,6 +99,19 @@ def test_directions_and_columns(tmp_path):
     assert task.read(["one 7\tignored"]) == [TextPair(("one", "7"), "")]
 
 
+@pytest.mark.parametrize("level", ["subword", "char"])
+def test_lines_are_read_as_files_are(tmp_path, level):
+    """Spaces of any kind are single ones in training, so also in what is translated later."""
+    (tmp_path / "t.tsv").write_text("".join(f"one  {n}\u00a0.\teins {n} .\n" for n in range(60)))
+    task = translate(data=str(tmp_path / "t.tsv"), level=level, max_tokens=300)
+    (wanted,) = task.read(["one 7 ."])
+    assert task.read([" one  7\u00a0.\t"]) == [wanted] and wanted in [
+        pair._replace(target="") for pairs in task._splits.values() for pair in pairs
+    ]
+    (scored,) = task.read_scored(["one  7 .\teins  7\t."])
+    assert scored == wanted._replace(target="eins 7 .")
+
+
 @pytest.mark.parametrize("options", [{"model": "lstm"}, {"model": "transformer", "vocabulary": "joint"}])
 def test_a_run_can_be_loaded_and_asked(tmp_path, options):
     task = translate(attention="sparsemax", level="subword", max_tokens=280, max_length=90, **options)
