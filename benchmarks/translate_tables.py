@@ -118,7 +118,10 @@ def _summaries(task: str, done: dict[str, Any], options: argparse.Namespace) -> 
         source = "source" if task != "headline" else "source.0"
         pairs = references(options.scitldr, source, TASKS[task][3])
         given = [pair.sentences or (pair.source,) for pair in pairs], [pair.targets for pair in pairs]
+        single = all(len(sentences) == 1 for sentences in given[0])  # then all of them copy the same sentence
         for name, scores in extractive_baselines(*given).items():
+            if single and name != "lead-1":
+                continue
             rows.append([name, *(scores[kind] for kind in ROUGE), "–"])
     header = ["", "ROUGE-1", "ROUGE-2", "ROUGE-L", "R-1 of 75 bytes", "R-2 of 75 bytes", "R-L of 75 bytes", "zeros"]
     return f"SciTLDR, {task}: ROUGE (rouge-score, best reference), beside copying one sentence", header, rows
