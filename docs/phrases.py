@@ -16,7 +16,7 @@ from omegamax.cli.attend import draw_beside
 from omegamax.comparisons.phrases import phrases, richest
 from omegamax.comparisons.statistics import attention_statistics
 from omegamax.data.printable import printable
-from omegamax.data.vocabulary import JOINER
+from omegamax.data.vocabulary import END, JOINER
 from omegamax.recipes import load
 
 DOCS = Path(__file__).resolve().parent
@@ -32,6 +32,10 @@ def maps_of(found, examples, batch_size=64):
     with torch.no_grad():
         starts = range(0, len(examples), batch_size)
         return [each for at in starts for each in found.task.attend(found.model, examples[at : at + batch_size])]
+
+
+def written(token) -> str:
+    return "the end" if token == END else f"“{text_of([token])}”"
 
 
 def text_of(tokens) -> str:
@@ -73,7 +77,7 @@ def main() -> None:
         lines += ["", f"## {number}. {text_of(shown.columns)}", ""]
         for phrase in phrases(shown):
             words = text_of(shown.columns[phrase.start : phrase.end])
-            lines.append(f"- “{text_of([shown.rows[phrase.row]])}” reads “{words}” ({100 * phrase.weight:.0f} %)")
+            lines.append(f"- {written(shown.rows[phrase.row])} reads “{words}” ({100 * phrase.weight:.0f} %)")
         lines += ["", f"![attention of {', '.join(runs)}](images/{picture.name})"]
     options.out.write_text("\n".join(lines) + "\n")
 
