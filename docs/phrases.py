@@ -16,7 +16,7 @@ from omegamax.cli.attend import draw_beside
 from omegamax.comparisons.phrases import phrases, richest
 from omegamax.comparisons.statistics import attention_statistics
 from omegamax.data.printable import printable
-from omegamax.data.vocabulary import END, JOINER
+from omegamax.data.vocabulary import END, JOINER, SPECIAL
 from omegamax.recipes import load
 
 DOCS = Path(__file__).resolve().parent
@@ -35,7 +35,7 @@ def maps_of(found, examples, batch_size=64):
 
 
 def written(token) -> str:
-    return "the end" if token == END else f"“{text_of([token])}”"
+    return "the end" if token == SPECIAL[END] else f"“{text_of([token])}”"
 
 
 def text_of(tokens) -> str:
