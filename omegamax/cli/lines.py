@@ -21,6 +21,7 @@ from omegamax.data.printable import printable
 from omegamax.errors import DataError, os_error_text
 
 _MAX_LINE, _MAX_INPUT = 1 << 20, 1 << 30  # bytes
+_MAX_SKIPPED = 1 << 26  # bytes of a line that is too long; beyond them its end is not looked for
 _BATCHES = 16  # read at a time: enough to sort lines by length, few enough to be forgotten soon
 _MAX_REPORTS = 20  # of bad lines
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
@@ -173,31 +174,44 @@ def read_input(path: Path | None, *, keep_ends: bool = False) -> list[str]:
 def _input_lines(path: Path | None, *, keep_ends: bool = False) -> Iterator[bytes]:
     """Reads a file or standard input line by line, without ends of lines.
 
-    Of a line of more than `_MAX_LINE` bytes only the first `_MAX_LINE` + 1 are returned, before the rest is read.
+    Of a line of more than `_MAX_LINE` bytes only the first `_MAX_LINE` + 1 are returned, before the rest is read; an
+    endless line is an error.
     """
     try:
         if path is None:
-            yield from _bounded_lines(sys.stdin.buffer, keep_ends)
+            yield from _bounded_lines(sys.stdin.buffer, "standard input", keep_ends)
         else:
             with _OPENERS.get(path.suffix, open)(path, "rb") as file:
-                yield from _bounded_lines(file, keep_ends)
+                yield from _bounded_lines(file, str(path), keep_ends)
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise CommandError(f"{path} is not a whole {path.suffix if path else ''} file; compress it again") from error
     except OSError as error:
         raise CommandError(f"cannot read {path} ({os_error_text(error)}); check the path") from error
 
 
-def _bounded_lines(stream: IO[bytes], keep_ends: bool) -> Iterator[bytes]:
+def _bounded_lines(stream: IO[bytes], name: str, keep_ends: bool) -> Iterator[bytes]:
     mark = b"\xef\xbb\xbf"  # of byte order, before the first line
+    number = 0
     while line := stream.readline(_MAX_LINE + 1):
+        number += 1
         if len(line) > _MAX_LINE and not line.endswith(b"\n"):
             yield line
-            while line and not line.endswith(b"\n"):
-                line = stream.readline(_MAX_LINE)
+            _skip_line(stream, f"{name}, line {number}")
         else:
             line = line.removeprefix(mark).removesuffix(b"\n")
             yield line if keep_ends else line.removesuffix(b"\r")
         mark = b""
+
+
+def _skip_line(stream: IO[bytes], where: str) -> None:
+    """Reads the rest of a line."""
+    for _ in range(_MAX_SKIPPED // _MAX_LINE):
+        rest = stream.readline(_MAX_LINE)
+        if not rest or rest.endswith(b"\n"):
+            return
+    raise CommandError(
+        f"{where}: expected at most {_MAX_LINE} bytes in a line, got more than {_MAX_SKIPPED}; check that it is a text"
+    )
 
 
 def _print_lines(lines: Sequence[str]) -> None:

@@ -185,12 +185,16 @@ def test_predictions_are_escaped_on_a_terminal_only(command, tampered, tmp_path,
     assert "\\u202eodd" in shown and shown[:-1].isprintable()
 
 
-@pytest.mark.parametrize("source", ["/dev/zero", "long"])
-def test_a_line_without_end_is_refused(command, trained, tmp_path, monkeypatch, source):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "long").write_text("x" * (1 << 20) + "\n")
-    refused(command("predict", trained, "--input", source), "line 1: expected at most 1048576 bytes")
-    refused(command("attend", trained, "--file", source), "line 1: expected at most 1048576 bytes")
+def test_a_line_without_end_is_refused(command, trained):
+    refused(command("predict", trained, "--input", "/dev/zero"), "line 1: expected at most 1048576 bytes")
+    refused(command("attend", trained, "--file", "/dev/zero"), "line 1: expected at most 1048576 bytes")
+
+
+def test_a_line_that_is_too_long(command, trained, tmp_path):
+    (tmp_path / "long").write_text("x" * ((1 << 20) + 1) + "\n")
+    code, out, err = command("predict", trained, "--input", tmp_path / "long")
+    assert (code, out) == (2, "\n") and "line 1: expected at most 1048576 bytes" in err
+    refused(command("attend", trained, "--file", tmp_path / "long"), "line 1: expected at most 1048576 bytes")
 
 
 @pytest.mark.parametrize(
