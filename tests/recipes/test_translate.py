@@ -16,13 +16,14 @@ from omegamax.models import LSTMEncoderDecoder, TransformerEncoderDecoder
 from omegamax.recipes import load
 from omegamax.recipes.decoding import Hypothesis, search_outputs
 from omegamax.recipes.metrics import translation_scores
-from omegamax.recipes.settings import TranslateSettings
+from omegamax.recipes.settings import SummarizeSettings, TranslateSettings
+from omegamax.recipes.summarize import Summarize
 from omegamax.recipes.text_to_text import TextPair
 from omegamax.recipes.translate import Translate
 from omegamax.training.loop import train
 from omegamax.training.progress import Silent
 from omegamax.training.runs import RunDirectory
-from omegamax.training.settings import TrainingSettings
+from omegamax.training.settings import TrainingSettings, from_dict, to_dict
 
 SMALL = {
     "examples": 60,
@@ -269,3 +270,14 @@ def test_the_generated_language_has_one_translation_for_each_sentence():
     assert len(dict(pairs)) == len(set(pairs)) > 2500
     words = [{word for pair in pairs for word in pair[side].split()} for side in (0, 1)]
     assert not words[0] & words[1] and len(words[0]) < 60
+
+
+def test_scores_of_the_lstm_are_scaled_but_not_in_older_checkpoints():
+    pytest.importorskip("rouge_score")
+    for task, kind in ((Translate, TranslateSettings), (Summarize, SummarizeSettings)):
+        older = to_dict(kind(**SMALL))
+        assert older.pop("score") == "scaled"
+        assert task.prepare(kind(**SMALL)).model().score_scale == 1 / math.sqrt(SMALL["hidden_size"])
+        assert task.prepare(from_dict(kind, older)).model().score_scale == 1
+    pointer = Summarize.prepare(SummarizeSettings(**SMALL, vocabulary="joint", copy="pointer", score="general"))
+    assert pointer.model().score_scale == 1
